@@ -69,7 +69,7 @@ def test_a_column_that_few_have_a_value_of_says_nothing(run, tmp_path, table, ro
     write_csv(tmp_path / "a.csv", table)
     status, _, errors = run("fit classes a.csv -o a")
     assert status == 1
-    assert "fewer than 5 rows have a value. Leave the column out" in errors
+    assert "fewer than 5 persons have a value. Leave the column out" in errors
     assert kind == "yes" or value not in errors
     assert run("columns a.csv -o a.columns")[0] == 0
     text = (tmp_path / "a.columns").read_text()

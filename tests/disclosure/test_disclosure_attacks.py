@@ -196,4 +196,4 @@ def test_a_regression_with_nearly_as_many_coefficients_as_rows_does_not_leave(ru
     (tmp_path / "a.csv").write_text("\n".join(lines))
     status, _, errors = run("fit linear-regression a.csv --target y -o a")
     assert status == 1
-    assert "21 coefficients of 40 rows" in errors
+    assert "21 coefficients of 40 persons" in errors

@@ -72,6 +72,36 @@ def test_names_of_columns_tell(name, rng):
         check(name, rng.choice(["a", "b"], ROWS))
 
 
+@pytest.mark.parametrize("name", ["patient", "PatientNr", "customer_id", "Name", "user"])
+def test_names_of_persons_with_many_rows_each_are_still_names(name):
+    with pytest.raises(NotDisclosed, match="names or record numbers"):
+        check(name, np.repeat([f"Q{number:02d}" for number in range(20)], 30))
+
+
+@pytest.mark.parametrize("values", [[f"Weiß{letter}, Anna {letter}" for letter in "ABCDEFGHIJKLMN"],
+                                    [f"C-{number}" for number in range(7_310_001, 7_310_020)]])  # fmt: skip
+def test_so_are_values_that_look_like_it(values):
+    with pytest.raises(NotDisclosed, match="names or record numbers"):
+        check("field", values * 30)
+
+
+@pytest.mark.parametrize("name", ["patient_region", "drug name", "region", "diagnosis"])
+def test_other_columns_may_have_as_many_categories(name):
+    check(name, np.repeat([f"c{number}" for number in range(20)], 30))
+
+
+def test_postal_codes_are_refused_under_their_name(rng):
+    with pytest.raises(NotDisclosed, match="record numbers"):
+        check("PLZ", rng.permutation(90_000)[:ROWS] + 10_000)
+
+
+def test_all_refused_columns_are_named_at_once():
+    frame = {"email": ["a@b.org"] * 30, "dob": ["1.1.1980"] * 30, "age": list(range(30, 60))}
+    columns = db.columns.columns_of(frame, report=lambda text: None)
+    with pytest.raises(NotDisclosed, match=r"'email'.*'dob'"):
+        check_columns(columns, db.columns.coded(frame, columns), Rules())
+
+
 def test_whole_numbers_that_are_all_different_are_records_only_under_such_a_name(rng):
     values = rng.permutation(100_000)[:ROWS]
     check("platelets", values)

@@ -138,3 +138,44 @@ def test_a_merge_of_files_counts_rows(run, files):
     assert run("merge safe.posterior -o m.posterior")[0] == 0
     assert "103 observations" in run("show m.posterior")[1]
     assert load("m.posterior").structure == load("safe.posterior").structure
+
+
+def test_sums_for_calibrations_say_nothing_of_the_few_who_are_between_components(run, rng):
+    model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=400.0)
+    many = np.concatenate([rng.normal(0, 1, 200), rng.normal(3, 1, 200), rng.normal(20, 1, 200), [11.49, 11.51]])
+    posterior = model.fit(many[:, None], rng=1).posterior
+    save(posterior, "m.posterior")
+    np.save("a.npy", many[:, None])
+    assert run("calibrate m.posterior a.npy -o a.information")[0] == 0
+    matrix = Information.from_bytes(Path("a.information").read_bytes()).matrix
+    shares = model.assign(posterior, many[:, None])
+    order = np.argsort(posterior.mean("components")[:, 0])
+    low, middle, far = order
+    assert shares[-2:, far].min() > 0.1  # two persons are torn between the clusters
+    width = posterior.structure.prior["components"].shape[1]
+    statistics = [np.array([x, -0.5][:width]) if width == 2 else np.array([x]) for x in many]
+    block = {
+        (k, m): matrix[k * width : (k + 1) * width, m * width : (m + 1) * width] for k in range(3) for m in range(3)
+    }
+    assert not block[middle, far].any()
+    assert not block[low, far].any()
+    weights = shares[:, low] * shares[:, middle]
+    expected = -sum(w * np.outer(s, s) for w, s in zip(weights, statistics, strict=True))
+    np.testing.assert_allclose(block[low, middle], expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(block[middle, middle], -block[middle, low], atol=2e-5 * np.abs(matrix).max())
+    assert np.abs(block[far, far]).max() < 1e-5 * np.abs(matrix).max()
+
+
+def test_a_table_of_counts_names_no_word_that_few_documents_have(run, rng, tmp_path):
+    counts = rng.poisson(1.0, size=(60, 12))
+    counts[:, 11] = 3 * (np.arange(60) == 7)
+    words = [*(f"word{number}" for number in range(11)), "porphyria"]
+    lines = [",".join(words), *(",".join(map(str, row)) for row in counts)]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    np.savez(tmp_path / "a.npz", counts=counts, vocab=words)
+    for name in ("a.csv", "a.npz"):
+        status, _, errors = run(["fit", "topics", name, "--topics", "2", "-o", "a"])
+        assert status == 0, errors
+        assert b"porphyria" not in (tmp_path / "a").read_bytes()
+        assert len(load("a").structure.labels["topics"]) == 11
+        assert run(f"preview a --data {name}")[0] == 0

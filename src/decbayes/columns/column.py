@@ -15,7 +15,7 @@ from decbayes.errors import InvalidStructure
 # The counts of three values follow from N, Σx and Σx²; those of more do not.
 SOLVABLE = 3
 
-Persons = Callable[[NDArray[np.bool_]], Array]
+Having = Callable[[NDArray[np.bool_]], Array]
 """How many persons some rows are about, and how many of these have each outcome: never numbers that are too small."""
 
 
@@ -87,7 +87,7 @@ class Column(ABC):
         """Why these values are rather of another kind; empty if they are not."""
         return ""
 
-    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple["Column", Array, str]:
+    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple["Column", Array, str]:
         """The column, its coded values without those that fewer than the `least` persons have, and what was changed.
 
         The kind and the categories of an `agreed` column stay. InvalidData says why rare values cannot be hidden.
@@ -99,7 +99,7 @@ class Column(ABC):
         differs = (numbers != common) & ~np.isnan(numbers)
         rare = rare_values(numbers, values, persons, least)
         if too_few(persons(differs)[None, :1], least[:1])[0]:
-            told = f"fewer than {least[0]:g} rows differ from the most common value, and count as that"
+            told = f"fewer than {least[0]:g} persons differ from the most common value, and count as that"
             changed = np.where(differs, common, numbers)
         elif rare.any():
             told = f"{rare.sum()} of {len(values)} values are too rare and count as the nearest other"
@@ -150,7 +150,7 @@ def too_few(having: Array, least: Array) -> NDArray[np.bool_]:
     return np.asarray(((having > 0) & (having < least)).any(axis=1))
 
 
-def rare_values(numbers: Array, values: Array, persons: Persons, least: Array) -> NDArray[np.bool_]:
+def rare_values(numbers: Array, values: Array, persons: Having, least: Array) -> NDArray[np.bool_]:
     """Which of the values of a column of numbers too few persons have, if sums over rows would tell how many."""
     if len(values) > SOLVABLE:
         return np.zeros(len(values), dtype=np.bool_)

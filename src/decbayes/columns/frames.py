@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
-from decbayes.columns.column import Column, Persons
+from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
 from decbayes.errors import InvalidData, InvalidStructure
 
@@ -96,7 +96,7 @@ def coded_column(name: str, column: Column, values: Raw) -> Array:
 
 
 def pooled(
-    points: Array, columns: Columns, persons: Persons, least: Sequence[float], *, agreed: bool
+    points: Array, columns: Columns, persons: Having, least: Sequence[float], *, agreed: bool
 ) -> tuple[dict[str, Column], Array, list[str]]:
     """Columns and a matrix of their values without what fewer than the `least` persons have; and what was changed.
 
@@ -116,14 +116,14 @@ def pooled(
     return kept, changed, remarks
 
 
-def nearly_missing(numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Array, str]:
+def nearly_missing(numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Array, str]:
     """A column that too few persons have a value of is one of missing values; and that it was changed."""
     there = persons(~np.isnan(numbers))[0]
     if not 0 < there < least[0]:
         return numbers, ""
     if not agreed:
-        raise InvalidData(f"fewer than {least[0]:g} rows have a value. Leave the column out")
-    return np.full_like(numbers, np.nan), f"fewer than {least[0]:g} rows have a value, and count as missing"
+        raise InvalidData(f"fewer than {least[0]:g} persons have a value. Leave the column out")
+    return np.full_like(numbers, np.nan), f"fewer than {least[0]:g} persons have a value, and count as missing"
 
 
 def decoded(matrix: Array, columns: Columns) -> dict[str, Raw]:

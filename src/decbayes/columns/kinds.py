@@ -30,7 +30,7 @@ from decbayes.columns.cells import (
     text_of,
     yes_or_no,
 )
-from decbayes.columns.column import Column, Persons, check_numbers, too_few
+from decbayes.columns.column import Column, Having, check_numbers, too_few
 from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
@@ -97,7 +97,7 @@ class Categorical(Column):
         pooled = [OTHER] if names.pop(OTHER, None) else []
         return cls(*in_order(names), *pooled)
 
-    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
+    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
         """Rare categories become "other", and so do the next rarest until "other" is not rare itself."""
         having = np.array([persons(numbers == place) for place in range(len(self.categories))])
         rare = too_few(having, least)
@@ -176,13 +176,13 @@ class YesNo(Column):
     def agreed(cls, columns: Sequence["YesNo"]) -> "YesNo":
         return cls()
 
-    def pooled(self, numbers: Array, persons: Persons, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
+    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
         """Where too few gave an answer, or too few of one outcome did, all count as the more common one."""
         having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
         if not too_few(having, least).any():
             return self, numbers, ""
         common = float(having[1, 0] > having[0, 0])
-        told = f"too few rows are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
+        told = f"too few persons are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
         return self, np.where(np.isnan(numbers), np.nan, common), told
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:

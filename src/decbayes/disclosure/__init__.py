@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from decbayes.disclosure.previewing import preview as preview
     from decbayes.disclosure.releasing import release as release
     from decbayes.disclosure.rules import Rules as Rules
+    from decbayes.models.core.persons import Persons as Persons
 
 __getattr__, __all__ = exported(
     __name__,
@@ -30,5 +31,6 @@ __getattr__, __all__ = exported(
         ".previewing": "preview",
         ".releasing": "release",
         ".rules": "Rules",
+        "decbayes.models.core.persons": "Persons",
     },
 )

@@ -11,20 +11,22 @@ from decbayes.errors import DecbayesError
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.posterior import Posterior
 
+Records = list[NDArray[np.intp]]
 # Enough to tell, and over within seconds.
 MOST_TESTED, MOST_LEFT_OUT = 2000, 200
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """How well members can be told from others, and which records stand out.
+    """How well members can be told from others, and who stands out. Where each record is a person, persons are records.
 
     Args:
         membership: the probability that a likelihood-ratio test ranks a random member above a random non-member, for
-            files of half the data: 0.5 is chance, 1.0 certainty. None if there are too few records to measure it.
-        rows: the records that were left out one at a time, those that stand out most first.
+            files of half the data: 0.5 is chance, 1.0 certainty. None if there are too few persons to measure it.
+        rows: the first record of each person who was left out, those who stand out most first.
         deviations: how far the posterior moves without each of them, in posterior standard deviations.
     """
 
@@ -33,14 +35,15 @@ class Exposure:
     deviations: Array
 
 
-def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed) -> Exposure:
+def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed, persons: Any = None) -> Exposure:
     """What the posterior says about single records of its data.
 
     Args:
         model: what was fitted.
         posterior: its posterior of the data.
         data: the data.
-        rng: a generator or a seed, for the records to try.
+        rng: a generator or a seed, for the persons to try.
+        persons: whom each record is about, by name or number, where a person may have several.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=60), 30.0)
     >>> model = db.GaussianMean(variance=1.0)
@@ -49,25 +52,27 @@ def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed) -> Exp
     60
     """
     random = generator(rng)
-    rows, deviations = standing_out(model, posterior, data, random)
-    return Exposure(membership(model, data, random), rows, deviations)
+    records = Persons.of(persons).checked(model.count(data)).rows(model.count(data))
+    rows, deviations = standing_out(model, posterior, data, records, random)
+    return Exposure(membership(model, data, records, random), rows, deviations)
 
 
-def membership(model: Model, data: Any, rng: np.random.Generator) -> float | None:
-    """The area under the ROC curve of log p(x | file of one half) − log p(x | file of the other half)."""
-    count = model.count(data)
-    chosen = rng.permutation(count)[:MOST_TESTED]
+def membership(model: Model, data: Any, records: Records, rng: np.random.Generator) -> float | None:
+    """The area under the ROC curve of log p(x | file of one half) − log p(x | file of the other half), by person."""
+    chosen = rng.permutation(len(records))[:MOST_TESTED]
     if len(chosen) < 10:
         return None
-    halves = [model.taken(data, np.sort(half)) for half in np.array_split(chosen, 2)]
+    parts = [[records[person] for person in np.sort(half)] for half in np.array_split(chosen, 2)]
+    halves = [model.taken(data, np.concatenate(part)) for part in parts]
+    begin = [np.cumsum([0, *map(len, part[:-1])]) for part in parts]
     quick = replace(model, ascent=fewer_starts(model)) if hasattr(model, "ascent") else model
     try:
         fits = [quick.fit(half, rng=rng).posterior for half in halves]
         # For each half: what its own file says beyond the other one's.
-        own, other = (model.log_predictive(fits[0], half) - model.log_predictive(fits[1], half) for half in halves)
+        gains = [model.log_predictive(fits[0], half) - model.log_predictive(fits[1], half) for half in halves]
     except DecbayesError:
         return None
-    return ranked_above(own, other)
+    return ranked_above(*(np.add.reduceat(gain, first) for gain, first in zip(gains, begin, strict=True)))
 
 
 def fewer_starts(model: Any) -> Ascent:
@@ -83,24 +88,32 @@ def ranked_above(members: Array, others: Array) -> float:
 
 
 def standing_out(
-    model: Model, posterior: Posterior, data: Any, rng: np.random.Generator
+    model: Model, posterior: Posterior, data: Any, records: Records, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], Array]:
-    """The least likely records and some at random: how far the posterior moves without each, the farthest first."""
-    count = model.count(data)
-    try:
-        surprise = np.argsort(model.log_predictive(posterior, data), kind="stable")
-        likely = surprise[: MOST_LEFT_OUT // 2] if len(surprise) == count else np.empty(0, dtype=np.intp)
-    except DecbayesError:
-        likely = np.empty(0, dtype=np.intp)
-    rows = np.unique(np.append(likely, rng.permutation(count)[: MOST_LEFT_OUT // 2])).astype(np.intp)
-    moved = np.array([moves(model, posterior, model.taken(data, np.array([row]))) for row in rows])
+    """The least likely persons and some at random: how far the posterior moves without each, the farthest first."""
+    unlikely = least_likely(model, posterior, data, records)[: MOST_LEFT_OUT // 2]
+    at_random = rng.permutation(len(records))[: MOST_LEFT_OUT // 2]
+    tried = np.unique(np.append(unlikely, at_random)).astype(np.intp)
+    moved = np.array([moves(model, posterior, model.taken(data, records[person])) for person in tried])
     order = np.argsort(-moved, kind="stable")
-    return rows[order], moved[order]
+    first = np.array([records[person][0] for person in tried], dtype=np.intp)
+    return first[order], moved[order]
 
 
-def moves(model: Model, posterior: Posterior, record: Any) -> float:
-    """√(2 KL) between the posterior with and without one record, the largest over rows of a factor."""
-    alone = model.contributed(posterior, record)
+def least_likely(model: Model, posterior: Posterior, data: Any, records: Records) -> NDArray[np.intp]:
+    """Persons in the order of how probable their records are; none where the model does not say it of each."""
+    try:
+        likely = model.log_predictive(posterior, data)
+    except DecbayesError:
+        return np.empty(0, dtype=np.intp)
+    if len(likely) != model.count(data):
+        return np.empty(0, dtype=np.intp)
+    return np.argsort([likely[rows].sum() for rows in records], kind="stable")
+
+
+def moves(model: Model, posterior: Posterior, records: Any) -> float:
+    """√(2 KL) between the posterior with and without one person's records, the largest over rows of a factor."""
+    alone = model.contributed(posterior, records)
     largest = 0.0
     for name, family in posterior.structure.families.items():
         natural, part = posterior.natural[name], dense(alone.contribution[name])

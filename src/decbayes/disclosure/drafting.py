@@ -15,6 +15,7 @@ from decbayes.disclosure.releasing import verify
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError, InvalidFile, NotDisclosed
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.formula import HERE, INTERCEPT
 from decbayes.posterior import Posterior
@@ -27,6 +28,7 @@ def save(
     path: str | os.PathLike[str],
     *,
     data: Any = None,
+    persons: Any = None,
     rules: Rules | None = USUAL,
     site: str = "",
     note: Mapping[str, Any] | None = None,
@@ -40,6 +42,7 @@ def save(
         posterior: what to write.
         path: where.
         data: the data behind the posterior, to which the rules are applied.
+        persons: whom each observation is about, by name or number, where a person may have several.
         rules: what may leave the site; None for public or made-up data, and the file then says so.
         site: the name that the site goes by.
         note: plain values that go with the posterior and are no part of it: `files.load_note` reads them.
@@ -53,7 +56,7 @@ def save(
     if data is None and rules is not None:
         files.save(posterior, path, note=note)
         return
-    draft, manifest = drafted(posterior, data, rules, site=site)
+    draft, manifest = drafted(posterior, data, rules, site=site, persons=persons)
     files.save(draft, path, note={**(note or {}), KEY: manifest.plain()})
 
 
@@ -65,17 +68,20 @@ def drafted(
     site: str = "",
     changed: tuple[str, ...] = (),
     left_out: Mapping[str, int] | None = None,
+    persons: Any = None,
+    person: str = "",
     **context: Any,
 ) -> tuple[Posterior, Manifest]:
     """The posterior as it may leave the site, and what its file says of its making.
 
-    `changed` and `left_out` say what was done before the fit; `context` is what `guarded` takes besides.
+    `changed` and `left_out` say what was done before the fit, `person` names the column that tells persons apart, and
+    `context` is what `guarded` takes besides.
     """
-    model = model_for(posterior.structure)
+    model, behind = model_for(posterior.structure), Persons.of(persons)
     rows = 0 if data is None else model.count(data)
     if rules is not None:
-        check_prepared(model, data, rules)
-        safe = guarded(model, posterior, data, rules, **context)
+        check_prepared(model, data, rules, behind)
+        safe = guarded(model, posterior, data, rules, persons=behind, **context)
         posterior, changed = safe.posterior, (*changed, *safe.changed)
     return posterior, Manifest(
         posterior=posterior.digest,
@@ -84,16 +90,18 @@ def drafted(
         site=site,
         date=today(),
         rows=rows,
+        persons=behind.total(rows),
+        person=person,
         left_out=left_out or {},
         changed=changed,
         software=f"decbayes {decbayes.__version__}",
     )
 
 
-def check_prepared(model: Model, data: Any, rules: Rules) -> None:
+def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> None:
     """Refuse data that hold values which too few have: a posterior of them tells these."""
     try:
-        changed = prepared(model, data, rules, agreed=True).changed
+        changed = prepared(model, data, rules, agreed=True, persons=persons).changed
     except NotDisclosed as error:
         raise NotDisclosed(f"{error} {PREPARE}" if "'other'" in str(error) else str(error)) from None
     if changed:

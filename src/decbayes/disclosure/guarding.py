@@ -12,6 +12,7 @@ from decbayes.families import Array, dense
 from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.products import AssignedSums
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
@@ -38,6 +39,7 @@ def guarded(
     belief: Posterior | None = None,
     others: Posterior | None = None,
     before: Posterior | None = None,
+    persons: Any = None,
 ) -> Guarded:
     """The posterior without components, features and words that too few persons have.
 
@@ -53,6 +55,7 @@ def guarded(
         belief: the posterior that says who belongs to which component, if not this one: that of all sites.
         others: what all other sites have sent: rare words share counts as these topics say.
         before: the posterior of earlier data that this one holds as well.
+        persons: whom each observation is about, by name or number, where a person may have several.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=100), [50.0, 51.0])
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1000.0)
@@ -61,19 +64,19 @@ def guarded(
     >>> sorted(safe.posterior.contribution["weights"][:, 0].round().tolist())
     [0.0, 102.0]
     """
-    model = of_number(model, posterior)
+    model, behind = of_number(model, posterior), Persons.of(persons)
     # Whoever has the file of the earlier data can subtract it, so that the new ones must obey the rules alone.
     result, changed = posterior if before is None else minus(posterior, before), []
     least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
     for coupled in posterior.structure.symmetry:
-        presence = persons_in(model, result, coupled, belief or posterior, data)
+        presence = persons_in(model, result, coupled, belief or posterior, data, behind)
         small = (presence < least - NEARLY) & (presence > NEARLY)
         if len(small) != posterior.structure.components(coupled) or not small.any():
             continue
         result = joined(result, coupled, presence, least, before) if model.joins else left_out(result, coupled, small)
         verb = "join others" if model.joins else "are left out"
         changed.append(f"{small.sum()} {model.noun}s that fewer than {least:g} have {verb}.")
-    hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others)
+    hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, behind)
     if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:
@@ -81,12 +84,14 @@ def guarded(
     return Guarded(hidden if before is None else plus(hidden, before), tuple(changed))
 
 
-def persons_in(model: Model, added: Posterior, coupled: CoupledSet, belief: Posterior, data: Any) -> Array:
+def persons_in(
+    model: Model, added: Posterior, coupled: CoupledSet, belief: Posterior, data: Any, persons: Persons = EACH
+) -> Array:
     """How many persons each component of a file rests on: as the file says, where it counts persons."""
-    if model.joins and model.unit == "observation":
+    if model.joins and model.unit == "observation" and persons.numbers is None:
         return group_evidence(added, coupled.factors)
     empty = np.all([np.abs(dense(added.contribution[name])).sum(axis=1) < NEARLY for name in coupled.factors], axis=0)
-    presence = model.presence(belief, data)
+    presence = model.presence(belief, data, persons)
     return np.where(empty, 0.0, presence) if len(presence) == len(empty) else presence
 
 

@@ -19,6 +19,8 @@ DATE = re.compile(
 SEPARATED = re.compile(r"[-+]?[$€£]?\s?\d{1,3}(?:[,.' ]\d{3})+(?:[,.]\d+)?|[-+]?[$€£]?\s?\d+,\d+|[$€£]\s?\d+(?:\.\d+)?")
 PHONE = re.compile(r"(?:\+|00|0|\()[\d()][\d\s()/.-]{5,}\d")
 RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{4,}(?:[-_/.]?\d+)*")
+LONG_RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{6,}(?:[-_/.]?\d+)*")
+SURNAME_FIRST = re.compile(r"[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?, ?[A-ZÀ-Þ][\w'’.-]*(?: [A-ZÀ-Þ][\w'’.-]*)*")
 # Of names of columns, in the words they are made of.
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 ALWAYS_TELLING = {
@@ -34,22 +36,21 @@ PAIRS = {
     ("birth", "date"),
 }
 PAIRS |= {("date", "birth"), ("e", "mail"), ("home", "address"), ("street", "address")}
-TELLING_IF_MANY = {
-    "id",
-    "ids",
-    "name",
-    "names",
-    "number",
-    "nr",
-    "no",
-    "num",
-    "key",
-    "code",
-    "record",
-    "case",
-    "patient",
+# Persons, whatever their column holds; and what may name persons or something else.
+OF_PERSONS = {
+    *("patient", "patients", "patienten", "pat", "person", "persons", "personen", "subject", "participant", "proband"),
+    *("client", "customer", "kunde", "member", "user", "student", "employee", "respondent", "author", "insured"),
+    *("id", "ids", "identifier", "uuid", "guid", "account", "insurance"),
 }
-TELLING_IF_MANY |= {"account", "insurance", "address", "identifier", "uuid", "guid", "index", "row"}
+NAME = {"name", "names", "nom", "nombre", "naam", "namen"}
+NUMBERS = {"number", "nr", "no", "num", "key", "code", "record", "case"}
+TELLING_IF_MANY = {
+    *OF_PERSONS,
+    *NAME,
+    *NUMBERS,
+    *("address", "index", "row"),
+    *("plz", "zip", "zipcode", "postcode", "postal", "postleitzahl"),
+}
 NEARLY_ALL, MOST = 0.9, 0.5
 FEW_ROWS = 10
 
@@ -84,10 +85,22 @@ def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) ->
     often = len(known) < FEW_ROWS or len(np.unique(known)) <= MOST * len(known)
     if not often:
         return "nearly every row has a value of its own, as names and record numbers have. Leave it out"
-    many = len(labels) > FEW_ROWS and len(labels) > 0.1 * len(known)
-    if many and (share_of(RECORD, labels) > MOST or TELLING_IF_MANY & set(words)):
+    if len(labels) <= FEW_ROWS:
+        return ""
+    # Somebody with many rows has a category of many rows, which is still a name.
+    telling = names_persons(words) or max(share_of(LONG_RECORD, labels), share_of(SURNAME_FIRST, labels)) > MOST
+    many = len(labels) > 0.1 * len(known)
+    if telling or (many and (share_of(RECORD, labels) > MOST or TELLING_IF_MANY & set(words))):
         return "its values look like names or record numbers. Leave it out"
     return ""
+
+
+def names_persons(words: Sequence[str]) -> bool:
+    """Whether a column is called patient, patient number, customer_id or the like; or just name."""
+    *before, last = words or ("",)
+    if last in NAME:
+        return not before or before[-1] in OF_PERSONS
+    return last in OF_PERSONS or (last in NUMBERS and bool(OF_PERSONS & {*before[-1:]}))
 
 
 def numbers_refused(known: Array, words: Sequence[str]) -> str:
@@ -101,7 +114,7 @@ def numbers_refused(known: Array, words: Sequence[str]) -> str:
         return ""
     steps = np.diff(np.unique(known))
     counted = bool(np.mean(steps == 1) > NEARLY_ALL and different == len(known) and len(known) > 2 * FEW_ROWS)
-    if counted or TELLING_IF_MANY & set(words):
+    if counted or (TELLING_IF_MANY & set(words)):
         return "its values are all different whole numbers, as record numbers are. Leave it out"
     return ""
 

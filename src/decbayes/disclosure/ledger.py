@@ -19,7 +19,7 @@ FIRST = "0" * 64
 class Entry:
     """One release: which file, of how many, by whom, why; `before` is the digest of the entry before it.
 
-    `members` are keyed digests of the records behind the file: two releases can be compared by whoever has the key.
+    `members` are keyed digests of the persons behind the file: two releases can be compared by whoever has the key.
 
     >>> db.disclosure.Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim").approver
     'Kim'
@@ -33,6 +33,7 @@ class Entry:
     rows: int
     approver: str
     reason: str = ""
+    persons: int = 0
     members: tuple[str, ...] = ()
     before: str = FIRST
 

@@ -19,7 +19,9 @@ class Manifest:
         model: what was fitted, in words.
         site: the name that the site goes by.
         date: the day of the fit, or of the release.
-        rows: how many persons, documents or sequences were used.
+        rows: how many rows, documents or sequences were used.
+        persons: how many persons these are about.
+        person: the column that tells persons apart; "" if each row, document or sequence is a person.
         left_out: how many were not, by reason.
         changed: what was hidden before and after the fit, in words that quote no value.
         rules: the rules that were obeyed; None if the file was made without any.
@@ -41,6 +43,8 @@ class Manifest:
     site: str = ""
     date: str = ""
     rows: int = 0
+    persons: int = 0
+    person: str = ""
     left_out: Mapping[str, int] | None = None
     changed: tuple[str, ...] = ()
     software: str = ""
@@ -70,7 +74,7 @@ class Manifest:
     @classmethod
     def of(cls, values: Any) -> "Manifest":
         """A manifest from the plain values of a file that somebody else wrote."""
-        kinds = {"rows": int, "changed": list, "left_out": dict, "rules": dict | None}
+        kinds = {"rows": int, "persons": int, "changed": list, "left_out": dict, "rules": dict | None}
         try:
             known = [field.name for field in fields(cls)]
             given = {name: values[name] for name in known}

@@ -13,6 +13,7 @@ from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.families import Array
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,10 @@ class Prepared:
     model: Model
     data: Any
     changed: tuple[str, ...] = ()
+    persons: Persons = EACH
 
 
-def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False) -> Prepared:
+def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False, persons: Any = None) -> Prepared:
     """The model and the data without values that too few persons have.
 
     Args:
@@ -32,6 +34,7 @@ def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False) -> 
         data: as the model's `fit` takes them.
         rules: what may leave the site.
         agreed: whether other sites use the same columns already; categories then stay as they are.
+        persons: whom each observation is about, by name or number, where a person may have several.
 
     >>> table = {"ward": ["heart"] * 150 + ["bone"] * 48 + ["burns", "skin"], "age": np.arange(200.0) % 60}
     >>> model = db.LatentClasses.from_frame(table, components=2)
@@ -41,18 +44,20 @@ def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False) -> 
     >>> safe.changed
     ("Column 'ward': 2 of 4 categories are too rare and count as 'other', with 1 more to hide them.",)
     """
-    check_size(model.count(data), model, rules)
+    count = model.count(data)
+    behind = Persons.of(persons).checked(count)
+    check_size(behind.total(count), model, rules)
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
         check_columns(columns, rows_of(model, data), rules)
     try:
-        model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed)
+        model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed, persons=behind)
     except InvalidData as error:
         raise NotDisclosed(str(error)) from None
     for name, column in getattr(model, "columns", {}).items() if isinstance(columns, Mapping) else ():
-        check_levels(name, column, model.count(data), rules)
-    check_coefficients(model, data, rules)
-    return Prepared(model, data, tuple(changed))
+        check_levels(name, column, behind.total(count), rules)
+    check_coefficients(model, behind.total(count), rules)
+    return Prepared(model, data, tuple(changed), behind)
 
 
 def check_size(count: int, model: Model, rules: Rules) -> None:
@@ -61,12 +66,12 @@ def check_size(count: int, model: Model, rules: Rules) -> None:
         raise NotDisclosed(f"There are {count} {unit}; a file needs at least {rules.least_observations}. {MADE_UP}")
 
 
-def check_coefficients(model: Model, data: Any, rules: Rules) -> None:
-    rows, terms = model.count(data), model.terms_to_learn
-    if terms and rows < rules.rows_per_coefficient * terms:
+def check_coefficients(model: Model, count: int, rules: Rules) -> None:
+    terms = model.terms_to_learn
+    if terms and count < rules.rows_per_coefficient * terms:
         raise NotDisclosed(
-            f"{terms} coefficients of {rows} rows: at least {rules.rows_per_coefficient:g} rows per coefficient are "
-            "needed, or single rows could be read from the file. Use fewer terms."
+            f"{terms} coefficients of {count} persons: at least {rules.rows_per_coefficient:g} persons per coefficient "
+            "are needed, or single ones could be read from the file. Use fewer terms."
         )
 
 
@@ -84,35 +89,39 @@ def check_columns(columns: Mapping[str, Column], points: Array, rules: Rules) ->
     Traceback (most recent call last):
     decbayes.errors.NotDisclosed: Column 'email': its name says that it identifies persons. Leave it out (--columns ...
     """
-    for place, (name, column) in enumerate(columns.items()):
-        reason = why_refused(name, column, points[:, place])
-        if reason:
-            how = " (--columns names the columns to use)" if reason.endswith("Leave it out") else ""
-            raise NotDisclosed(f"Column '{name}': {reason}{how}. {MADE_UP}")
+    reasons = {
+        name: why_refused(name, column, points[:, place]) for place, (name, column) in enumerate(columns.items())
+    }
+    refused = [f"Column '{name}': {reason}" for name, reason in reasons.items() if reason]
+    if refused:
+        how = " (--columns names the columns to use)" if any("Leave it out" in reason for reason in refused) else ""
+        raise NotDisclosed(f"{'; '.join(refused)}{how}. {MADE_UP}")
 
 
-def check_levels(name: str, column: Column, rows: int, rules: Rules) -> None:
+def check_levels(name: str, column: Column, count: int, rules: Rules) -> None:
     levels = len([entry for entry in column.entries if entry and entry != OTHER])
-    if levels > rules.most_levels or levels > rows / rules.rows_per_level:
+    if levels > rules.most_levels or levels > count / rules.rows_per_level:
         raise NotDisclosed(
-            f"Column '{name}' has {levels} categories in {rows} rows; at most {rules.most_levels} and one per "
-            f"{rules.rows_per_level:g} rows are allowed. Join categories, or leave the column out."
+            f"Column '{name}' has {levels} categories of {count} persons; at most {rules.most_levels} and one per "
+            f"{rules.rows_per_level:g} persons are allowed. Join categories, or leave the column out."
         )
 
 
-def pooled_columns(columns: Mapping[str, Column], points: Array, rules: Rules) -> tuple[dict[str, Column], list[str]]:
-    """What a list of columns may say of them: no category that too few rows have."""
+def pooled_columns(
+    columns: Mapping[str, Column], points: Array, rules: Rules, persons: Persons = EACH
+) -> tuple[dict[str, Column], list[str]]:
+    """What a list of columns may say of them: no category that too few persons have."""
     check_columns(columns, points, rules)
-    there = (~np.isnan(points)).sum(axis=0)
-    scarce = [name for name, rows in zip(columns, there, strict=True) if 0 < rows < rules.least_cell]
+    there = [persons.among(known) for known in ~np.isnan(points).T]
+    scarce = [name for name, having in zip(columns, there, strict=True) if 0 < having < rules.least_cell]
     known = {name: column for name, column in columns.items() if name not in scarce}
     places = [place for place, name in enumerate(columns) if name in known]
-    kept, _, changed = pooled(
-        points[:, places], known, lambda rows: np.array([rows.sum()]), [rules.least_cell], agreed=False
-    )
+    kept, _, changed = pooled(points[:, places], known, persons.counts, [rules.least_cell], agreed=False)
     for name, column in kept.items():
-        check_levels(name, column, len(points), rules)
-    changed += [f"Column '{name}': fewer than {rules.least_cell} rows have a value; it is missing." for name in scarce]
+        check_levels(name, column, persons.total(len(points)), rules)
+    changed += [
+        f"Column '{name}': fewer than {rules.least_cell} persons have a value; it is missing." for name in scarce
+    ]
     return {name: kept.get(name, Missing()) for name in columns}, changed
 
 

@@ -9,14 +9,19 @@ from scipy.sparse import csr_array
 
 from decbayes.columns import OTHER
 from decbayes.disclosure._exposure import Exposure, exposure
+from decbayes.disclosure._origin import holds_sums_of
 from decbayes.disclosure.guarding import of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.preparing import check_coefficients, check_size, rows_of
+from decbayes.disclosure.releasing import difference
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
+from decbayes.merging.aligning import align
+from decbayes.merging.reading import alone, seen
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -26,7 +31,6 @@ TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
 MOST_WORDS = 20
 # Counts of words that differ by less are the same.
 READABLE = 0.05
-UNITS = {"word": "document", "step": "sequence"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,9 @@ def preview(
     manifest: Manifest | None = None,
     ledger: Ledger | None = None,
     members: Sequence[str] = (),
+    persons: Any = None,
+    others: Sequence[Posterior] = (),
+    whole: bool = True,
 ) -> Preview:
     """What a posterior would tell others if its file left the site.
 
@@ -103,7 +110,10 @@ def preview(
         rules: what may leave the site; default: those of the manifest, or the usual ones.
         manifest: what the file says of its making.
         ledger: what has left so far.
-        members: keyed digests of the records, see `record_digests`.
+        members: keyed digests of the persons, see `person_digests`.
+        persons: whom each observation is about, by name or number, where a person may have several.
+        others: posteriors of other sites, to see what a merge with them will show.
+        whole: whether the file holds these data and no earlier ones.
 
     >>> rng = np.random.default_rng(0)
     >>> points = rng.normal(size=(200, 1)) + 10.0 * rng.integers(2, size=(200, 1))
@@ -116,20 +126,24 @@ def preview(
     rules = rules or (manifest.rules if manifest is not None and manifest.rules is not None else Rules())
     statements = [*about_file(model, posterior, manifest)]
     if data is None:
-        statements.append(Statement("your data", "not given: cells and records were not looked at (--data)", "look"))
+        statements.append(Statement("your data", "not given: cells and persons were not looked at (--data)", "look"))
+        statements += about_merge(model, posterior, others)
         return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest))
-    sizes = sizes_of(model, posterior, data)
-    seen = exposure(model, posterior, data, rng=0)
-    statements += [*about_size(model, data, rules), *about_components(model, sizes, rules)]
-    statements += [*about_columns(model, data, rules), *about_words(model, posterior, data, rules)]
-    statements += [*about_records(seen), *about_releases(posterior, manifest, ledger, members, rules)]
+    behind = Persons.of(persons).checked(model.count(data))
+    sizes = sizes_of(model, posterior, data, behind)
+    exposed = exposure(model, posterior, data, rng=0, persons=behind)
+    statements += about_origin(model, posterior, data, manifest, whole)
+    statements += [*about_size(model, behind.total(model.count(data)), rules), *about_components(model, sizes, rules)]
+    statements += [*about_columns(model, data, rules, behind), *about_words(model, posterior, data, rules, behind)]
+    statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
+    statements += about_merge(model, posterior, others)
     return Preview(
         title_of(model, manifest),
         tuple(statements),
         sizes,
-        seen.deviations,
-        seen.membership,
-        rare_things(model, data, rules),
+        exposed.deviations,
+        exposed.membership,
+        rare_things(model, data, rules, behind),
         facts_of(manifest),
         least_of(model, rules),
     )
@@ -145,7 +159,7 @@ def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
         "site": manifest.site,
         "date": manifest.date,
         "model": manifest.model,
-        "rows used": f"{manifest.rows:,}",
+        "rows used": f"{manifest.rows:,}{of_persons(manifest)}",
         "rows left out": left_out or "none",
         "rules": "none" if manifest.rules is None else in_words(manifest.rules),
         "software": manifest.software,
@@ -157,11 +171,17 @@ def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in lines.items() if value)
 
 
+def of_persons(manifest: Manifest) -> str:
+    """How many persons the rows are about, where somebody has said who they are."""
+    column = f", told apart by column '{manifest.person}'" if manifest.person else ""
+    return f" of {manifest.persons:,} persons{column}" if 0 < manifest.persons < manifest.rows or column else ""
+
+
 def in_words(rules: Rules) -> str:
     return (
         f"no category or component of fewer than {rules.least_cell} persons, no word of fewer than "
         f"{rules.least_documents} documents, no file of fewer than {rules.least_observations} persons, at least "
-        f"{rules.rows_per_coefficient:g} rows per coefficient, at most {rules.most_levels} categories per column"
+        f"{rules.rows_per_coefficient:g} persons per coefficient, at most {rules.most_levels} categories per column"
     )
 
 
@@ -190,66 +210,83 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("hidden", change)
 
 
-def about_size(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
-    count, unit = model.count(data), UNITS.get(model.unit, "record")
+def about_origin(
+    model: Model, posterior: Posterior, data: Any, manifest: Manifest | None, whole: bool
+) -> Iterator[Statement]:
+    rows = model.count(data)
+    if manifest is not None and manifest.rows and manifest.rows != rows:
+        text = f"{rows:,} rows, and the file was made from {manifest.rows:,}: they are not the data behind it"
+        yield Statement("your data", text, "stop")
+    elif not whole:
+        yield Statement("your data", "the file holds earlier data as well, so that its sums were not compared", "look")
+    elif holds_sums_of(of_number(model, posterior), posterior, data):
+        yield Statement("your data", "the sums in the file are theirs")
+    else:
+        yield Statement("your data", "the sums in the file are of other data: name those that were fitted", "stop")
+
+
+def about_size(model: Model, persons: int, rules: Rules) -> Iterator[Statement]:
     try:
-        check_size(count, model, rules)
-        yield Statement("who is in it", f"{count:,} {unit}s; at least {rules.least_observations} are needed")
-        check_coefficients(model, data, rules)
+        check_size(persons, model, rules)
+        yield Statement("who is in it", f"{persons:,} persons; at least {rules.least_observations} are needed")
+        check_coefficients(model, persons, rules)
     except DecbayesError as error:
         yield Statement("who is in it", str(error), "stop")
     if model.terms_to_learn:
-        yield Statement(
-            "rows per coefficient", f"{count / model.terms_to_learn:.1f} ({rules.rows_per_coefficient:g} needed)"
-        )
+        text = f"{persons / model.terms_to_learn:.1f} ({rules.rows_per_coefficient:g} needed)"
+        yield Statement("persons per coefficient", text)
 
 
-def sizes_of(model: Model, posterior: Posterior, data: Any) -> Array:
+def sizes_of(model: Model, posterior: Posterior, data: Any, persons: Persons) -> Array:
     if not posterior.structure.symmetry:
         return np.empty(0)
     coupled = posterior.structure.symmetry[0]
-    return persons_in(of_number(model, posterior), posterior, coupled, posterior, data)
+    return persons_in(of_number(model, posterior), posterior, coupled, posterior, data, persons)
 
 
 def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[Statement]:
     shown = sizes[sizes > 0.5]
     if not len(shown):
         return
-    unit = UNITS.get(model.unit, "record")
     least = least_of(model, rules)
     few = shown.min() < least - 0.5
-    yield Statement(
-        f"smallest {model.noun}", f"{shown.min():.0f} {unit}s ({least:g} needed)", "stop" if few else "fine"
-    )
+    text = f"{shown.min():.0f} persons ({least:g} needed)"
+    yield Statement(f"smallest {model.noun}", text, "stop" if few else "fine")
 
 
-def cells(model: Model, data: Any) -> Iterator[tuple[str, str, int]]:
-    """Columns, their categories, and how many rows have each."""
+def cells(model: Model, data: Any, persons: Persons) -> Iterator[tuple[str, str, int]]:
+    """Columns, their categories, and how many persons have each."""
     columns = getattr(model, "columns", None)
     if not isinstance(columns, dict):
         return
-    points = rows_of(model, data)
+    points, having = rows_of(model, data), of_rows(model, data, persons)
     for place, (name, column) in enumerate(columns.items()):
         if column.shares:
             labels = column.entries if column.entries[0] else ("no", "yes")
             for number, label in enumerate(labels):
-                yield name, label, int((points[:, place] == number).sum())
+                yield name, label, having.among(points[:, place] == number)
 
 
-def about_columns(model: Model, data: Any, rules: Rules) -> Iterator[Statement]:
-    counted = [(rows, name) for name, _, rows in cells(model, data) if rows]
+def of_rows(model: Model, data: Any, persons: Persons) -> Persons:
+    """Whom each row of a table is about; rows of a sequence are about the same person."""
+    steps: Any = getattr(model, "steps", None)
+    return persons if steps is None else persons.of_parts(steps(data).sequence)
+
+
+def about_columns(model: Model, data: Any, rules: Rules, persons: Persons) -> Iterator[Statement]:
+    counted = [(having, name) for name, _, having in cells(model, data, persons) if having]
     if counted:
-        rows, name = min(counted)
-        few = sum(rows < rules.least_cell for rows, _ in counted)
-        text = f"{rows} rows, in column '{name}'; {few} cells have fewer than {rules.least_cell}"
+        smallest, name = min(counted)
+        few = sum(having < rules.least_cell for having, _ in counted)
+        text = f"{smallest} persons, in column '{name}'; {few} cells have fewer than {rules.least_cell}"
         yield Statement("smallest cell", text, "stop" if few else "fine")
 
 
-def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules) -> Iterator[Statement]:
+def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, persons: Persons) -> Iterator[Statement]:
     having: Any = getattr(model, "documents_with", None)
     if having is None:
         return
-    documents = having(data)
+    documents = having(data, persons)
     rare = (documents > 0) & (documents < rules.least_documents)
     counts: Array = getattr(model, "times_in")(data)  # noqa: B009
     if rare_words_told(posterior, counts, documents < rules.least_documents):
@@ -270,15 +307,15 @@ def rare_words_told(posterior: Posterior, counts: Array, rare: Any) -> bool:
     return bool(len(profiles)) and bool(np.abs(topics.sum(axis=0) - counts[rare]).max() < READABLE)
 
 
-def about_records(seen: Exposure) -> Iterator[Statement]:
-    if seen.membership is not None:
-        text = f"a reader who knows a record guesses right in {seen.membership:.0%} of pairs (chance: 50 %)"
-        yield Statement("membership", text, "look" if seen.membership > TELLS_MEMBERS else "fine")
-    if len(seen.deviations):
-        count = int((seen.deviations > STANDS_OUT).sum())
-        text = f"without one record the result moves by up to {seen.deviations[0]:.2g} posterior deviations"
-        text += f"; {count} of {len(seen.deviations)} tried move it by more than {STANDS_OUT:g}" if count else ""
-        yield Statement("single records", text, "look" if count else "fine")
+def about_persons(exposed: Exposure) -> Iterator[Statement]:
+    if exposed.membership is not None:
+        text = f"a reader who has somebody's record guesses right in {exposed.membership:.0%} of pairs (chance: 50 %)"
+        yield Statement("membership", text, "look" if exposed.membership > TELLS_MEMBERS else "fine")
+    if len(exposed.deviations):
+        count = int((exposed.deviations > STANDS_OUT).sum())
+        text = f"without one of them the result moves by up to {exposed.deviations[0]:.2g} posterior deviations"
+        text += f"; {count} of {len(exposed.deviations)} tried move it by more than {STANDS_OUT:g}" if count else ""
+        yield Statement("single persons", text, "look" if count else "fine")
 
 
 def about_releases(
@@ -303,25 +340,44 @@ def about_releases(
     if not members or not alike:
         yield Statement("earlier releases", f"{len(entries)}, the last on {last.date}; not compared with this one")
         return
-    apart = min(len(frozenset(members) ^ frozenset(entry.members)) for entry in alike)
+    apart = min(difference(members, entry.members) for entry in alike)
     few = 0 < apart < rules.least_cell
     yield Statement(
         "earlier releases",
-        f"{len(alike)} of this model; the nearest differs by {apart} records",
+        f"{len(alike)} of this model; the nearest differs by {apart} {'person' if apart == 1 else 'persons'}"
+        + (f", whom both files together would show. Wait for {rules.least_cell} changes" if few else ""),
         "stop" if few else "fine",
     )
 
 
-def rare_things(model: Model, data: Any, rules: Rules) -> tuple[str, ...]:
+def about_merge(model: Model, posterior: Posterior, others: Sequence[Posterior]) -> Iterator[Statement]:
+    if not others:
+        text = "these sums plus those of other sites. Whoever has all other files can subtract them"
+        text += f"; a {model.noun} that only you have is shown as it is" if posterior.structure.symmetry else ""
+        yield Statement("the merge shows", text)
+        return
+    alignment = align([posterior, *others])
+    for coupled in posterior.structure.symmetry:
+        single = alone(alignment, coupled)[0] & seen(alignment, coupled)[0]
+        text = (
+            f"{len(others)} other files added to yours; {single.sum()} of your {len(single)} {model.noun}s are in none"
+        )
+        text += " of them: the merge shows their numbers as they are" if single.any() else " of them"
+        yield Statement("the merge shows", text, "look" if single.any() else "fine")
+    if not posterior.structure.symmetry:
+        yield Statement("the merge shows", f"the sums of this file and of {len(others)} others")
+
+
+def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tuple[str, ...]:
     """Rare words and categories, for the owner of the data only."""
     lines = [
-        f"column '{name}': '{label}' in {rows} rows"
-        for name, label, rows in cells(model, data)
-        if 0 < rows < rules.least_cell and label != OTHER
+        f"column '{name}': '{label}' of {having} persons"
+        for name, label, having in cells(model, data, persons)
+        if 0 < having < rules.least_cell and label != OTHER
     ]
     having: Any = getattr(model, "documents_with", None)
     if having is not None:
-        documents = having(data)
+        documents = having(data, persons)
         rare = np.flatnonzero((documents > 0) & (documents < rules.least_documents))[:MOST_WORDS]
         lines += [f"word '{getattr(model, 'vocabulary')[place]}' in {documents[place]:.0f} documents" for place in rare]  # noqa: B009
     return tuple(lines)

@@ -4,7 +4,8 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from decbayes.disclosure.rules import Rules
 from decbayes.errors import DamagedLedger, NotDisclosed
 from decbayes.extras import require
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.structure import canonical_json
 
 PURPOSE = b"decbayes release 1\0"
@@ -44,7 +46,7 @@ def release(
         approver: who releases it.
         reason: why.
         date: when.
-        members: keyed digests of the records behind the file, see `record_digests`.
+        members: keyed digests of the persons behind the file, see `person_digests`.
         key: the public key of the approver.
         sign: signs some bytes with the approver's private key.
 
@@ -68,6 +70,7 @@ def release(
             site=signed.site,
             model=signed.model,
             rows=signed.rows,
+            persons=signed.persons,
             approver=approver,
             reason=reason,
             members=tuple(sorted(members)),
@@ -99,23 +102,34 @@ def verify(manifest: Manifest) -> None:
 
 
 def check_difference(members: Sequence[str], manifest: Manifest, ledger: Ledger, rules: Rules) -> None:
-    """Refuse a release that differs from an earlier one of the same model by too few records to hide them."""
-    now = frozenset(members)
+    """Refuse a release that differs from an earlier one of the same model by too few persons to hide them."""
     for earlier in ledger.entries():
-        if earlier.model != manifest.model or not earlier.members or not now:
+        if earlier.model != manifest.model or not earlier.members or not members:
             continue
-        apart = len(now ^ frozenset(earlier.members))
+        apart = difference(members, earlier.members)
         if 0 < apart < rules.least_cell:
             raise NotDisclosed(
-                f"These data differ by {apart} records from those released on {earlier.date} ({earlier.file}): both "
-                f"files together would show them. Wait until at least {rules.least_cell} records have changed."
+                f"These data differ by {apart} persons from those released on {earlier.date} ({earlier.file}): both "
+                f"files together would show them. Wait until at least {rules.least_cell} persons have changed."
             )
 
 
-def record_digests(model: Model, data: Any, ledger: Ledger) -> list[str]:
-    """A keyed digest of each record: the site can compare its releases, and nobody without the key learns anything."""
+def difference(first: Iterable[Hashable], second: Iterable[Hashable]) -> int:
+    """How many persons two files differ by: those who joined or those who left, whichever are more.
+
+    Whose record has changed has left and joined, and counts once.
+    """
+    before, after = Counter(first), Counter(second)
+    return max((before - after).total(), (after - before).total())
+
+
+def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = EACH) -> list[str]:
+    """A keyed digest of each person's records: the site can compare its releases, others learn nothing."""
     key = site_key(ledger)
-    return [keyed(key, record_bytes(model, data, row)) for row in range(model.count(data))]
+    return [
+        keyed(key, b"||".join(sorted(record_bytes(model, data, row) for row in rows)))
+        for rows in persons.rows(model.count(data))
+    ]
 
 
 def record_bytes(model: Model, data: Any, row: int) -> bytes:

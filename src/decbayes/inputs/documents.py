@@ -119,10 +119,15 @@ def counted_blocks(counts: Any) -> Iterable[csr_array]:
 
 def public_numbers(counts: Any, least: int) -> tuple[int, ...]:
     """How many documents have each word, rounded down to multiples of `least`: a list says nothing more exact."""
+    return tuple((documents_with(counts) // least * least).tolist())
+
+
+def documents_with(counts: Any) -> NDArray[np.int64]:
+    """How many documents have each word."""
     having = np.zeros(counts.shape[1], dtype=np.int64)
     for block in counted_blocks(counts):
         having += np.bincount(block.indices[block.data > 0], minlength=len(having))
-    return tuple((having // least * least).tolist())
+    return having
 
 
 TEXT = "text"
@@ -173,6 +178,13 @@ class Choice:
             telling = sorted(telling, key=lambda word: (-kept[word], word))[: self.most_words]
         return tuple(sorted(telling))
 
+    def of_counts(self, words: Sequence[str], counts: Any) -> tuple[str, ...]:
+        """The words of a table of counts that enough documents have, in its order; somebody has chosen the others."""
+        enough = documents_with(counts) >= self.least_documents
+        if not enough.any():
+            raise InvalidData(f"No word occurs in {self.least_documents} documents or more; lower --least-documents.")
+        return tuple(word for word, kept in zip(words, enough, strict=True) if kept)
+
     def stops(self, word: str) -> bool:
         parts = word.split(" ")
         return word in self.stop_words or parts[0] in self.stop_words or parts[-1] in self.stop_words
@@ -190,8 +202,10 @@ def read_documents(
         return counted_texts(texts, tuple(vocabulary), recipe, choice)
     table = read_counts(texts.paths[0])
     counts = as_matrix(table.values)
+    if not vocabulary and not table.columns:
+        return Documents(counts, tuple(map(str, range(counts.shape[1]))))
     if not vocabulary:
-        return Documents(counts, table.columns or tuple(map(str, range(counts.shape[1]))))
+        vocabulary = choice.of_counts(table.columns, counts)
     return in_order_of(vocabulary, counts, table.columns) if table.columns else Documents(counts, tuple(vocabulary))
 
 

@@ -114,17 +114,17 @@ class Texts:
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     if not file.resolve().is_relative_to(path.resolve()):
                         left_out.add(str(path), file.name, "links that lead out of the folder; name their targets")
-                    elif self._kind(file) in FORMATS:
-                        yield file, self._kind(file) == "txt"
+                    elif self.kind(file) in FORMATS:
+                        yield file, self.kind(file) == "txt"
                     else:
                         left_out.add(str(path), file.name, "files that are no texts by their names; see --format")
 
-    def _kind(self, path: Path) -> str:
+    def kind(self, path: Path) -> str:
         return self.format or ending(path)
 
     def _documents(self, path: Path, whole: bool) -> Iterator[tuple[str, str, str]]:
         """Where a document stands, its text, and what is wrong with it if anything is."""
-        kind = self._kind(path)
+        kind = self.kind(path)
         if kind not in FORMATS:
             raise InvalidData(f"{path}: texts are in .{', .'.join(FORMATS)} files. --format says what other files are.")
         with reading(path, "text" if kind in ("txt", "jsonl", "ndjson") else f".{kind}"):

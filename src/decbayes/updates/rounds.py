@@ -18,6 +18,7 @@ from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.updates.update import Update
@@ -158,9 +159,9 @@ class Round:
         """The merge of what all other sites have sent."""
         return merging.product(self.slots[1:])
 
-    def evened(self, data: Any, least: int) -> "Round":
-        """The round for a fit that cannot tell words of fewer than `least` documents apart."""
-        return replace(self, slots=tuple(self.model.rare_evened(self.slots, data, least)))
+    def evened(self, data: Any, least: int, persons: Persons = EACH) -> "Round":
+        """The round for a fit that cannot tell words of fewer than `least` documents or authors apart."""
+        return replace(self, slots=tuple(self.model.rare_evened(self.slots, data, least, persons)))
 
     def after(self, sent: Sent) -> Posterior:
         """The merge after this site has sent this contribution."""

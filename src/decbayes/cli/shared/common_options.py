@@ -18,7 +18,6 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, device_for, use_device
 from decbayes.errors import InvalidData
 from decbayes.inputs import texts
-from decbayes.models.core import evaluation as holdback
 from decbayes.models.core.model import Model
 
 if TYPE_CHECKING:
@@ -136,7 +135,3 @@ def the_data(model: Model, paths: Sequence[Path]) -> Any:
 def check_hold_back(share: float) -> None:
     if not 0.0 <= share <= MOST_HELD_BACK:
         raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
-
-
-def without_held_back(model: Model, observations: Any, share: float) -> Any:
-    return holdback.hold_back(model, observations, share=share)[0] if share else observations

@@ -11,8 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from decbayes import disclosure
-from decbayes.cli.shared.common_options import Reading, the_data, without_held_back
+from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
@@ -20,16 +19,17 @@ from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load_note, save
 from decbayes.inputs.tables import LeftOut
 from decbayes.merging.base.components import group_evidence
+from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import model_for
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.disclosure import Ledger
     from decbayes.disclosure.preparing import Prepared
 
 NONE, USUAL = "none", "usual"
 PUBLIC = "public_documents"
+HELD_BACK = "held back"
 VARIABLE = "DECBAYES_RULES"
 RulesOption = Annotated[
     str | None,
@@ -41,9 +41,14 @@ RulesOption = Annotated[
     ),
 ]
 SiteOption = Annotated[str, Parameter(name="--site", help="The name that this site goes by.", show_default=False)]
-LedgerOption = Annotated[
-    Path | None,
-    Parameter(help="What has left this site; default: releases.ledger beside the file.", show_default=False),
+PersonOption = Annotated[
+    str,
+    Parameter(
+        name="--person",
+        help="The column that tells persons apart, if a person may have several rows: the rules count persons. It is "
+        "used for counting only, and never leaves.",
+        show_default=False,
+    ),
 ]
 
 
@@ -126,6 +131,7 @@ def safe_to_fit(
     agreed: bool,
     on_top: bool = False,
     share: float = 0.0,
+    persons: Persons = EACH,
     told: Told,
 ) -> "Prepared":
     """The model and the data under the rules, without the share that is held back; what was changed is said.
@@ -135,18 +141,28 @@ def safe_to_fit(
     """
     from decbayes.disclosure.preparing import Prepared, prepared
 
-    whole = Prepared(model, observations) if rules is None else prepared(model, observations, rules, agreed=agreed)
-    safe = replace(whole, data=without_held_back(whole.model, whole.data, share))
+    whole = Prepared(model, observations, persons=persons)
+    if rules is not None:
+        whole = prepared(model, observations, rules, agreed=agreed, persons=persons)
+    safe = without_held_back(whole, share)
     if share:
-        told.leave_out("held back", whole.model.count(whole.data) - whole.model.count(safe.data))
+        told.leave_out(HELD_BACK, whole.model.count(whole.data) - whole.model.count(safe.data))
     if share and rules is not None:
-        again = prepared(safe.model, safe.data, rules, agreed=agreed)
+        again = prepared(safe.model, safe.data, rules, agreed=agreed, persons=safe.persons)
         safe = replace(again, changed=tuple(dict.fromkeys((*whole.changed, *again.changed))))
     for change in safe.changed:
         messages().print(plain(change))
     if on_top or rules is None:
         return safe
-    return replace(safe, data=safe.model.rare_unnamed(safe.data, rules.least_documents))
+    return replace(safe, data=safe.model.rare_unnamed(safe.data, rules.least_documents, safe.persons))
+
+
+def without_held_back(whole: "Prepared", share: float) -> "Prepared":
+    """The data and persons that are fitted if a share is held back."""
+    if not share:
+        return whole
+    persons = whole.persons.taken(rows_of(whole.model.count(whole.data), share)[0])
+    return replace(whole, data=hold_back(whole.model, whole.data, share=share)[0], persons=persons)
 
 
 def save_draft(
@@ -191,38 +207,32 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
         return {}
     rules = [manifest.rules for manifest in manifests if manifest.rules is not None]
     loosest = reduce(Rules.loosened, rules) if len(rules) == len(manifests) else None
-    rows = sum(manifest.rows for manifest in manifests)
-    return {KEY: Manifest(merged.digest, manifests[0].model, loosest, rows=rows).plain()}
+    rows, persons = (sum(getattr(manifest, name) for manifest in manifests) for name in ("rows", "persons"))
+    return {KEY: Manifest(merged.digest, manifests[0].model, loosest, rows=rows, persons=persons).plain()}
 
 
-def data_behind(posterior: Posterior, files: Sequence[Path], reading: Reading, rules: Rules | None) -> Any:
-    """The data behind a file of this site, as they were fitted under the rules."""
-    model = model_for(posterior.structure)
-    read = model.read(the_data(model, files), report=messages().print, **reading.options(type(model)))
-    return read if rules is None else disclosure.prepared(model, read, rules, agreed=True).data
-
-
-def ledger_for(file: Path, path: Path | None) -> "Ledger":
-    return disclosure.Ledger(path or file.parent / "releases.ledger")
+def persons_of(model: Model, files: Sequence[Path], column: str, **sources: Any) -> Persons:
+    """Whom the observations of files are about; each is a person if no column says so."""
+    return model.persons(the_data(model, files), column, **sources) if column else EACH
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:
     """How many persons, documents or sequences are behind each file, if all of them say it."""
     manifests = [manifest_of(path) for path in paths]
     rows = [
-        manifest.rows
+        manifest.persons
         for manifest, posterior in zip(manifests, posteriors, strict=True)
-        if manifest is not None and manifest.posterior == posterior.digest and manifest.rows
+        if manifest is not None and manifest.posterior == posterior.digest and manifest.persons
     ]
     return rows if len(rows) == len(paths) else None
 
 
-def check_to_send(model: Model, observations: Any, rules: Rules | None) -> None:
+def check_to_send(model: Model, observations: Any, rules: Rules | None, persons: Persons = EACH) -> None:
     """Refuse to write sums over too few persons for others."""
     if rules is not None:
         from decbayes.disclosure.preparing import check_size
 
-        check_size(model.count(observations), model, rules)
+        check_size(persons.checked(model.count(observations)).total(model.count(observations)), model, rules)
 
 
 def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bool_]:

@@ -17,9 +17,11 @@ from decbayes.families import Array
 from decbayes.inputs.chunks import check_again, each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray
 from decbayes.inputs.large import read_points
+from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass
 from decbayes.models.core.information import Tally
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.settings import Settings, number_of
 from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
 from decbayes.posterior import Posterior
@@ -214,6 +216,10 @@ class Model(Settings):
             )
         return table.values
 
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        """Whom each observation of a file is about, by a column of the file; `sources` are those of `read`."""
+        return Persons.of(read_frame(path, [column])[column])
+
     def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """The observations of a file, some at a time; `sources` are those of `read`."""
         return in_slices(self.read(path, report=report, **sources))
@@ -248,20 +254,28 @@ class Model(Settings):
         """How many numbers are estimated from the same rows: those of a regression, else none."""
         return 0
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
         """The model and the data without values that fewer than `least` persons have; and what was changed.
 
         Where rows have an outcome of yes or no, categories that fewer than `least_outcome` persons of one outcome have
-        are rare as well. Columns that are `agreed` keep their categories.
+        are rare as well. Columns that are `agreed` keep their categories. `persons` says whom observations are about.
         """
         return self, data, []
 
-    def presence(self, posterior: Posterior, data: Any) -> Array:
-        """How many observations each component rests on: persons, documents, sequences."""
-        return np.asarray(self.assign(posterior, data).sum(axis=0))
+    def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
+        """How many persons each component rests on: observations, documents, sequences, or those behind them."""
+        return persons.present(self.assign(posterior, data))
 
     def rare_hidden(
-        self, posterior: Posterior, data: Any, least: int, frequency: Any = (), others: Posterior | None = None
+        self,
+        posterior: Posterior,
+        data: Any,
+        least: int,
+        frequency: Any = (),
+        others: Posterior | None = None,
+        persons: Persons = EACH,
     ) -> Posterior:
         """The posterior of the data without what it says about words that fewer than `least` documents have.
 
@@ -270,11 +284,13 @@ class Model(Settings):
         """
         return posterior
 
-    def rare_unnamed(self, data: Any, least: int) -> Any:
+    def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
         """The data, the same whichever words occur in fewer than `least` documents: for a fit that cannot tell."""
         return data
 
-    def rare_evened(self, posteriors: Sequence[Posterior], data: Any, least: int) -> list[Posterior]:
+    def rare_evened(
+        self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
+    ) -> list[Posterior]:
         """Posteriors of all sites, for a fit that cannot tell words of fewer than `least` documents apart."""
         return list(posteriors)
 
@@ -325,7 +341,7 @@ class Model(Settings):
         return {}
 
 
-def without_rare_values(data: Any, column: Column, least: int) -> tuple[Any, list[str]]:
+def without_rare_values(data: Any, column: Column, least: int, persons: Persons) -> tuple[Any, list[str]]:
     """Points whose columns are all of one kind, without values that fewer than `least` rows have.
 
     Of data that lie in files nothing is changed: rare values in them are refused.
@@ -333,15 +349,17 @@ def without_rare_values(data: Any, column: Column, least: int) -> tuple[Any, lis
     from decbayes.columns.frames import pooled
 
     if is_chunked(data) or isinstance(data, FileArray | np.memmap):
+        if persons.numbers is not None:
+            raise InvalidData("Persons are counted only in data that fit into memory. Use one row per person.")
         check_rare_values(each_chunk(data) if is_chunked(data) else (block.data for block in in_slices(data)), least)
         return data, []
     shape = np.shape(data)
     points = np.asarray(data, dtype=np.float64).reshape(len(data), -1)
     columns = {str(place): column for place in range(points.shape[1])}
-    _, changed, remarks = pooled(points, columns, lambda rows: np.array([rows.sum()]), [least], agreed=True)
+    _, changed, remarks = pooled(points, columns, persons.counts, [least], agreed=True)
     if not remarks:
         return data, []
-    told = f"{len(remarks)} of {len(columns)} columns have values in fewer than {least} rows; the most common counts."
+    told = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
     return changed.reshape(shape), [told]
 
 

@@ -15,6 +15,7 @@ from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, be
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
 from decbayes.models.core.model import Row, without_rare_values
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities
@@ -117,9 +118,11 @@ class LatentFeatures(OfPoints):
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
         """Values that few have are replaced by the most common one; data in files that have any are refused."""
-        points, remarks = without_rare_values(data, Gaussian(), least)
+        points, remarks = without_rare_values(data, Gaussian(), least, persons)
         return self, points, remarks
 
     @completed

@@ -13,6 +13,7 @@ from decbayes.models.core.ascent import Fit, OnPass, Pass
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row, without_rare_values
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_points, check_held, check_structure
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
@@ -82,9 +83,11 @@ class GaussianMean(OfPoints):
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
         """Values that few have are replaced by the most common one; data in files that have any are refused."""
-        points, remarks = without_rare_values(data, Gaussian(), least)
+        points, remarks = without_rare_values(data, Gaussian(), least, persons)
         return self, points, remarks
 
     @completed

@@ -17,6 +17,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names, without_rare_values
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_points
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
@@ -83,9 +84,11 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
         emissions.check(points, self.columns)
         return points
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
         """Values that few have are replaced by the most common one; data in files that have any are refused."""
-        points, remarks = without_rare_values(data, self.column, least)
+        points, remarks = without_rare_values(data, self.column, least, persons)
         return self, points, remarks
 
     def unplaced(self) -> dict[str, Any]:
@@ -227,16 +230,19 @@ class CategoricalMixture(Mixture):
         pairs = zip(self.columns, self.categories, strict=False)
         return Emissions((replace(part, labels=tuple(f"{name}={c}" for name, size in pairs for c in range(size))),))
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
         """Categories that few have count as the most common one: nothing else is agreed on that they could be."""
         points = self.points(data).copy()
         changed = 0
         for place in range(points.shape[1]):
             categories, times = np.unique(points[~np.isnan(points[:, place]), place], return_counts=True)
-            rare = np.isin(points[:, place], categories[times < least])
+            having = np.array([persons.among(points[:, place] == category) for category in categories])
+            rare = np.isin(points[:, place], categories[having < least])
             points[rare, place] = categories[times.argmax()] if len(times) else np.nan
             changed += bool(rare.any())
-        told = f"{changed} columns have categories in fewer than {least} rows; the most common counts instead."
+        told = f"{changed} columns have categories of fewer than {least} persons; the most common counts instead."
         return self, points, [told] if changed else []
 
     def constants(self) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row, ignore
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.core.transforms import Observed
@@ -195,6 +196,9 @@ class RegressionMixture(Clusters):
         """The agreed columns of a file, without rows in which something is missing."""
         return self.table.read(path, report)
 
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        return self.table.persons(Path(path), column)
+
     def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing are left out."""
         return self.table.stream(Path(path), report)
@@ -210,8 +214,10 @@ class RegressionMixture(Clusters):
     def terms_to_learn(self) -> int:
         return len(self.table.design.labels)
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed)
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
         return self if agreed else replace(self, columns=columns), points, remarks
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:

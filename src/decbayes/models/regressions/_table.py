@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from decbayes.arguments import names_of
 from decbayes.columns import Column, columns_of, plain
 from decbayes.columns.cells import is_missing, text_of
-from decbayes.columns.column import SOLVABLE, Persons, too_few
+from decbayes.columns.column import SOLVABLE, Having, too_few
 from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, rows_in, values_in, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import LeftOut, Report
-from decbayes.models.core.model import split_names
+from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.design import Design, needed
@@ -127,67 +128,70 @@ class Table:
         apart = {name: text for name, text in (("offset", self.offset), ("weights", self.weights)) if text}
         return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart}
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Any, Array, list[str]]:
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Any, Array, list[str]]:
         """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
         points, width = self.points(data), len(self.columns)
         targets = points[:, self.target_place]
-        self.check_outcome(targets, least)
+        self.check_outcome(targets, least, persons)
         groups = outcome_groups(targets)
 
-        def persons(rows: NDArray[np.bool_]) -> Array:
-            return np.array([rows.sum(), *((rows & group).sum() for group in groups)])
+        def having(rows: NDArray[np.bool_]) -> Array:
+            return np.array([persons.among(rows), *(persons.among(rows & group) for group in groups)])
 
         minima = [least] + [least_outcome] * len(groups)
         predictors = {name: column for name, column in self.columns.items() if name != self.target}
         others = np.delete(points[:, :width], self.target_place, axis=1)
-        columns, others, remarks = pooled(others, predictors, persons, minima, agreed=agreed)
+        columns, others, remarks = pooled(others, predictors, having, minima, agreed=agreed)
         changed = np.column_stack([np.insert(others, self.target_place, targets, axis=1), points[:, width:]])
         kept = {name: columns.get(name, column) for name, column in self.columns.items()}
         told = replace(self, columns=kept)
-        told.check_combinations(told.matrix(changed), persons, minima)
-        return kept, told.larger_sites(changed, least), remarks
+        told.check_combinations(told.matrix(changed), having, minima)
+        return kept, told.larger_sites(changed, least, persons), remarks
 
-    def check_outcome(self, targets: Array, least: int) -> None:
-        """An outcome that few rows have singles these out, whatever the predictors."""
-        _, times = np.unique(targets, return_counts=True)
-        few = len(targets) - times.max(initial=len(targets)) if len(times) else 0
+    def check_outcome(self, targets: Array, least: int, persons: Persons) -> None:
+        """An outcome that few persons have singles these out, whatever the predictors."""
+        values = np.unique(targets)
+        few = persons.among(targets != most_common(targets))
         if 0 < few < least:
             raise InvalidData(
-                f"All but fewer than {least} rows have the same '{self.target}', and the file would single the others "
-                "out. Predict something that more rows differ in."
+                f"All but fewer than {least} persons have the same '{self.target}', and the file would single out the "
+                "others. Predict something that more persons differ in."
             )
-        squares = self.columns[self.target].factor == "real" and len(times) <= SOLVABLE
-        if squares and times.min(initial=least) < least:
+        squares = self.columns[self.target].factor == "real" and len(values) <= SOLVABLE
+        if squares and any(persons.among(targets == value) < least for value in values):
             raise InvalidData(
-                f"Fewer than {least} rows have one of the {len(times)} values of '{self.target}', and the file would "
-                "tell how many. Join values."
+                f"Fewer than {least} persons have one of the {len(values)} values of '{self.target}', and the file "
+                "would tell how many. Join values."
             )
 
-    def check_combinations(self, matrix: Array, persons: Persons, least: Sequence[float]) -> None:
+    def check_combinations(self, matrix: Array, having: Having, least: Sequence[float]) -> None:
         """Products of columns may single rows out although neither column does."""
         few = []
         for term in (term for term in self.terms if term not in self.columns):
             numbers = matrix[:, self.design.places([term])]
-            groups = [persons(column != most_common(column)) for column in numbers.T]
+            groups = [having(column != most_common(column)) for column in numbers.T]
             if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
                 few.append(term)
         if few:
             raise InvalidData(
-                f"Too few rows here have some of the combinations in '{few[0]}', and the file would single them out. "
-                "Leave the product out of the formula, or join categories."
+                f"Too few persons here have some of the combinations in '{few[0]}', and the file would single them "
+                "out. Leave the product out of the formula, or join categories."
             )
 
-    def larger_sites(self, points: Array, least: int) -> Array:
-        """Sites within the file with few rows count as one, with as many others as it takes to have enough."""
+    def larger_sites(self, points: Array, least: int, persons: Persons) -> Array:
+        """Sites within the file with few persons count as one, with as many others as it takes to have enough."""
         if not self.varying:
             return points
-        _, place, times = np.unique(points[:, -1], return_inverse=True, return_counts=True)
-        order = np.argsort(times, kind="stable")
-        rows_before = np.cumsum(times[order]) - times[order]
-        together = order[(times[order] < least) | ((rows_before > 0) & (rows_before < least))]
-        if not (times < least).any():
+        sites, place = np.unique(points[:, -1], return_inverse=True)
+        having = np.array([persons.among(place.reshape(-1) == site) for site in range(len(sites))])
+        joined = np.zeros(len(points), dtype=np.bool_)
+        for site in np.argsort(having, kind="stable"):
+            if having[site] < least or 0 < persons.among(joined) < least:
+                joined |= place.reshape(-1) == site
+        if not joined.any():
             return points
-        joined = np.isin(place.reshape(-1), together)
         return np.column_stack([points[:, :-1], np.where(joined, points[joined, -1].min(), points[:, -1])])
 
     def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
@@ -269,6 +273,12 @@ class Table:
     def read(self, path: Path, report: Report) -> Array:
         """The agreed columns of a file, without rows in which something is missing."""
         return self.points(complete(path, self._frame(path, list(self.columns)), report).data)
+
+    def persons(self, path: Path, column: str) -> Persons:
+        """Whom each complete row of a file is about."""
+        labels = read_frame(path, [column])[column]
+        rows = complete(path, self._frame(path, list(self.columns)), ignore).rows
+        return Persons.of(labels[rows])
 
     def stream(self, path: Path, report: Report) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing get no prediction."""

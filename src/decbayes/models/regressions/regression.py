@@ -20,6 +20,7 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, Row, ignore, split_names
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Observed, Transform
@@ -181,6 +182,9 @@ class Regression(Model):
         """The agreed columns of a file, without rows in which something is missing."""
         return self.table.read(path, report)
 
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        return self.table.persons(Path(path), column)
+
     def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing get no prediction."""
         return self.table.stream(Path(path), report)
@@ -196,8 +200,10 @@ class Regression(Model):
     def terms_to_learn(self) -> int:
         return len(self.table.design.labels)
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed)
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
         return self if agreed else replace(self, columns=columns), points, remarks
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:

@@ -18,6 +18,7 @@ from decbayes.inputs.mixed_tables import Frame, read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
@@ -45,6 +46,11 @@ class Steps:
     @property
     def firsts(self) -> NDArray[np.int64]:
         return np.append(0, self.ends[:-1]) if len(self.ends) else self.ends
+
+    @property
+    def sequence(self) -> NDArray[np.intp]:
+        """Which sequence each step belongs to."""
+        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
     def split(self, values: Any) -> list[Any]:
         return np.split(values, self.ends[:-1]) if len(self.ends) else []
@@ -161,20 +167,18 @@ class Sequential(Tabular):
         sequences = self.separate(data)
         return [sequences[row] for row in rows]
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
-        """A person is a sequence: many rows of one are no cell of many."""
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        """A person is a sequence, or has several: many rows of one are no cell of many."""
         steps = self.steps(data)
-        sequence = np.repeat(np.arange(len(steps.ends)), np.diff(steps.ends, prepend=0))
-        columns, points, remarks = pooled(
-            steps.points, self.columns, lambda rows: np.array([len(np.unique(sequence[rows]))]), [least], agreed=agreed
-        )
+        behind = persons.of_parts(steps.sequence)
+        columns, points, remarks = pooled(steps.points, self.columns, behind.counts, [least], agreed=agreed)
         return self if agreed else replace(self, columns=columns), steps.split(points), remarks
 
-    def presence(self, posterior: Posterior, data: Any) -> Array:
-        """Sequences that are expected to be in a state for a step or more."""
-        ends = self.steps(data).ends
-        by_sequence = np.add.reduceat(self.assign(posterior, data), np.append(0, ends[:-1]), axis=0)
-        return np.asarray(np.minimum(by_sequence, 1.0).sum(axis=0))
+    def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
+        """Sequences, or their persons, that are expected to be in a state for a step or more."""
+        return persons.of_parts(self.steps(data).sequence).present(self.assign(posterior, data))
 
     def joined(self, shards: Sequence[Any]) -> list[Any]:
         return [sequence for shard in shards for sequence in self.separate(shard)]
@@ -222,6 +226,14 @@ class Sequential(Tabular):
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The agreed columns of a file."""
         return self.separate(self._rows(path))
+
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        """Whom each sequence of a file is about: all its rows must say the same."""
+        frame = read_frame(Path(path), list(dict.fromkeys([*self.columns, *filter(None, [self.sequences]), column])))
+        labels = [set(map(str, rows)) for rows in cut(frame[column], self._names(frame))]
+        if any(len(names) > 1 for names in labels):
+            raise InvalidData(f"{path}: some sequences are about several persons, by column '{column}'.")
+        return Persons.of(name for names in labels for name in names)
 
     def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """All sequences at once, and which row of the file each step is."""

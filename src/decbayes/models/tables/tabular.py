@@ -18,6 +18,7 @@ from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, ignore, split_names
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
@@ -93,10 +94,10 @@ class Tabular(Model):
     def joined(self, shards: Sequence[Any]) -> Any:
         return np.concatenate([self.points(shard) for shard in shards])
 
-    def pooled(self, data: Any, least: int, least_outcome: int, *, agreed: bool) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = pooled(
-            self.points(data), self.columns, lambda rows: np.array([rows.sum()]), [least], agreed=agreed
-        )
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = pooled(self.points(data), self.columns, persons.counts, [least], agreed=agreed)
         return self if agreed else replace(self, columns=columns), points, remarks
 
     def constants(self) -> Mapping[str, Any]:

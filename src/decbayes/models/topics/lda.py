@@ -17,6 +17,7 @@ from decbayes.models.core.component_search import ComponentSearch, check_number,
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Method, children, each
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
@@ -253,16 +254,19 @@ class LatentDirichletAllocation(Predicting):
         same_words = first.labels == second.labels
         return "merge on common priors: --topic-prior learn --document-prior 0.1" if same_words else ""
 
-    def presence(self, posterior: Posterior, data: Any) -> Array:
-        """Documents that are expected to have a word or more of a topic."""
-        expected = self.assign(posterior, data) * self.units(data)[:, None]
-        return np.asarray(np.minimum(expected, 1.0).sum(axis=0))
+    def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
+        """Documents, or their authors, that are expected to have a word or more of a topic."""
+        return persons.present(self.assign(posterior, data) * self.units(data)[:, None])
 
-    def documents_with(self, data: Any) -> Array:
-        """How many documents have each word of the vocabulary."""
+    def documents_with(self, data: Any, persons: Persons = EACH) -> Array:
+        """How many documents have each word of the vocabulary; or how many authors use it."""
         counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
+        words, width = np.asarray(counts.columns, dtype=np.int64), len(counts.words)
+        if persons.numbers is not None:
+            authors = np.repeat(persons.numbers, counts.lengths())
+            words = np.unique(authors * width + words) % width
         having = np.zeros(len(self.vocabulary))
-        having[counts.words] = np.bincount(np.asarray(counts.columns), minlength=len(counts.words))
+        having[counts.words] = np.bincount(words, minlength=width)
         return having
 
     def times_in(self, data: Any) -> Array:
@@ -273,14 +277,20 @@ class LatentDirichletAllocation(Predicting):
         return times
 
     def rare_hidden(
-        self, posterior: Posterior, data: Any, least: int, frequency: Any = (), others: Posterior | None = None
+        self,
+        posterior: Posterior,
+        data: Any,
+        least: int,
+        frequency: Any = (),
+        others: Posterior | None = None,
+        persons: Persons = EACH,
     ) -> Posterior:
         """What topics have of rare words is spread over all rare and absent words: as the others' topics say, or by
         their public frequency.
 
         Nothing then depends on which of these words the documents have, only on how many in all.
         """
-        documents = self.documents_with(data)
+        documents = self.documents_with(data, persons)
         rare = documents < least
         topics = csr_array(posterior.contribution["topics"])
         if not topics[:, np.flatnonzero(rare)].sum():
@@ -294,12 +304,14 @@ class LatentDirichletAllocation(Predicting):
             shares = shares_by_topics(alpha, topics.sum(axis=1), least)
         return self._with_topics(posterior, spread(topics, rare, shares))
 
-    def rare_unnamed(self, data: Any, least: int) -> Any:
+    def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
         opened = self.opened(data)
-        return unnamed(opened, self.documents_with(opened) < least)
+        return unnamed(opened, self.documents_with(opened, persons) < least)
 
-    def rare_evened(self, posteriors: Sequence[Posterior], data: Any, least: int) -> list[Posterior]:
-        rare = self.documents_with(data) < least
+    def rare_evened(
+        self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
+    ) -> list[Posterior]:
+        rare = self.documents_with(data, persons) < least
         return [self._with_topics(each, evened(each.contribution["topics"], rare)) for each in posteriors]
 
     def _with_topics(self, posterior: Posterior, topics: csr_array) -> Posterior:

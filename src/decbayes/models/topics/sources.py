@@ -1,6 +1,7 @@
 """Where topics come from: the options that say how texts are read, and what is said about them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -36,6 +37,7 @@ from decbayes.inputs.texts import (
     without_standard_input,
 )
 from decbayes.models.core.model import Model, ignore, split_names
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.settings import Number
 from decbayes.models.core.transforms import BLOCK, Observed, in_slices
 
@@ -114,6 +116,12 @@ class OfTexts(Model):
         report_reading(documents, UNKNOWN, self.recipe, report)
         return documents.counts
 
+    def persons(
+        self, path: Any, column: str, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **sources: Any
+    ) -> Persons:
+        """The author of each document, by a column of the table or a key of the JSON lines that hold the texts."""
+        return authors(text_source(path, columns, **sources), column)
+
     def stream(self, path: Any, *, tokenizer: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
         """Counts of documents, some at a time: texts are never held together."""
         trust(tokenizer)
@@ -140,6 +148,14 @@ def text_source(
     if not paths:
         raise InvalidData("Name the files or folders with the texts.")
     return Texts(paths, tuple(split_names(columns)), format, encoding, whole, strict)
+
+
+def authors(source: Texts, column: str) -> Persons:
+    """The author of each document, by where documents and names of authors stand in the files."""
+    if any(source.kind(file) == "txt" for file, _ in source.files(LeftOut())):
+        raise InvalidData(f"Plain texts have no column '{column}'. Authors are named in tables and JSON lines.")
+    names = dict(replace(source, columns=(column,), strict=False).read(LeftOut()))
+    return Persons.of(names.get(place) or None for place, _ in source.read(LeftOut()))
 
 
 def agreed_words(vocabulary: Path | None, asked: Recipe) -> Vocabulary:

@@ -11,7 +11,7 @@ import numpy as np
 from decbayes.disclosure import Ledger, Manifest, release
 from decbayes.disclosure.drafting import in_words, today
 from decbayes.disclosure.manifest import KEY
-from decbayes.disclosure.releasing import record_digests
+from decbayes.disclosure.releasing import person_digests
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, NotDisclosed, StoreFailed
 from decbayes.files import save
 from decbayes.network.protocol.agent import Agent
@@ -218,7 +218,7 @@ class Owner:
             raise NotDisclosed("An approval needs a name of 1 to 100 characters, and a reason of at most 1,000.")
         ledger = ledger_of(self._store)
         if not any(entry.posterior == digest for entry in ledger.entries()):
-            members = record_digests(self._agent.charter.model, self._agent.data_of(waiting), ledger)
+            members = person_digests(self._agent.charter.model, self._agent.data_of(waiting), ledger)
             release(
                 self._manifest(waiting),
                 f"group {self._agent.charter.group}",
@@ -250,6 +250,7 @@ class Owner:
             site=agent.pool.roster.called(agent.id),
             date=today(),
             rows=evidence.observations,
+            persons=evidence.observations,
             software=f"decbayes {agent.software}",
         )
 

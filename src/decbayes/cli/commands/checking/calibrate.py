@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from numpy.typing import NDArray
 from rich.table import Table
 
 from decbayes.calibration import Information
@@ -13,17 +14,19 @@ from decbayes.calibration.intervals import by_response
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
-from decbayes.disclosure import Rules
+from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
+from decbayes.disclosure.sums import between_few, coarse
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, save, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.structure import CoupledSet
 
 ENDING = ".information"
 # Rows that are printed; the file has them all.
@@ -44,6 +47,7 @@ def calibrate(
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
     level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
+    person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[
         bool,
@@ -56,7 +60,7 @@ def calibrate(
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files[0], columns, output, rules_named(rules))
+        part = write_part(read, files[0], columns, output, rules_named(rules), person)
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
@@ -71,7 +75,9 @@ def calibrate(
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
 
 
-def write_part(posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None) -> dict[str, Any]:
+def write_part(
+    posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None, person: str
+) -> dict[str, Any]:
     """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
         raise WrongArgument(f"What a site adds to a calibration goes into a {ENDING} file: -o {output.stem}{ENDING}.")
@@ -81,16 +87,17 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path, rul
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
-    check_to_send(model, observations, rules)
+    persons = persons_of(model, [data], person)
+    check_to_send(model, observations, rules, persons)
     part = Information.of(model, observations, posterior)
-    size, rows = len(part.matrix), model.count(observations)
+    size, rows = len(part.matrix), persons.total(model.count(observations))
     if rows < size and rules is not None:
         raise NotDisclosed(
-            f"{size:,} × {size:,} sums over {rows:,} observations would reveal single ones: at least {size:,} are "
+            f"{size:,} × {size:,} sums over {rows:,} persons would reveal single ones: at least {size:,} are "
             "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
         )
     if rules is not None:
-        part = without_small(part, model, posterior, observations, rules)
+        part = without_few(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
     if rows < size:
@@ -100,26 +107,39 @@ def write_part(posterior: Posterior, data: Path, columns: str, output: Path, rul
     return {"file": output, "parameters": size, "observations": rows}
 
 
-def without_small(
-    part: Information, model: Model, posterior: Posterior, observations: Any, rules: Rules
+def without_few(
+    part: Information, model: Model, posterior: Posterior, observations: Any, rules: Rules, persons: Persons
 ) -> Information:
-    """The part without what it says about components that too few persons of this site have."""
+    """The part without what it says about components that too few persons of this site have, or are torn between."""
     matrix, contribution = part.matrix.copy(), part.contribution.copy()
     for coupled in posterior.structure.symmetry:
-        presence = model.presence(posterior, observations)
+        presence = model.presence(posterior, observations, persons)
         small = (presence > NEARLY) & (presence < rules.least_cell - NEARLY)
-        hidden = np.concatenate(
-            [
-                np.repeat(small & (name in coupled.factors), prior.shape[1])
-                if len(prior) == len(small)
-                else np.zeros(prior.size, dtype=np.bool_)
-                for name, prior in posterior.structure.prior.items()
-            ]
-        )
+        pairs = between_few(model, posterior, observations, rules.least_cell, persons)
+        places = [places_of(posterior, coupled, component) for component in range(len(small))]
+        if any(posterior.structure.families[name].two_sided for name in coupled.factors):
+            # Chains depend on each other through their moves, too: no pair can be taken out alone.
+            small, pairs = small | pairs.any(axis=1), np.zeros_like(pairs)
+        for one, other in np.argwhere(pairs & ~np.eye(len(pairs), dtype=np.bool_)):
+            # As if these few were certain: Σ_n T T' r_k (1 − r_k − r_l) is left where r_k (1 − r_k) was.
+            matrix[np.ix_(places[one], places[one])] += matrix[np.ix_(places[one], places[other])]
+            matrix[np.ix_(places[one], places[other])] = 0.0
+        hidden = np.concatenate([np.zeros(0, dtype=np.intp), *(places[k] for k in np.flatnonzero(small))])
         matrix[hidden], matrix[:, hidden], contribution[hidden] = 0.0, 0.0, 0.0
         if small.any():
             messages().print(f"{small.sum()} {model.noun}s that fewer than {rules.least_cell} have are left out.")
-    return replace(part, matrix=matrix, contribution=contribution)
+    return replace(part, matrix=coarse(matrix), contribution=contribution)
+
+
+def places_of(posterior: Posterior, coupled: CoupledSet, component: int) -> NDArray[np.intp]:
+    """Where the natural parameters of a component are among those of all factors."""
+    first, places = 0, []
+    for name, prior in posterior.structure.prior.items():
+        width = prior.shape[1]
+        if name in coupled.factors:
+            places.append(np.arange(first + component * width, first + (component + 1) * width))
+        first += prior.size
+    return np.concatenate(places)
 
 
 def read_part(path: Path) -> Information:

@@ -9,7 +9,14 @@ from cyclopts import Parameter
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.match_confidence import OVERLAPS
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named, small_components
+from decbayes.cli.shared.sharing import (
+    PersonOption,
+    RulesOption,
+    check_to_send,
+    persons_of,
+    rules_named,
+    small_components,
+)
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import NotDisclosed, StructureMismatch
@@ -29,6 +36,7 @@ def overlap(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("component", "component", "overlap")] = False,
 ) -> None:
@@ -42,7 +50,7 @@ def overlap(
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     in_force = rules_named(rules)
-    check_to_send(model, observations, in_force)
+    check_to_send(model, observations, in_force, persons_of(model, [data], person))
     if small_components(read[0], in_force).any():
         raise NotDisclosed(f"{site_posterior} has components that too few have. Fit it again under the rules.")
     with messages().status("comparing"):

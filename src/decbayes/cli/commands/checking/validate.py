@@ -14,7 +14,7 @@ from decbayes.calibration.validation import validate as scored
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, check_to_send, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -24,7 +24,7 @@ from decbayes.files import load
 from decbayes.merging import tree
 from decbayes.merging.aligning import most_components
 from decbayes.merging.base.agreement import same_columns
-from decbayes.models.core.evaluation import hold_back
+from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -59,6 +59,7 @@ def validate(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, close")] = False,
 ) -> None:
@@ -74,7 +75,9 @@ def validate(
     if files and all(path.suffix == SUFFIX for path in files):
         scores = sum_of([Scores.load(path) for path in files])
     else:
-        scores = site_scores(files, cuts, held_back, columns, rules_named(rules) if output is not None else None)
+        scores = site_scores(
+            files, cuts, held_back, columns, rules_named(rules) if output is not None else None, person
+        )
     if output is not None:
         scores.save(output)
     if as_json:
@@ -104,7 +107,9 @@ def sum_of(parts: list[Scores]) -> Scores:
     return total
 
 
-def site_scores(files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None) -> Scores:
+def site_scores(
+    files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None, person: str
+) -> Scores:
     """The scores of one site; with rules if they are written for others."""
     if len(files) < 2:
         raise InvalidData(f"Name the data and then the posteriors to score, or {SUFFIX} files to add up.")
@@ -113,18 +118,20 @@ def site_scores(files: list[Path], cuts: str, share: float | None, columns: str,
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
+    persons = persons_of(model, [data], person)
     if share is not None:
         if not 0.0 < share < 1.0:
             raise WrongArgument(f"--held-back must be between 0 and 1, not {share:g}.")
+        persons = persons.taken(rows_of(model.count(observations), share)[1])
         observations = hold_back(model, observations, share=share)[1]
     if model.count(observations) < LEAST_HELD_BACK:
         raise InvalidData(
             f"{model.count(observations)} observations are held back. At least {LEAST_HELD_BACK} are needed: sums over "
             "fewer would reveal too much about each. Hold back a larger share."
         )
-    check_to_send(model, observations, rules)
+    check_to_send(model, observations, rules, persons)
     compared = candidates(paths, read, numbers)
-    if rules is not None and model.count(observations) < len(compared):
+    if rules is not None and persons.total(model.count(observations)) < len(compared):
         raise NotDisclosed(
             f"Scores of {len(compared)} posteriors on {model.count(observations)} observations would reveal single "
             "ones. Score fewer, or hold back a larger share."

@@ -8,13 +8,13 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import RulesOption, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, rules_named
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of
 from decbayes.columns import plain as as_lists
 from decbayes.columns.frames import names_in
-from decbayes.disclosure import Rules
+from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
@@ -32,6 +32,7 @@ def columns(
         str, Parameter(help="What a column holds, if its values mislead: age=real,grade=categorical.")
     ] = "",
     sequences: Annotated[str, Parameter(help="The column that identifies sequences; it is not listed.")] = "",
+    person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
 ) -> None:
@@ -40,7 +41,7 @@ def columns(
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
     in_force = rules_named(rules)
-    agreed = agree(*(columns_in(source, columns, kinds, sequences, in_force) for source in sources))
+    agreed = agree(*(columns_in(source, columns, kinds, (sequences, person), in_force) for source in sources))
     if output_file is not None:
         text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(agreed))
         write_text(output_file, f"[{text}]\n")
@@ -54,17 +55,21 @@ def columns(
         output().print(table)
 
 
-def columns_in(source: Path, names: str, kinds: str, sequences: str, rules: Rules | None) -> dict[str, Column]:
+def columns_in(source: Path, names: str, kinds: str, apart: tuple[str, str], rules: Rules | None) -> dict[str, Column]:
+    """What the columns of a table hold, but for those that tell sequences and persons `apart`."""
     if source.suffix == ".columns":
         return read_columns(source)
-    frame = read_frame(table_file(source), split_names(names))
-    if sequences and not names and sequences not in names_in(frame):
-        raise InvalidData(f"{source}: there is no column '{sequences}' to tell sequences apart.")
-    used = [name for name in names_in(frame) if name != sequences]
+    path, chosen = table_file(source), split_names(names)
+    frame = read_frame(path, list(dict.fromkeys([*chosen, *filter(None, apart)])) if chosen else ())
+    for name in filter(None, apart):
+        if name not in names_in(frame):
+            raise InvalidData(f"{source}: there is no column '{name}' to tell sequences or persons apart.")
+    used = [name for name in names_in(frame) if name not in apart]
     columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
     if rules is None:
         return columns
-    kept, changed = pooled_columns(columns, coded(frame, columns), rules)
+    persons = Persons.of(next((frame[name] for name in reversed(apart) if name), None))
+    kept, changed = pooled_columns(columns, coded(frame, columns), rules, persons)
     for change in changed:
         messages().print(plain(change))
     return kept

@@ -28,10 +28,12 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
+    PersonOption,
     RulesOption,
     SiteOption,
     Told,
     least_in_list,
+    persons_of,
     public_documents,
     public_note,
     rules_named,
@@ -46,6 +48,7 @@ from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
+from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
@@ -96,6 +99,7 @@ LAST = (
     inspect.Parameter("hold_back", KEYWORD, default=0.0, annotation=HoldBack),
     inspect.Parameter("forgetting", KEYWORD, default=None, annotation=Forgets),
     inspect.Parameter("rules", KEYWORD, default=None, annotation=RulesOption),
+    inspect.Parameter("person", KEYWORD, default="", annotation=PersonOption),
     inspect.Parameter("site", KEYWORD, default="", annotation=SiteOption),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
@@ -143,6 +147,7 @@ def fit(
     batch: int | None = None,
     device: DeviceName | None = None,
     rules: str | None = None,
+    person: str = "",
     site: str = "",
     as_json: bool = False,
     **settings: Any,
@@ -161,16 +166,18 @@ def fit(
     search = {"restarts": restarts, "passes": passes, "batch": batch}
     known, in_force, told = like or earlier, rules_named(rules), Told()
     options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
-    options["rules"] = None if in_force is None else in_force.plain()
+    options |= {"rules": None if in_force is None else in_force.plain(), "person": person}
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
     shared = known is not None or settings.get("agreed_columns") is not None
     if known is None:
-        settings |= listing(kind, settings, in_force)
+        settings |= listing(kind, settings, in_force, person) | without_person(kind, data, settings, person)
+    sources = {name: settings[name] for name in kind.sources & settings.keys()}
     model, observations = model_and_data(kind, data, known, settings, told)
     check_earlier(before, earlier, model)
     in_force = within_agreed(in_force, known)
+    persons = persons_of(model, files, person, **sources)
     within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, told=told)
-    safe = within(model, observations, in_force)
+    safe = within(model, observations, in_force, persons=persons)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     with nullcontext() if device is None else use_device(device):
@@ -180,6 +187,7 @@ def fit(
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
     write = partial(save_draft, site=site, changed=safe.changed, left_out=told.left_out)
+    write = partial(write, persons=safe.persons, person=person)
     write(outcome.posterior, output, observations, in_force, **beside(before, public_documents(known, model)))
     forget(output)
     messages().print(f"{output}: {outcome.text}")
@@ -276,11 +284,21 @@ def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetti
         raise WrongArgument(str(error)) from None
 
 
-def listing(kind: type[Model], settings: dict[str, Any], rules: Rules | None) -> dict[str, int]:
+def listing(kind: type[Model], settings: dict[str, Any], rules: Rules | None, person: str) -> dict[str, int]:
     """Where a site's own words become the vocabulary: the fewest documents of a word that may be named."""
     if "least_documents" not in inspect.signature(kind.from_file).parameters or settings.get("vocabulary") is not None:
         return {}
+    if person and rules is not None:
+        raise WrongArgument("With --person, name the words that count: `decbayes words --person` lists them.")
     return {"least_documents": least_in_list(settings.get("least_documents"), rules)}
+
+
+def without_person(kind: type[Model], data: Any, settings: dict[str, Any], person: str) -> dict[str, str]:
+    """The columns of a table but for the one that tells persons apart, unless somebody has named columns."""
+    if not person or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
+        return {}
+    apart = {person, settings.get("sequences"), settings.get("by")}
+    return {"columns": ",".join(name for name in read_frame(data) if name not in apart)}
 
 
 def model_and_data(

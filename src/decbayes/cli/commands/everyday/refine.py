@@ -24,6 +24,7 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     Told,
     manifest_of,
+    persons_of,
     public_documents,
     public_note,
     rules_named,
@@ -75,10 +76,11 @@ def refine(
     told = Told()
     observations = model.read(the_data(model, data), report=told, **reading.options(type(model)))
     made = manifest_of(own)
-    rules = rules_named(None) if made is None else made.rules
-    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, told=told)
+    rules, person = (rules_named(None), "") if made is None else (made.rules, made.person)
+    persons = persons_of(model, data, person, **reading.options(type(model)))
+    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, told=told)
     observations, public = safe.data, public_documents(own, model)
-    alike = before if rules is None else before.evened(observations, rules.least_documents)
+    alike = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
         rng = np.random.default_rng(seed)
@@ -91,6 +93,8 @@ def refine(
         site="" if made is None else made.site,
         changed=safe.changed,
         left_out=told.left_out,
+        persons=safe.persons,
+        person=person,
         note=refined.note() | public_note(public),
         frequency=public,
         belief=alike.after(refined),

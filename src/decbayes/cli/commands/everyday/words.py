@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import RulesOption, least_in_list, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_in_list, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import InvalidData
@@ -25,7 +26,8 @@ from decbayes.inputs.documents import (
 from decbayes.inputs.recipes import Recipe, stop_words_of, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
 from decbayes.models.core.model import split_names
-from decbayes.models.topics.sources import report_reading, text_source
+from decbayes.models.topics import LatentDirichletAllocation
+from decbayes.models.topics.sources import authors, report_reading, text_source
 
 LIST = ".words"
 THE_TEXTS = Reading()
@@ -50,6 +52,7 @@ def words(
     ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
     tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
     keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
+    person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("list", "file", "words")] = False,
     reading: Reading = THE_TEXTS,
@@ -72,14 +75,14 @@ def words(
         choice = Choice(
             least_in_list(least_documents, rules_named(rules)), most_share, most_words, stop_words_of(chosen, recipe)
         )
-        vocabulary = listed(data, reading, recipe, choice)
+        vocabulary = listed(data, reading, recipe, choice, person)
     write_text(output, vocabulary.text())
     print_written(output, f"{len(vocabulary.words):,} words")
     if as_json:
         print_json({"file": output, "words": len(vocabulary.words)})
 
 
-def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -> Vocabulary:
+def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str) -> Vocabulary:
     for path in data:
         if path != STANDARD_INPUT:
             path.stat()  # a missing file is said to be missing, not to hold no texts
@@ -92,4 +95,13 @@ def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice) -
         )
     documents = read_documents(source, recipe=recipe, choice=choice)
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
-    return Vocabulary(documents.vocabulary, recipe, public_numbers(documents.counts, choice.least_documents))
+    counts, least = documents.counts, choice.least_documents
+    if not person:
+        return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least))
+    model = LatentDirichletAllocation(1, documents.vocabulary)
+    having = model.documents_with(counts, authors(source, person)).astype(np.int64)
+    enough = np.flatnonzero(having >= least)
+    if not len(enough):
+        raise InvalidData(f"No word is used by {least} or more different persons.")
+    numbers = tuple((having[enough] // least * least).tolist())
+    return Vocabulary(tuple(documents.vocabulary[place] for place in enough), recipe, numbers)

@@ -5,15 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, ledger_for, previewed
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import LedgerOption, RulesOption, data_behind, ledger_for, manifest_of, rules_said
+from decbayes.cli.shared.sharing import RulesOption, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
-from decbayes.disclosure import preview as look
-from decbayes.disclosure.releasing import record_digests
-from decbayes.files import load
-from decbayes.models.core.registry import model_for
 from decbayes.reporting.previews import preview_page
 
 AS_THEY_ARE = Reading()
@@ -31,21 +28,19 @@ def preview(
     page: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="Also write the page as an HTML file.", show_default=False)
     ] = None,
+    others: Annotated[
+        list[Path] | None,
+        Parameter(help="Files of other sites: see what a merge with them shows.", consume_multiple=True, negative=""),
+    ] = None,
     rules: RulesOption = None,
     ledger: LedgerOption = None,
     as_json: Annotated[bool, json_option("statement", "topic", "text", "severity")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> int:
     """Show what a file says of whom. The exit status is 3 if it breaks a rule."""
-    check_output(page, file, *(data or []))
-    posterior, manifest, said = load(file), manifest_of(file), rules_said(rules)
-    records, observations, members = ledger_for(file, ledger), None, []
-    if data:
-        in_force = said or (None if manifest is None else manifest.rules)
-        observations = data_behind(posterior, data, reading, in_force)
-        if records.path.exists():
-            members = record_digests(model_for(posterior.structure), observations, records)
-    seen = look(posterior, observations, rules=said, manifest=manifest, ledger=records, members=members)
+    check_output(page, file, *(data or []), *(others or []))
+    in_force = judged_by(rules, file, manifest_of(file))
+    seen, _ = previewed(file, data or [], in_force, ledger_for(file, ledger), reading, others or [])
     if page is not None:
         write_text(page, preview_page(seen))
         messages().print(f"{page}: for your eyes, not for others")

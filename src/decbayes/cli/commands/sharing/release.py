@@ -5,18 +5,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, ledger_for, previewed
 from decbayes.cli.shared.common_options import Reading
-from decbayes.cli.shared.sharing import LedgerOption, data_behind, ledger_for, manifest_of
+from decbayes.cli.shared.sharing import RulesOption, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import messages
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.disclosure import Manifest
 from decbayes.disclosure import release as released
 from decbayes.disclosure.drafting import today
 from decbayes.disclosure.manifest import KEY
-from decbayes.disclosure.releasing import Sign, record_digests
+from decbayes.disclosure.previewing import Preview
+from decbayes.disclosure.releasing import Sign
 from decbayes.errors import NotDisclosed
 from decbayes.extras import require_extra
 from decbayes.files import load, load_note, save
-from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
 
 AS_THEY_ARE = Reading()
 
@@ -32,26 +35,20 @@ def release(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        Parameter(help="The data behind it, to compare with earlier releases.", consume_multiple=True, negative=""),
+        Parameter(help="The data behind it: they are previewed once more.", consume_multiple=True, negative=""),
     ] = None,
+    rules: RulesOption = None,
     ledger: LedgerOption = None,
     as_json: Annotated[bool, json_option("release", "file", "approver", "signed", "ledger")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
-    """Approve a draft: it is signed, says so, and is written into the ledger."""
-    posterior, note, manifest = load(file), load_note(file), manifest_of(file)
-    if manifest is None:
-        raise NotDisclosed(f"{file} has no manifest: fit it with this version, which applies the disclosure rules.")
-    if manifest.posterior != posterior.digest:
-        raise NotDisclosed(f"{file}: its manifest is about another posterior. Fit it again.")
-    if manifest.released:
-        raise NotDisclosed(f"{file} was released by {manifest.approver} on {manifest.date} already.")
-    records, members = ledger_for(file, ledger), []
-    if data:
-        observations = data_behind(posterior, data, reading, manifest.rules)
-        members = record_digests(model_for(posterior.structure), observations, records)
-    elif records.path.exists():
-        messages().print("Not compared with earlier releases: name the data behind it (--data).")
+    """Approve a draft that breaks no rule: it is signed, says so, and is written into the ledger."""
+    posterior, records = load(file), ledger_for(file, ledger)
+    manifest = checked_draft(file, posterior)
+    if not data and manifest.rules is not None:
+        raise NotDisclosed(f"Name the data behind {file} (--data): they are looked at once more before it leaves.")
+    seen, members = previewed(file, data or [], judged_by(rules, file, manifest), records, reading, keep=True)
+    check_seen(file, seen, manifest)
     public, sign = signing(key)
     done = released(
         manifest,
@@ -64,11 +61,33 @@ def release(
         key=public,
         sign=sign,
     )
-    save(posterior, file, note=note | {KEY: done.plain()})
+    save(posterior, file, note=load_note(file) | {KEY: done.plain()})
     signed = "signed" if done.signature else "not signed (--key)"
     messages().print(f"{file}: released by {approve}, {signed}; recorded in {records.path}")
     if as_json:
         print_json({"file": file, "approver": approve, "signed": bool(done.signature), "ledger": records.path})
+
+
+def checked_draft(file: Path, posterior: Posterior) -> Manifest:
+    """The manifest of a draft; refuses what is none."""
+    manifest = manifest_of(file)
+    if manifest is None:
+        raise NotDisclosed(f"{file} has no manifest: fit it with this version, which applies the disclosure rules.")
+    if manifest.posterior != posterior.digest:
+        raise NotDisclosed(f"{file}: its manifest is about another posterior. Fit it again.")
+    if manifest.released:
+        raise NotDisclosed(f"{file} was released by {manifest.approver} on {manifest.date} already.")
+    return manifest
+
+
+def check_seen(file: Path, seen: Preview, manifest: Manifest) -> None:
+    """Refuse a file that breaks a rule; say what the approver should have looked at."""
+    broken = [f"{each.topic}: {each.text}" for each in seen.statements if each.severity == "stop"]
+    if broken and manifest.rules is not None:
+        raise NotDisclosed(f"{file} is not released. {'; '.join(broken)}. `decbayes preview` shows all of it.")
+    for each in seen.statements:
+        if each.severity == "look":
+            messages().print(f"Look at this: {plain(each.topic)}: {plain(each.text)}")
 
 
 def signing(key: Path | None) -> tuple[bytes, Sign | None]:

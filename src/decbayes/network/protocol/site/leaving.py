@@ -1,6 +1,5 @@
 """What may leave a site: data without values that few have, contributions without components that few have."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from decbayes.disclosure import Rules, check_columns, guarded, prepared
 from decbayes.disclosure.preparing import MADE_UP
 from decbayes.disclosure.preparing import rows_of as table_rows
+from decbayes.disclosure.releasing import difference
 from decbayes.errors import NotDisclosed
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.site.shard_ids import rows_of
@@ -69,8 +69,7 @@ def safe_contribution(
 
 def check_difference(before: Iterable[Any], after: Iterable[Any], rules: Rules | None) -> None:
     """Refuse to replace data by others that differ by few records: both versions together would show these."""
-    rows = [Counter(row for data in each for row in rows_of(data)) for each in (before, after)]
-    apart = sum(((rows[0] - rows[1]) + (rows[1] - rows[0])).values())
+    apart = difference(*([row for data in each for row in rows_of(data)] for each in (before, after)))
     if rules is not None and 0 < apart < rules.least_cell:
         raise NotDisclosed(
             f"The data differ by {apart} records from what is published, and both versions together would show them. "

@@ -1,0 +1,111 @@
+"""What `preview` and `release` look at: a file, the data behind it, and what has left so far."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from cyclopts import Parameter
+
+from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.sharing import (
+    HELD_BACK,
+    NONE,
+    VARIABLE,
+    manifest_of,
+    persons_of,
+    rules_named,
+    without_held_back,
+)
+from decbayes.cli.shared.terminal import messages
+from decbayes.columns.cells import is_missing, text_of
+from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
+from decbayes.disclosure.preparing import Prepared
+from decbayes.disclosure.previewing import Preview
+from decbayes.disclosure.releasing import person_digests
+from decbayes.errors import NotDisclosed
+from decbayes.files import load, load_note
+from decbayes.inputs.mixed_tables import read_frame
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+
+LedgerOption = Annotated[
+    Path | None,
+    Parameter(help="What has left this site; default: releases.ledger beside the file.", show_default=False),
+]
+
+
+def ledger_for(file: Path, path: Path | None) -> Ledger:
+    return Ledger(path or file.parent / "releases.ledger")
+
+
+def judged_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
+    """The rules by which the owner judges a file: the file's own, and those by which somebody is stricter."""
+    asked = rules is not None or bool(os.environ.get(VARIABLE))
+    said = rules_named(rules) if asked else Rules()
+    if manifest is None or manifest.rules is None:
+        return said or Rules()
+    if said is None:
+        raise NotDisclosed(f"{path} was made under disclosure rules, and is judged by them: leave out --rules {NONE}.")
+    return manifest.rules.tightened(said) if asked else manifest.rules
+
+
+def previewed(
+    path: Path,
+    files: Sequence[Path],
+    rules: Rules,
+    ledger: Ledger,
+    reading: Reading,
+    others: Sequence[Path] = (),
+    *,
+    keep: bool = False,
+) -> tuple[Preview, list[str]]:
+    """What a file tells, given the data behind it; and keyed digests of the persons in them, for a ledger that exists
+    or is to `keep` them.
+    """
+    posterior, note, manifest = load(path), load_note(path), manifest_of(path)
+    model = model_for(posterior.structure)
+    look = partial(
+        preview, posterior, rules=rules, manifest=manifest, ledger=ledger, others=[load(other) for other in others]
+    )
+    if not files:
+        return look(), []
+    safe = data_behind(model, files, reading, manifest)
+    members = person_digests(model, safe.data, ledger, safe.persons) if keep or ledger.path.exists() else []
+    earlier = bool(note.get("holds")) and not note.get("round")
+    seen = look(safe.data, members=members, persons=safe.persons, whole=not earlier)
+    return replace(seen, private=(*pooled_away(model, files, manifest), *seen.private)), members
+
+
+def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:
+    """The data behind a file of this site, and whom they are about, as they were fitted."""
+    sources = reading.options(type(model))
+    read = model.read(the_data(model, files), report=messages().print, **sources)
+    if manifest is None:
+        return Prepared(model, read)
+    whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **sources))
+    if manifest.rules is not None:
+        whole = prepared(model, read, manifest.rules, agreed=True, persons=whole.persons)
+    held_back = (manifest.left_out or {}).get(HELD_BACK, 0)
+    return without_held_back(whole, held_back / max(model.count(whole.data), 1))
+
+
+def pooled_away(model: Model, files: Sequence[Path], manifest: Manifest | None) -> list[str]:
+    """Categories in the data that the file does not name, for the owner only."""
+    columns = getattr(model, "columns", None)
+    if not isinstance(columns, Mapping) or len(files) != 1:
+        return []
+    person = "" if manifest is None else manifest.person or getattr(model, "sequences", "")
+    categorical = [name for name, column in columns.items() if column.kind == "categorical"]
+    frame = read_frame(the_data(model, files), [*categorical, *filter(None, [person])])
+    whom = Persons.of(frame[person] if person else None)
+    lines = []
+    for name in categorical:
+        labels = [None if is_missing(value) else text_of(value) for value in frame[name]]
+        for label in sorted(set(filter(None, labels)) - set(columns[name].entries)):
+            having = whom.among(np.array([each == label for each in labels]))
+            lines.append(f"column '{name}': '{label}' of {having} persons is not named")
+    return lines

@@ -1,0 +1,95 @@
+"""Whom observations are about: rules count persons, and a person may have several rows, sequences or documents."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns.cells import is_missing
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Which person each observation is about. Without numbers, each observation is a person of its own.
+
+    Args:
+        numbers: one number per observation, the same for all observations of a person.
+
+    >>> visits = db.disclosure.Persons.of(["Kim", "Lee", "Kim"])
+    >>> visits.among(np.array([True, False, True])), visits.total(3)
+    (1, 2)
+    """
+
+    numbers: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, labels: "Iterable[Any] | Persons | None") -> "Persons":
+        """Persons by names or record numbers, one per observation; None if each observation is a person."""
+        if labels is None or isinstance(labels, Persons):
+            return labels or cls()
+        names = list(labels)
+        nameless = sum(map(is_missing, names))
+        if nameless:
+            raise InvalidData(f"{nameless:,} of {len(names):,} observations lack a person. Leave them out.")
+        _, numbers = np.unique([str(name) for name in names], return_inverse=True)
+        return cls(numbers.reshape(-1))
+
+    def checked(self, observations: int) -> "Persons":
+        """These persons, if there is one for each of so many observations."""
+        if self.numbers is not None and len(self.numbers) != observations:
+            raise InvalidData(
+                f"There are {observations:,} observations, and persons for {len(self.numbers):,}. Give one per "
+                "observation: a row, a sequence or a document."
+            )
+        return self
+
+    def total(self, observations: int) -> int:
+        """How many persons there are behind so many observations."""
+        return observations if self.numbers is None else len(np.unique(self.numbers))
+
+    def among(self, rows: Mask) -> int:
+        """How many persons some of the observations are about."""
+        return int(rows.sum() if self.numbers is None else len(np.unique(self.numbers[rows])))
+
+    def counts(self, rows: Mask) -> Array:
+        """The same as an array, as columns ask for it."""
+        return np.array([self.among(rows)])
+
+    def taken(self, rows: NDArray[np.intp]) -> "Persons":
+        """Those of some of the observations."""
+        return self if self.numbers is None else Persons(self.numbers[rows])
+
+    def of_parts(self, observation: NDArray[np.intp]) -> "Persons":
+        """Those of parts of observations, such as steps, given which observation each belongs to."""
+        return Persons(observation if self.numbers is None else self.numbers[observation])
+
+    def present(self, shares: Array) -> Array:
+        """(K,): how many persons are expected to have one observation or more, given (N, K) shares of each."""
+        return np.asarray(np.minimum(self.summed(shares), 1.0).sum(axis=0))
+
+    def summed(self, values: Array) -> Array:
+        """Sums of rows over the observations of each person."""
+        if self.numbers is None:
+            return values
+        kept, place = np.unique(self.numbers, return_inverse=True)
+        sums = np.zeros((len(kept), *values.shape[1:]))
+        np.add.at(sums, place.reshape(-1), values)
+        return sums
+
+    def rows(self, observations: int) -> list[NDArray[np.intp]]:
+        """Where the observations of each person are, in the order of their first ones."""
+        if self.numbers is None:
+            return list(np.arange(observations)[:, None])
+        _, first, place = np.unique(self.numbers, return_index=True, return_inverse=True)
+        order = np.argsort(place.reshape(-1), kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(place.reshape(-1)))[:-1])
+        return [groups[person] for person in np.argsort(first)]
+
+
+EACH = Persons()

@@ -1,0 +1,186 @@
+"""Rules count persons: somebody with many rows, sequences or documents is still one."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import ATTACKS
+
+import decbayes as db
+from decbayes.disclosure import Persons, Rules, prepared
+from decbayes.disclosure.manifest import manifest_in
+from decbayes.disclosure.sums import persons_between
+from decbayes.errors import InvalidData, NotDisclosed
+from decbayes.files import load, load_note
+from tests.disclosure.conftest import write_csv
+
+RULES = Rules()
+TIMES = 6
+
+
+def scaled(posterior, share):
+    return replace(posterior, contribution={name: share * part for name, part in posterior.contribution.items()})
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_one_person_has_six_times_is_hidden_if_persons_are_named(name):
+    attack = ATTACKS[name]
+    model, once, planted = attack.draw(np.random.default_rng(0), 60, True)
+    data, persons = model.joined([once] * TIMES), np.tile(np.arange(model.count(once)), TIMES)
+
+    def left(given):
+        safe = prepared(model, data, RULES, persons=given)
+        db.save(safe.model.fit(safe.data, rng=0).posterior, "a", data=safe.data, persons=given)
+        return attack.read(scaled(load("a"), 1 / TIMES))
+
+    assert left(None) == pytest.approx(planted, rel=0.02, abs=0.02)
+    assert not abs(left(persons) - planted) < 0.05 * planted
+    assert manifest_in(load_note("a")).persons == model.count(once)
+
+
+def test_persons_are_counted_as_sets_are(rng):
+    labels = rng.integers(5, size=40)
+    persons, rows = Persons.of([f"p{label}" for label in labels]), rng.random(40) < 0.3
+    assert persons.among(rows) == len(set(labels[rows]))
+    assert persons.total(40) == len(set(labels))
+    assert [labels[group].tolist() for group in persons.rows(40)] == [
+        [label] * int((labels == label).sum()) for label in dict.fromkeys(labels.tolist())
+    ]
+    shares = rng.random((40, 3))
+    by_hand = [sum(min(1.0, shares[labels == label, k].sum()) for label in set(labels)) for k in range(3)]
+    np.testing.assert_allclose(persons.present(shares), by_hand)
+    with pytest.raises(InvalidData, match="2 of 3 observations lack a person"):
+        Persons.of(["a", None, float("nan")])
+    with pytest.raises(InvalidData, match="persons for 40"):
+        persons.checked(41)
+
+
+def test_sums_between_components_rest_on_persons(rng):
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=9.0)
+    once = rng.normal(size=(30, 1)) * 2
+    posterior, persons = model.fit(once, rng=0).posterior, Persons.of(np.tile(np.arange(30), 4))
+    sums, behind = persons_between(model, posterior, np.tile(once, (4, 1)), persons)
+    alone_sums, alone_behind = persons_between(model, posterior, once)
+    np.testing.assert_allclose(sums, 4 * alone_sums)
+    np.testing.assert_allclose(behind, alone_behind)
+
+
+def visits(rng, patients=40, each=6):
+    """Visits of patients; all six in 'burns' are of one patient."""
+    patient = np.repeat([f"Q{number:04d}" for number in range(patients)], each)
+    ward = rng.choice(["heart", "bone"], patients * each).astype(object)
+    ward[patient == "Q0003"] = "burns"
+    return {
+        "patient": patient,
+        "ward": ward,
+        "age": np.repeat(rng.integers(20, 90, patients), each),
+        "cost": rng.normal(1000, 200, patients * each).round(1),
+        "died": rng.choice(["yes", "no"], patients * each),
+    }
+
+
+FITS = {
+    "classes": ["classes", "--components", "2"],
+    "linear": ["linear-regression", "--formula", "cost ~ ward + age"],
+    "logistic": ["logistic-regression", "--formula", "died ~ ward + age"],
+    "target": ["linear-regression", "--target", "cost"],
+    "varying": ["linear-regression", "--formula", "cost ~ age + (1 | ward)"],
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_category_of_one_patient_is_not_named_and_the_column_stays_at_home(run, rng, tmp_path, name):
+    write_csv(tmp_path / "visits.csv", visits(rng))
+    status, _, errors = run(["fit", *FITS[name], "--person", "patient", "-o", "a", "visits.csv"])
+    assert status == 0, errors
+    content = (tmp_path / "a").read_bytes()
+    assert b"Q00" not in content
+    assert b"burns" not in content
+    manifest = manifest_in(load_note("a"))
+    assert (manifest.rows, manifest.persons, manifest.person) == (240, 40, "patient")
+    status, shown, errors = run("preview a --data visits.csv")
+    assert status == 0, errors
+    assert "240 of 40 persons, told apart by column 'patient'" in shown
+    assert "the sums in the file are theirs" in shown
+    assert run("release a --approve Kim --data visits.csv")[0] == 0
+    status, _, errors = run(["fit", *FITS[name], "visits.csv", "--person", "pat", "-o", "b"])
+    assert status == 1
+    assert "there is no column pat" in errors
+
+
+def test_columns_count_patients_and_sequences(run, rng, tmp_path):
+    write_csv(tmp_path / "visits.csv", visits(rng))
+    assert run("columns visits.csv --columns ward,age --person patient -o a.columns")[0] == 0
+    assert "burns" not in (tmp_path / "a.columns").read_text()
+    assert run("columns visits.csv --sequences patient -o b.columns")[0] == 0
+    assert "burns" not in (tmp_path / "b.columns").read_text()
+    assert "patient" not in (tmp_path / "b.columns").read_text()
+
+
+def test_several_sequences_of_one_patient_are_one_person(run, rng, tmp_path):
+    walks = 60
+    table = {
+        "patient": np.repeat([f"Q{number // 2:04d}" for number in range(walks)], 8),
+        "walk": np.repeat(np.arange(walks), 8),
+        "speed": (rng.normal(size=8 * walks) + 9 * (np.arange(8 * walks) // 4 % 2)).round(3),
+        "shoe": rng.choice(["flat", "boot"], 8 * walks).astype(object),
+    }
+    table["shoe"][table["walk"] < 6] = "clog"  # six walks, three patients
+    write_csv(tmp_path / "walks.csv", table)
+    line = ["fit", "states", "walks.csv", "--states", "2", "--sequences", "walk", "-o"]
+    assert run([*line, "a"])[0] == 1  # by walk alone the patient is a column of record numbers
+    assert run([*line, "a", "--columns", "speed,shoe"])[0] == 0
+    assert b"clog" in (tmp_path / "a").read_bytes()
+    assert run([*line, "b", "--person", "patient"])[0] == 0
+    assert b"clog" not in (tmp_path / "b").read_bytes()
+    manifest = manifest_in(load_note("b"))
+    assert (manifest.rows, manifest.persons) == (60, 30)
+    assert run("preview b --data walks.csv")[0] == 0
+
+
+def test_words_of_one_author_are_as_rare_as_the_author(run, rng, tmp_path):
+    common = [f"word{number}" for number in range(40)]
+    lines = []
+    for document in range(80):
+        author = f"Q{document // 2:04d}" if document >= 8 else "Q9999"
+        words = list(rng.choice(common, 20)) + (["zebra"] if author == "Q9999" else [])
+        lines.append(json.dumps({"author": author, "text": " ".join(words)}))
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    assert run("words texts.jsonl -o a.words")[0] == 0
+    assert "zebra" in (tmp_path / "a.words").read_text()
+    assert run("words texts.jsonl --person author -o b.words")[0] == 0
+    assert "zebra" not in (tmp_path / "b.words").read_text()
+    assert "name the words that count" in run("fit topics texts.jsonl --topics 2 --person author --seed 1 -o a")[2]
+    (tmp_path / "c.words").write_text("".join(f"{word}\n" for word in [*common, "zebra", "gnu", "emu", "yak", "ibex"]))
+    fit = "fit topics texts.jsonl --topics 2 --vocabulary c.words"
+    assert run(f"{fit} -o a")[0] == 0
+    assert np.asarray(load("a").contribution["topics"].sum(axis=0)).ravel()[40] == pytest.approx(8)
+    assert run(f"{fit} --person author -o b")[0] == 0
+    rare = np.asarray(load("b").contribution["topics"].sum(axis=0)).ravel()[40:]
+    assert np.ptp(rare) == pytest.approx(0.0, abs=1e-9)
+    assert b"Q9999" not in (tmp_path / "b").read_bytes()
+    (tmp_path / "plain.txt").write_text("a text\n" * 30)
+    assert "Plain texts have no column" in run("fit topics plain.txt --vocabulary c.words --person author -o d")[2]
+
+
+def test_two_releases_are_compared_person_by_person(run, rng, tmp_path):
+    table = visits(rng)
+    write_csv(tmp_path / "a.csv", table)
+    last = table["patient"] != "Q0039"  # six rows less, one patient
+    write_csv(tmp_path / "b.csv", {name: values[last] for name, values in table.items()})
+    for name in "ab":
+        assert run(["fit", *FITS["linear"], f"{name}.csv", "--person", "patient", "-o", name])[0] == 0
+    assert run("release a --approve Kim --data a.csv")[0] == 0
+    status, _, errors = run("release b --approve Kim --data b.csv")
+    assert status == 1
+    assert "differs by 1 person" in errors
+
+
+def test_persons_must_be_as_many_as_observations(rng):
+    points = rng.normal(size=(60, 1))
+    model = db.GaussianMean(variance=1.0)
+    with pytest.raises(InvalidData, match="persons for 59"):
+        prepared(model, points, RULES, persons=range(59))
+    with pytest.raises(NotDisclosed, match="There are 10 observations"):
+        db.save(model.fit(points).posterior, "a", data=points, persons=np.arange(60) % 10)
