@@ -209,6 +209,33 @@ def test_semicolons_and_decimal_commas_are_read(run, tmp_path, table):
     assert load("a") == load("b")
 
 
+EXPORTS = {
+    "Unicode text": lambda text: text.replace(";", "\t").replace(",", ".").replace("\n", "\r\n").encode("utf-16"),
+    "with its separator": lambda text: ("sep=;\r\n" + text.replace("\n", "\r\n")).encode("utf-8-sig"),
+    "comma in a name": lambda text: text.replace("bmi;", '"bmi; weight, height";', 1).replace("sex;", "sex, gender;", 1)
+    .encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_exports_of_spreadsheets_are_read(run, tmp_path, table, kind):
+    write_csv(tmp_path / "a.csv", table)
+    (tmp_path / "b.csv").write_bytes(EXPORTS[kind](german(table)))
+    for name in "ab":
+        line = ["fit", "linear-regression", f"{name}.csv", "--formula", "cost ~ age + smoker", "-o", name]
+        status, _, errors = run(line)
+        assert status == 0, errors
+    assert load("a") == load("b")
+
+
+def test_other_encodings_are_refused_with_what_to_do(run, tmp_path):
+    (tmp_path / "a.csv").write_bytes("Größe;Alter\n1,80;40\n".encode("latin-1"))
+    status, _, errors = run("columns a.csv -o a.columns")
+    assert status == 1
+    assert "CSV UTF-8" in errors
+    assert not (tmp_path / "a.columns").exists()
+
+
 def test_a_table_with_bars_between_columns_is_refused(run, tmp_path):
     (tmp_path / "a.csv").write_text("name|age\n" + "\n".join(f"Person {n}|{n + 20}" for n in range(60)))
     status, _, errors = run("columns a.csv -o a.columns")

@@ -104,7 +104,7 @@ def test_a_regression_of_few_rows_per_coefficient_is_not_published(rng):
     charter = replace(charter_of(db.LinearRegression("y", columns=columns), MEMBERS[:2]), disclosure=USUAL)
     simulation = group(charter, [rng.normal(size=(29, 10)), rng.normal(size=(30, 10))], rng)
     assert counted(simulation).keys() == {MEMBERS[1].id}
-    assert "10 coefficients of 29 rows" in simulation.sites[0].agent.withheld
+    assert "10 coefficients of 29 persons" in simulation.sites[0].agent.withheld
 
 
 def test_a_site_may_be_stricter_than_its_group_and_not_looser(rng):

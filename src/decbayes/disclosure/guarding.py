@@ -75,7 +75,7 @@ def guarded(
             continue
         result = joined(result, coupled, presence, least, before) if model.joins else left_out(result, coupled, small)
         verb = "join others" if model.joins else "are left out"
-        changed.append(f"{small.sum()} {model.noun}s that fewer than {least:g} have {verb}.")
+        changed.append(f"{model.nouns(int(small.sum()))} that fewer than {least:g} persons have {verb}.")
     hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, behind)
     if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")

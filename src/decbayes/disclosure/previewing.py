@@ -76,10 +76,11 @@ class Preview:
         """The last line of the page."""
         stopping = [statement for statement in self.statements if statement.severity == "stop"]
         if stopping:
-            return f"This file must not leave: {len(stopping)} of the rules are broken."
+            return f"This file must not leave. Failed checks: {len(stopping)}."
         doubts = sum(statement.severity == "look" for statement in self.statements)
         if doubts:
-            return f"No rule is broken. Look at {doubts} points before you release it."
+            points = "one point" if doubts == 1 else f"{doubts} points"
+            return f"No rule is broken. Look at {points} before you release it."
         return "No rule is broken. It may leave once somebody approves: `decbayes release`."
 
     def __str__(self) -> str:
@@ -359,13 +360,13 @@ def about_merge(model: Model, posterior: Posterior, others: Sequence[Posterior])
     alignment = align([posterior, *others])
     for coupled in posterior.structure.symmetry:
         single = alone(alignment, coupled)[0] & seen(alignment, coupled)[0]
-        text = (
-            f"{len(others)} other files added to yours; {single.sum()} of your {len(single)} {model.noun}s are in none"
-        )
-        text += " of them: the merge shows their numbers as they are" if single.any() else " of them"
+        text = f"the sums of {len(others) + 1} files"
+        if single.any():
+            only = model.nouns(int(single.sum()))
+            text += f"; in none of the others, and therefore shown as in your file: {only} of yours"
         yield Statement("the merge shows", text, "look" if single.any() else "fine")
     if not posterior.structure.symmetry:
-        yield Statement("the merge shows", f"the sums of this file and of {len(others)} others")
+        yield Statement("the merge shows", f"the sums of {len(others) + 1} files")
 
 
 def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tuple[str, ...]:

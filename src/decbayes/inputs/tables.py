@@ -9,6 +9,7 @@ import lzma
 import re
 import warnings
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,7 +120,10 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None
     except UnicodeDecodeError as error:
-        raise InvalidData(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from None
+        raise InvalidData(
+            f"{path}: not UTF-8 text ({error.reason} at byte {error.start}). Save it as 'CSV UTF-8', or convert it: "
+            "iconv -f WINDOWS-1252 -t UTF-8."
+        ) from None
     except DAMAGE as error:
         # Of Python's own objects NumPy would say how to run what is in the file.
         cause = f" ({error})" if kind.removeprefix(".") in BINARY and "pickle" not in str(error) else ""
@@ -139,9 +143,9 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[list[str]]:
-    """Rows that are not blank. Tabs or semicolons separate cells if the first line has these and no comma.
+    """Rows that are not blank, separated by whatever the first line is separated by.
 
-    Spreadsheets that separate cells by semicolons write decimal commas.
+    Spreadsheets that separate cells by semicolons write decimal commas, and some begin with a line such as `sep=;`.
     """
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
@@ -154,10 +158,14 @@ def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Ite
 
 
 def delimiter_of(file: TextIO) -> str:
-    """What separates the cells, by the first line of a file that has just been opened."""
+    """What separates the cells, by the first line of a file that has just been opened; one that says so is skipped."""
     first = file.readline()
+    if SEPARATOR_LINE.fullmatch(first.strip("\r\n")):
+        return first[4]
     file.seek(0)
-    return "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    bare = QUOTED.sub("", first)
+    decimals = all(is_number(with_point(cell)) for cell in first.split(";"))
+    return "\t" if "\t" in bare else ";" if bare.count(";") > bare.count(",") or (";" in bare and decimals) else ","
 
 
 def with_point(cell: str) -> str:
@@ -165,6 +173,8 @@ def with_point(cell: str) -> str:
     return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
+QUOTED = re.compile(r'"[^"]*"')
+SEPARATOR_LINE = re.compile(r"sep=[,;\t]", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
 
 
@@ -331,10 +341,14 @@ def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Itera
         found = path.stat()
         check_unpacking(path.absolute(), found.st_size, found.st_mtime_ns)
         opener = OPENERS[path.suffix.lower()]
-    with opener(path, "rt", encoding=marked(encoding), errors=errors, newline="") as file:
+    with opener(path, "rt", encoding=marked(path, encoding), errors=errors, newline="") as file:
         yield file
 
 
-def marked(encoding: str) -> str:
-    """The same encoding with or without a mark at the beginning."""
-    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+def marked(path: Path, encoding: str) -> str:
+    """The same encoding with or without a mark at the beginning; the mark of UTF-16 says that it is that."""
+    if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
+        return encoding
+    opener: Callable[..., Any] = OPENERS.get(path.suffix.lower(), open)
+    with opener(path, "rb") as file:
+        return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"

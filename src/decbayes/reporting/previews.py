@@ -45,7 +45,7 @@ def figures(preview: Preview) -> Markup:
     if len(groups):
         shown.append((f"smallest group ({preview.least:g} needed)", f"{groups.min():,.0f}"))
     if len(preview.deviations):
-        shown.append(("posterior deviations: the most that one record moves", f"{preview.deviations[0]:.2f}"))
+        shown.append(("posterior deviations: the most that one person moves it", f"{preview.deviations[0]:.2f}"))
     return tag("div", [tag("div", tag("b", value), tag("span", name)) for name, value in shown], class_="figures")
 
 
@@ -85,11 +85,11 @@ def pictures(preview: Preview) -> Markup | None:
         drawn.append(figure(scale(preview.membership), text))
     if len(preview.deviations):
         text = (
-            "How far the result moves without single records, the largest first, in posterior standard deviations. "
-            f"Dashed: {STANDS_OUT:g}; a record above it can be noticed."
+            "How far the result moves without single persons, the largest first, in posterior standard deviations. "
+            f"Dashed: {STANDS_OUT:g}; a person above it can be noticed."
         )
         drawn.append(figure(records(preview.deviations[:MOST_RECORDS]), text))
-    return tag("section", tag("h2", "Groups and records"), tag("div", drawn, class_="panels wider")) if drawn else None
+    return tag("section", tag("h2", "Groups and persons"), tag("div", drawn, class_="panels wider")) if drawn else None
 
 
 def groups(sizes: Array, least: float) -> Markup:
@@ -149,7 +149,7 @@ def records(deviations: Array) -> Markup:
         )
     level = HEIGHT * (1 - STANDS_OUT / largest)
     drawn.append(dashed(SPACE - 6, level, WIDTH, level))
-    return svg(drawn, WIDTH, HEIGHT + 8, "records that stand out")
+    return svg(drawn, WIDTH, HEIGHT + 8, "persons who stand out")
 
 
 def text(words: str, x: float, y: float, anchor: str, *, size: int = 12, strong: bool = False) -> Markup:

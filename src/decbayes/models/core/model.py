@@ -94,6 +94,12 @@ class Model(Settings):
     noun: ClassVar[str] = "component"
     """What one component is called."""
 
+    @classmethod
+    def nouns(cls, count: int) -> str:
+        """So many components, in words: 1 class, 3 classes."""
+        several = f"{cls.noun}es" if cls.noun.endswith("s") else f"{cls.noun}s"
+        return f"{count} {cls.noun if count == 1 else several}"
+
     caption: ClassVar[str] = ""
     """The column of `describe` that tells components apart best; default: the last one."""
 

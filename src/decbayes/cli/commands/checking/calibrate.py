@@ -127,7 +127,7 @@ def without_few(
         hidden = np.concatenate([np.zeros(0, dtype=np.intp), *(places[k] for k in np.flatnonzero(small))])
         matrix[hidden], matrix[:, hidden], contribution[hidden] = 0.0, 0.0, 0.0
         if small.any():
-            messages().print(f"{small.sum()} {model.noun}s that fewer than {rules.least_cell} have are left out.")
+            messages().print(f"Left out, since too few have them: {model.nouns(int(small.sum()))}.")
     return replace(part, matrix=coarse(matrix), contribution=contribution)
 
 

@@ -20,7 +20,7 @@ from decbayes.cli.shared.sharing import (
     rules_named,
     without_held_back,
 )
-from decbayes.cli.shared.terminal import messages
+from decbayes.cli.shared.terminal import many, messages
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
 from decbayes.disclosure.preparing import Prepared
@@ -107,5 +107,5 @@ def pooled_away(model: Model, files: Sequence[Path], manifest: Manifest | None) 
         labels = [None if is_missing(value) else text_of(value) for value in frame[name]]
         for label in sorted(set(filter(None, labels)) - set(columns[name].entries)):
             having = whom.among(np.array([each == label for each in labels]))
-            lines.append(f"column '{name}': '{label}' of {having} persons is not named")
+            lines.append(f"column '{name}': '{label}' ({many(having, 'person')}) is not named")
     return lines

@@ -7,10 +7,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import messages, output, plain
+from decbayes.cli.shared.terminal import many, messages, output, plain
 from decbayes.disclosure import Ledger
 
-KEYS = ("date", "file", "site", "model", "rows", "approver", "reason", "posterior")
+KEYS = ("date", "file", "site", "model", "rows", "persons", "approver", "reason", "posterior")
 
 
 def ledger(
@@ -30,4 +30,5 @@ def ledger(
     for entry in entries:
         table.add_row(*(plain(str(getattr(entry, key))) for key in KEYS[:-1]))
     output().print(table)
-    messages().print(f"{len(entries)} releases, all links of the chain hold")
+    head = f"; the last has the digest {entries[-1].digest[:16]}" if entries else ""
+    messages().print(f"{many(len(entries), 'release')}, all links of the chain hold{head}")
