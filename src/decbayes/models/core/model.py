@@ -17,7 +17,6 @@ from decbayes.families import Array
 from decbayes.inputs.chunks import check_again, each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray
 from decbayes.inputs.large import read_points
-from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass
 from decbayes.models.core.information import Tally
@@ -224,6 +223,8 @@ class Model(Settings):
 
     def persons(self, path: Any, column: str, **sources: Any) -> Persons:
         """Whom each observation of a file is about, by a column of the file; `sources` are those of `read`."""
+        from decbayes.inputs.mixed_tables import read_frame
+
         return Persons.of(read_frame(path, [column])[column])
 
     def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:

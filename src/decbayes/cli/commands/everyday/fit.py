@@ -48,7 +48,6 @@ from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
-from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
@@ -297,6 +296,8 @@ def without_person(kind: type[Model], data: Any, settings: dict[str, Any], perso
     """The columns of a table but for the one that tells persons apart, unless somebody has named columns."""
     if not person or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
         return {}
+    from decbayes.inputs.mixed_tables import read_frame
+
     apart = {person, settings.get("sequences"), settings.get("by")}
     return {"columns": ",".join(name for name in read_frame(data) if name not in apart)}
 
