@@ -1,14 +1,12 @@
-"""Why features fall short, and how often like sites are found to differ.
+"""Why intervals of features fall short.
 
-    python benchmarks/beliefs.py [--sets N] [--jobs N] [--part features|sites] [--state FILE]
+    python benchmarks/beliefs.py [--sets N] [--jobs N] [--state FILE]
 
-`features`: 90 % intervals of the three noisy features of `coverage.py` with the centre of one method and the width of
+90 % intervals of the three noisy features of `coverage.py` with the centre of one method and the width of
 another (mean field, calibrated, Gibbs sampling), and how far mean field's centres are from those of Gibbs sampling, in
 the sampler's deviations. "one by one" is mean field; "together" keeps all features of an observation in one table of
 2³ probabilities, which takes away what mean field assumes of them. Only sets where no feature is lost are counted.
-`sites`: how often `db.merging.heterogeneity` finds components of like sites different at the 5 % level, by setting.
-It should be 5 %. Deviations are mean field's, and then those of `calibrate`. Topics are calibrated by refits, so that a
-fourth of the sets has to do for them. With --state a file keeps what is done, and the same command goes on from there.
+With --state a file keeps what is done, and the same command goes on from there.
 The last line is one JSON object.
 """
 
@@ -27,7 +25,6 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "N
     os.environ.setdefault(threads, "1")
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import digamma, softmax
 from scipy.stats import norm
 
@@ -134,67 +131,17 @@ def features(sets, kept):
     return result
 
 
-def like_sites(task):
-    """Probabilities and ratios of the test, at like sites: one data set."""
-    kind, seed = task
-    rng = np.random.default_rng([seed, 7])
-    if kind == "topics":
-        model = db.LatentDirichletAllocation(4, tuple(f"w{word}" for word in range(80)), 0.2, 0.1)
-        truth = rng.dirichlet(np.full(80, 0.1), size=4)
-        shares = rng.dirichlet(np.full(4, 0.2), size=(6, 100))
-        shards = [csr_array(rng.multinomial(40, own @ truth).astype(float)) for own in shares]
-    else:
-        place = {"apart": 1.5, "overlapping": 0.7}[kind]
-        model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0, ascent=db.Ascent(restarts=2))
-        shards = [rng.normal(np.array([-place, place])[rng.integers(2, size=(100, 1))], 0.5) for _ in range(6)]
-    found = db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
-    warnings.simplefilter("ignore")
-    try:
-        wide = db.calibrate(model, shards, found.merged())
-    except db.errors.DecbayesError:
-        return None
-    (plain,), (each,) = db.merging.heterogeneity(found).values(), db.merging.heterogeneity(found, wide).values()
-    differ = [plain.differ(slot) for slot in range(len(plain.ratio))]
-    return plain.probability.tolist(), plain.ratio.tolist(), differ, each.probability.tolist(), each.ratio.tolist()
-
-
-def rate(probability):
-    """How often it is below 5 %, and the standard error of that over data sets."""
-    shares = (probability < 0.05).mean(axis=1)
-    return [round(float(shares.mean()), 3), round(float(shares.std(ddof=1) / np.sqrt(len(shares))), 3)]
-
-
-def sites(sets, kept):
-    result = {}
-    for kind, count in (("apart", sets), ("overlapping", sets), ("topics", max(sets // 4, 2))):
-        rows = kept.rows(like_sites, [(kind, seed) for seed in range(count)])
-        plain, ratio, differ, wide, wide_ratio = (np.array([row[place] for row in rows]) for place in range(5))
-        result[kind] = {
-            "sets": len(rows),
-            "size at 5 %": rate(plain),
-            "ratio": round(float(np.median(ratio)), 3),
-            "worth a word": round(float(differ.mean()), 3),
-            "size at 5 %, calibrated": rate(wide),
-            "ratio, calibrated": round(float(np.median(wide_ratio)), 3),
-        }
-    return result
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--part", choices=("features", "sites"))
     parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
     parser.add_argument("--quick", action="store_true", help="eight data sets only")
     options = parser.parse_args()
     if options.quick:
         options.sets = 8
-    parts = {"features": features, "sites": sites}
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        chosen = [options.part] if options.part else list(parts)
-        kept = Kept(pool, options.state)
-        print(json.dumps({part: parts[part](options.sets, kept) for part in chosen}))
+        print(json.dumps(features(options.sets, Kept(pool, options.state))))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ ALLOWED = {
     },
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streams", "updates"},
-    "views": FOUNDATION | {"columns", "merging", "models"},
+    "views": FOUNDATION | {"calibration", "columns", "merging", "models"},
     "page": FOUNDATION | {"merging", "models", "views"},
     "plot": FOUNDATION | {"extras", "merging", "models", "views"},
     "solvers": {"merging"},

@@ -1,6 +1,16 @@
 """How far to believe a result: data set aside, diagnoses, probabilities of matches, plans tried in advance."""
 
-from decbayes.calibration import Information, Plan, Scores, diagnose, overlap, predictive_check, reliability, try_plan
+from decbayes.calibration import (
+    Information,
+    Plan,
+    Scores,
+    diagnose,
+    heterogeneity,
+    overlap,
+    predictive_check,
+    reliability,
+    try_plan,
+)
 from decbayes.models.core.evaluation import adjusted_rand, hold_back, hold_out, relative_entropy
 from decbayes.models.mixtures import gibbs
 
@@ -11,6 +21,7 @@ __all__ = [
     "adjusted_rand",
     "diagnose",
     "gibbs",
+    "heterogeneity",
     "hold_back",
     "hold_out",
     "overlap",

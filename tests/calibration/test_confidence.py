@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.calibration import learning
+from decbayes.calibration import learning, worlds
 from decbayes.calibration.learning import distance, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
@@ -259,7 +259,7 @@ def test_clusters_told_with_less_than_four_fifths_are_refused_before_anything_is
     if told > 0.8:
         assert db.checking.reliability(found, matches=30).matches >= 30
         return
-    monkeypatch.setattr(learning, "fits", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(worlds, "simulated_world", lambda *_: pytest.fail("fitted"))
     with pytest.raises(NotCalibrated, match="The clusters overlap") as refused:
         db.checking.reliability(found)
     assert float(re.search(r"0\.\d\d", str(refused.value))[0]) == pytest.approx(told, abs=0.03)

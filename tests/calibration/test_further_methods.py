@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.calibrated import Calibration
-from decbayes.calibration import TopicShares, calibrated, jackknifed, topic_shares
-from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, StructureMismatch
+from decbayes.calibration import TopicShares, jackknifed, topic_shares
+from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.files import from_bytes, to_bytes
 from decbayes.tensors import write_arrays
 
@@ -76,32 +76,6 @@ def test_where_a_model_has_no_formula_many_parameters_are_refused_in_one_line(rn
     model = db.HiddenMarkov(states=23, columns={"a": "yes/no"})
     with pytest.raises(NotCalibrated, match=r"598 parameters are more than the 512 .* method='bootstrap'"):
         model.information(db.Posterior.of_prior(model.structure), None)
-
-
-@pytest.mark.filterwarnings("ignore:The merge is not refined")
-def test_like_sites_seem_to_differ_by_mean_field_and_not_once_calibrated():
-    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
-    found = {"mean field": [], "calibrated": []}
-    for seed in range(16):
-        rng = np.random.default_rng(seed)
-        shards = [rng.normal(np.array([-0.7, 0.7])[rng.integers(2, size=(80, 1))], 0.5) for _ in range(4)]
-        alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
-        merged = alignment.merged()
-        wide = calibrated(merged, [db.checking.Information.of(model, shard, merged) for shard in shards])
-        for name, each in (("mean field", None), ("calibrated", wide)):
-            (differences,) = db.merging.heterogeneity(alignment, each).values()
-            found[name] += [*differences.probability]
-    below = {name: np.mean(np.array(each) < 0.05) for name, each in found.items()}
-    # 5 % of 32, whose standard error is 4 points.
-    assert below["calibrated"] <= 0.13
-    assert below["mean field"] > 0.15
-
-
-def test_sites_are_compared_by_their_own_merge_only(rng):
-    model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
-    posteriors = [model.fit(rng.normal(size=(30, 1)), rng=rng).posterior for _ in range(3)]
-    with pytest.raises(StructureMismatch, match="not the merge of these"):
-        db.merging.heterogeneity(db.align(posteriors), posteriors[0])
 
 
 def test_a_jackknife_of_equal_sites_is_the_spread_of_their_means(rng):

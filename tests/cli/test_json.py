@@ -25,7 +25,7 @@ LINES = {
     "fit mixture a.csv --components 2 --restarts 0 -o p.posterior": FIT,
     "fit mixture a.csv --prior a.posterior --forgetting 0.5 -o p.posterior": FIT,
     "merge a.posterior b.posterior -o p.posterior": (
-        "slot id caption observations duplicates unlike times_chance by_chance sites"
+        "slot id caption observations unit duplicates unlike times_chance by_chance sites"
     ),
     "refine a.csv --own a.posterior --others b.posterior -o p.posterior": "file round sites shift",
     "show a.posterior": PARAMETER,

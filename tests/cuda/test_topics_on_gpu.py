@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
-from decbayes.calibration.learning import fits
+from decbayes.calibration.worlds import fits
 from decbayes.models.topics.cuda import climb as topic_search_cuda
 from decbayes.models.topics.cuda import corpus as topic_chunks_cuda
 

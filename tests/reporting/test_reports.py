@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.calibration import differences
 from decbayes.merging.reading import DISAGREES, Curve, Reliability
 from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
 from decbayes.reporting.reports import page
@@ -49,6 +50,12 @@ class Seen(HTMLParser):
 def topics(counts, words=("apple", "pear", "plum")):
     model = db.LatentDirichletAllocation(len(counts), words, topic_prior=1.0)
     return db.Posterior(model.structure, {"topics": counts})
+
+
+@pytest.fixture(autouse=True)
+def few_worlds(monkeypatch):
+    """Whether sites differ is tested elsewhere: here two simulations are enough."""
+    monkeypatch.setattr(differences, "WORLDS", 2)
 
 
 @pytest.fixture
@@ -160,7 +167,7 @@ def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     assert db.merging.influence(found).disagreeing.tolist() == [False, False, False, True]
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others', text)
-    (apart,) = db.merging.heterogeneity(found).values()
+    (apart,) = db.checking.heterogeneity(found).values()
     assert f"Sites differ by more than chance in 2 components: 0 ({apart.ratio[0]:.3g} ×)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]
     assert set(re.findall(r'<th scope="row">(\w+)<', section)) == {"odd"}

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from decbayes.calibration.checks import PredictiveCheck as PredictiveCheck
     from decbayes.calibration.checks import diagnose as diagnose
     from decbayes.calibration.checks import predictive_check as predictive_check
+    from decbayes.calibration.differences import heterogeneity as heterogeneity
     from decbayes.calibration.intervals import calibrate as calibrate
     from decbayes.calibration.intervals import calibrated as calibrated
     from decbayes.calibration.intervals import jackknifed as jackknifed
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from decbayes.calibration.validation import Choice as Choice
     from decbayes.calibration.validation import Scores as Scores
     from decbayes.calibration.validation import validate as validate
+    from decbayes.calibration.worlds import quick as quick
 
 __getattr__, __all__ = exported(
     __name__,
     {
         ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
+        ".differences": "heterogeneity",
         ".intervals": "calibrate calibrated jackknifed",
         ".learning": "reliability",
         ".linear_response": "covariance",
@@ -39,5 +42,6 @@ __getattr__, __all__ = exported(
         ".sites": "Information",
         ".trials": "Plan",
         ".validation": "Choice Scores validate",
+        ".worlds": "quick",
     },
 )

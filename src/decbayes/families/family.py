@@ -291,6 +291,11 @@ class Family(ABC):
         parameters at the posterior λ; None for other contributions."""
         return None
 
+    def squares(self, contribution: Array, natural: Array) -> tuple[Array, Array] | None:
+        """(K,) and (K,): the rows behind a contribution and their sum of squares, in variances of the noise at the
+        posterior λ; None if there is no noise of unknown size."""
+        return None
+
     def information(self, prior: Array, rows: Rows) -> float:
         """KL(q_{λ0 + c} ‖ q_{λ0}): the information in a contribution c, in nats."""
         return self.kl(prior + rows.written_out(), prior)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading import Reliability as Reliability
     from decbayes.merging.reading import confidence as confidence
     from decbayes.merging.reading import fillings as fillings
-    from decbayes.merging.reading import heterogeneity as heterogeneity
     from decbayes.merging.reading import influence as influence
     from decbayes.merging.reading import losses as losses
     from decbayes.merging.reading import margins as margins
@@ -53,8 +52,8 @@ __getattr__, __all__ = exported(
         ".base.products": "product",
         ".grouping.shared": "Shared",
         ".matching": "Symmetrized symmetrize",
-        ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings heterogeneity influence losses "
-        "margins observations support thin upper_bound",
+        ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings influence losses margins "
+        " observations support thin upper_bound",
         ".robust": "Robust RobustMerge Standing robust_merge",
     },
 )

@@ -42,7 +42,7 @@ class Alignment(Displayed):
 
     `assignments[i][coupled][k]` is the slot of component k of posterior i. Several components may share a slot; if none
     do, `permutations` is the inverse. Slots are numbered as in the posterior with the most evidence. Functions of an
-    alignment are in `db.merging`: `margins`, `confidence`, `influence`, `heterogeneity`, ….
+    alignment are in `db.merging`: `margins`, `confidence`, `influence`, ….
 
     Attributes:
         assignments: the slot of each component, by posterior and coupled set.

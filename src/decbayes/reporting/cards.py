@@ -18,7 +18,7 @@ MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
 MOST_DISAGREEMENTS = 20
 MOST_QUOTED = 12  # sites: describing one takes time
-PERCENT = ("weight", "share", "how often")
+PERCENT = ("weight", "share in the long run", "how often")
 
 
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part]) -> Markup:

@@ -146,8 +146,8 @@ def anchor(name: str) -> str:
 
 def summary(findings: Findings) -> str:
     """The result in one or two sentences."""
-    sites, (sizes, unit) = counted(len(findings.sites), "site"), findings.sizes
-    data = f"{counted(float(sizes.sum()), unit)} at {sites}"
+    sites = counted(len(findings.sites), "site")
+    data = f"{findings.total} at {sites}" if findings.total else f"Data at {sites}"
     if estimates := findings.view.estimates(findings.merged):
         tested = [each for each in estimates if each.null is not None]
         clear = [each.name for each in tested if not each.low <= (each.null or 0.0) <= each.high]
@@ -177,7 +177,9 @@ def plural(count: int, noun: str) -> str:
 def figures(findings: Findings) -> Markup:
     """The most important numbers."""
     several, (sizes, unit) = len(findings.sites) > 1, findings.sizes
-    shown = {"sites" if several else "site": float(len(findings.sites)), f"{unit}s": float(sizes.sum())}
+    shown = {"sites" if several else "site": float(len(findings.sites))}
+    if findings.total:
+        shown[f"{unit}s"] = float(sizes.sum())
     if findings.sets:
         shown["components"] = float(sum((each.evidence.sum(axis=0) > 0).sum() for each in findings.shared.values()))
     if findings.sets and several:
@@ -222,8 +224,9 @@ def merged_sites(findings: Findings) -> Markup:
     rows = [site_row(findings, site) for site in findings.sites if site in first]
     head = ("site", "posterior", "components", f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
     more = left_out(len(findings.sites) - len(rows), "further sites that do not stand out are")
+    what = f"{findings.sizes[1]}s" if findings.total else "information"
     meaning = (
-        f"share: of all evidence, in {findings.unit}. log BF: nats in favour of the site's components being the same "
+        f"share: of all {what}. log BF: nats in favour of the site's components being the same "
         "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
     )
     return joined([table(head, rows, right=(2, 3, 4, 5, 6)), more, note(meaning)])
@@ -231,13 +234,13 @@ def merged_sites(findings: Findings) -> Markup:
 
 def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
     influence, posterior = findings.influence, findings.alignment.posteriors[site]
-    structure, share, flags = posterior.structure, influence.share[site], influence.flags(site)
+    structure, share, flags = posterior.structure, findings.shares[site], influence.flags(site)
     return (
         findings.names[site],
         tag("code", posterior.digest[:DIGITS]),
         ", ".join(str(structure.components(coupled)) for coupled in structure.symmetry) or "–",
-        number(findings.sizes[0][site]),
-        joined([meter(share, influence.share.max()), tag("span", f"{share:.1%}", class_="share-of")]),
+        number(findings.sizes[0][site]) if findings.total else "–",
+        joined([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
         number(float(influence.log_bayes_factor[site].sum())),
         f"{influence.apart[site]:.0%}",
         tag("span", "; ".join(flags) or "–", class_="flags" if flags else None),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from decbayes.merging import Alignment, reading
+from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
@@ -25,6 +25,9 @@ class CoefficientView(View):
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
         return self._differences(heterogeneity_of(alignment)) if len(alignment.posteriors) > 1 else ()
+
+    def undecided(self, alignment: Alignment) -> str:
+        return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
     def advice(self, alignment: Alignment) -> Iterator[Remark]:
         """Which coefficients differ by more than chance, and how to let them."""
@@ -60,4 +63,6 @@ def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:
 
 
 def heterogeneity_of(alignment: Alignment) -> Heterogeneity:
-    return reading.heterogeneity(alignment)[CoupledSet((FACTOR,))]
+    from decbayes.calibration import heterogeneity  # simulates sites, which loads all models
+
+    return heterogeneity(alignment)[CoupledSet((FACTOR,))]

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -19,6 +19,7 @@ from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
+from decbayes.views.text import counted
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
@@ -132,19 +133,51 @@ class Findings:
     @cached_property
     def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:
         """How much more sites differ than by chance."""
-        return dict(reading.heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
+        from decbayes.calibration import heterogeneity  # simulates sites, which loads all models
+
+        return dict(heterogeneity(self.alignment, length=self.length)) if len(self.sites) > 1 else {}
+
+    @property
+    def length(self) -> float | None:
+        """The mean length of documents in words, if the files say how many there are."""
+        if self.rows is None or self.view.unit != "word":
+            return None
+        return float(self.evidence.sum()) / max(sum(self.rows), 1)
 
     @cached_property
     def evidence(self) -> Array:
         """How many observations each site has."""
         return self.view.observations(self.alignment, self.slots(0)[0])
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[Array, str]:
-        """How much data each site has, and in what: rows, as files say, else what contributions count."""
-        if self.rows is None:
+        """How many persons, documents or sequences each site has, as files or contributions say, and what they are.
+
+        Else what contributions count, such as words; NaN if they count nothing, as rows of a regression with weights.
+        """
+        record = RECORDS.get(self.view.unit, "observation")
+        if self.rows is not None:
+            return np.array(self.rows, dtype=np.float64), record
+        tallies = [self.view.tally(posterior) for posterior in self.alignment.posteriors]
+        if any(tally is None for tally in tallies):
             return self.evidence, self.view.unit
-        return np.array(self.rows, dtype=np.float64), RECORDS.get(self.view.unit, "observation")
+        observed = np.array([most(tally.observed) for tally in tallies if tally is not None])
+        if np.isfinite(observed).all():
+            return observed, record
+        return np.array([most(tally.totals) for tally in tallies if tally is not None]), self.view.unit
+
+    @property
+    def total(self) -> str:
+        """How many there are at all sites together, in words; empty if that is not known."""
+        sizes, unit = self.sizes
+        return counted(float(sizes.sum()), unit) if np.isfinite(sizes).all() else ""
+
+    @cached_property
+    def shares(self) -> Array:
+        """Each site's share of all data; of all information, if their number is not known."""
+        sizes, _ = self.sizes
+        known = np.isfinite(sizes).all() and sizes.sum() > 0.0
+        return sizes / sizes.sum() if known else self.influence.share
 
     def slots(self, group: int) -> tuple[Array, Array]:
         """Sites × slots of one coupled set, or of a factor without one: evidence and log Bayes factors."""
@@ -172,6 +205,11 @@ class Findings:
         texts = self.view.captions(posterior or self.merged)
         size = self.alignment.structure.components(coupled)
         return texts if len(texts) == size else [""] * size
+
+
+def most(totals: ArrayLike) -> float:
+    """The number that totals agree on; NaN if there are none."""
+    return float(np.maximum(np.max(totals, initial=-np.inf), 0.0)) if np.size(totals) else np.nan
 
 
 class Branches(NamedTuple):

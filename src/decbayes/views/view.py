@@ -20,6 +20,7 @@ from decbayes.views.values import Difference, Entries, Estimate, Image, Matrix, 
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
+    from decbayes.models.core.information import Tally
     from decbayes.models.topics.quality import CoOccurrence, Quality
 
 LEVEL = 0.9
@@ -111,6 +112,11 @@ class View:
         """The height and width of components that are images; with `guess`, also if they only look like images."""
         return None
 
+    def tally(self, posterior: Posterior) -> "Tally | None":
+        """What a posterior's own numbers say about how much data is behind it."""
+        tally: Tally | None = self.model.tally(posterior)
+        return tally
+
     def observations(self, alignment: "Alignment", evidence: Array) -> Array:
         """How many observations each site has, given the evidence of sites × slots."""
         return np.asarray(evidence.sum(axis=1))
@@ -126,6 +132,10 @@ class View:
     def differences(self, alignment: "Alignment") -> Sequence[Difference]:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
+
+    def undecided(self, alignment: "Alignment") -> str:
+        """Why it is not known whether sites differ by more than chance; empty if it is, or if nothing is compared."""
+        return ""
 
     def advice(self, alignment: "Alignment") -> Iterator[Remark]:
         """What stands out in a merge of such models, and what to do about it."""
@@ -158,6 +168,9 @@ class Unknown(View):
     name: ClassVar[str] = "unknown"
 
     title, noun, unit = "a model without a name", "component", "observation"
+
+    def tally(self, posterior: Posterior) -> "Tally | None":
+        return None
 
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
         return [*posterior.summary(top=top)]

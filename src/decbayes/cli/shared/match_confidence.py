@@ -21,8 +21,6 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.merging import Alignment, Confidence, Reliability
 
-# Observations (or words) times components that are simulated and fitted again unasked: a matter of seconds.
-QUICK = 100_000
 SIMULATED = 100
 OVERLAPS = "decbayes overlap 1"
 
@@ -33,7 +31,7 @@ def how_sure(
     """The probability of each match, or why there is none."""
     if wanted is False:
         return "they were not asked for."
-    if wanted is None and not quick(alignment):
+    if wanted is None and not calibration.quick(alignment):
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
@@ -44,17 +42,9 @@ def how_sure(
         return str(error)
 
 
-def quick(alignment: "Alignment") -> bool:
-    """Whether simulating sites like these takes seconds."""
-    coupled_sets = alignment.structure.symmetry
-    counts = [site for coupled in coupled_sets for site in merging.observations(alignment, coupled)]
-    work = sum(site.sum() * len(site) for site in counts)
-    return bool(work <= QUICK)
-
-
 def learned(alignment: "Alignment") -> "Reliability":
     """The reliability of margins at such sites, if simulations are quick."""
-    if not quick(alignment):
+    if not calibration.quick(alignment):
         raise NotCalibrated("Simulations of so much data take a while.")
     return calibration.reliability(alignment, matches=SIMULATED)
 

@@ -17,6 +17,7 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once
+from decbayes.views import view_of
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -52,15 +53,16 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
         for coupled, slots in zip(symmetry, support["slots"], strict=True):
             if len(slots) != posterior.structure.components(coupled):
                 return []
-            tables.append(support_table(posterior.ids, int(support["sites"]), slots))
+            units = f"{view_of(posterior.structure).unit}s"
+            tables.append(support_table(posterior.ids, int(support["sites"]), slots, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
 
 
-def support_table(ids: Sequence[str], sites: int, slots: Sequence[Any]) -> Table:
+def support_table(ids: Sequence[str], sites: int, slots: Sequence[Any], units: str) -> Table:
     called = [[plain(name)] for name in ids] or [[] for _ in slots]
-    table = Table("slot", *(["id"] if ids else []), "sites", "observations", "found by", box=None)
+    table = Table("slot", *(["id"] if ids else []), "sites", units, "found by", box=None)
     table.title = "which sites have it"
     for slot, (name, supporting) in enumerate(zip(called, slots, strict=True)):
         count = f"{int(supporting['sites']):,} of {sites:,}"

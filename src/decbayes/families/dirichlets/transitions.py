@@ -149,7 +149,9 @@ class Transitions(DirichletRows):
         return DenseRows(matrix if order is None else matrix[np.ix_(order, order)] if square else matrix[order])
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        return np.asarray(rows.written_out().sum(axis=1))
+        """Moves into each component: with the first steps of sequences these are all its steps."""
+        moves = rows.written_out()
+        return np.asarray(moves.sum(axis=0 if moves.shape[0] == moves.shape[1] else 1))
 
     def exchangeable(self, prior: Array) -> bool:
         return len(prior) == prior.shape[1] and bool((prior == self.resized(prior, len(prior))).all())

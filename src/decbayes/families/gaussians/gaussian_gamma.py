@@ -139,6 +139,10 @@ class GaussianGamma(Family):
         precision = -2.0 * symmetric(contribution[:, 2 + side :].reshape(-1, side, side))
         return contribution[:, 2 : 2 + side] / noise[:, None], precision / noise[:, None, None]
 
+    def squares(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
+        _, _, shape, rate = self.columns(natural)
+        return 2.0 * contribution[:, 0], -2.0 * contribution[:, 1] * shape / rate
+
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
 

@@ -77,16 +77,18 @@ def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
     """The number of observations of each component: from weights or counts, else from the factor with the most
     evidence.
 
-    The evidence of a factor without counts is in units of its prior or of its noise.
+    The steps of a state are the first steps of sequences and the moves into it. The evidence of a factor without counts
+    is in units of its prior or of its noise.
     """
-    counts = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
-    counts = counts or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
+    weights = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
+    counts = weights or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
     # Site by site: transitions have as many columns as their site has components.
     evidence = [
         np.concatenate([factor.family.observations(factor.prior[:1], rows) for rows in sites])
         for factor, sites in counts
     ]
-    return np.asarray(np.maximum(max(evidence, key=lambda amounts: float(amounts.sum())), 0.0))
+    amounts = np.sum(evidence, axis=0) if weights else max(evidence, key=lambda each: float(each.sum()))
+    return np.asarray(np.maximum(amounts, 0.0))
 
 
 def prior_components(factors: Sequence[Factor]) -> Components:

@@ -11,8 +11,15 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._confidence import Reliability as Reliability
     from decbayes.merging.reading._confidence import confidence as confidence
     from decbayes.merging.reading._confidence import features as features
+    from decbayes.merging.reading._heterogeneity import RANK as RANK
+    from decbayes.merging.reading._heterogeneity import Chance as Chance
+    from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
-    from decbayes.merging.reading._heterogeneity import heterogeneity as heterogeneity
+    from decbayes.merging.reading._heterogeneity import of_coefficients as of_coefficients
+    from decbayes.merging.reading._heterogeneity import of_components as of_components
+    from decbayes.merging.reading._heterogeneity import ranks as ranks
+    from decbayes.merging.reading._heterogeneity import rows_of as rows_of
+    from decbayes.merging.reading._heterogeneity import spread_of_components as spread_of_components
     from decbayes.merging.reading._influence import DISAGREES as DISAGREES
     from decbayes.merging.reading._influence import Influence as Influence
     from decbayes.merging.reading._influence import influence as influence
@@ -32,7 +39,8 @@ __getattr__, __all__ = exported(
     __name__,
     {
         "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-        "._heterogeneity": "Heterogeneity heterogeneity",
+        "._heterogeneity": "RANK Chance Coefficients Heterogeneity of_coefficients of_components "
+        "ranks rows_of spread_of_components",
         "._influence": "DISAGREES Influence influence",
         "._margins": "CLOSE losses margins upper_bound",
         "._support": "LEAST_PER_PARAMETER alone fillings observations seen support thin",

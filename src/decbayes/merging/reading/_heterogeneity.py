@@ -1,39 +1,86 @@
 """Whether sites differ by more than chance: each site's version of a component against all sites' together.
 
-A merge assumes that all sites share the same values. For each entry of a component, with n_i of n observations at site
-i, the site's mean m_i, and the mean m and deviation s of all sites:
+A merge assumes that all sites share the same values. With c_i the contribution of site i to a slot and F the
+log-likelihood at its maximum, the statistic is the likelihood ratio
 
-    Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                             (about N − 1 if sites differ by chance)
-    between² = max(0, (Q − (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
+    2D = 2 (Σ_i F(c_i) − F(Σ_i c_i)),    freedom = parameters · (N − 1)
+
+Sites that are the same do not have 2D = freedom on average: observations are assigned to components with some error,
+and sites may be small. `Chance` says how 2D is distributed; `db.checking.heterogeneity` simulates it. For each entry of
+a component, with n_i of n observations at site i, the site's mean m_i, the mean m and deviation s of all sites, and φ
+the mean of 2D / freedom by chance:
+
+    Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                              (about φ (N − 1) by chance)
+    between² = max(0, (Q − φ (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
 
 Coefficients of a regression, which have no labels, are compared jointly. Site i contributes s_i and P_i; all sites
 together give m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
 
-    Q = Σ_i r_iᵀ P_i⁻¹ r_i                         (about Σ_i rank P_i − rank Σ_i P_i if sites differ by chance)
+    Q = Σ_i r_iᵀ P_i⁻¹ r_i,    freedom = Σ_i rank P_i − rank Σ_i P_i
 
 and for an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, with all others fixed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincc
+from scipy.special import fdtrc
 
-from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
+from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.grouping.search import SlotSearch
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
-# Observations that a site needs in a slot to be compared, and that an entry needs in total: rarer entries are not close
-# to normal.
-LEAST_EVIDENCE, LEAST_SEEN = 5.0, 5.0
-# Sites differ if their spread is this many times that of chance, with a p-value below this.
-NOTABLE, RARELY = 1.5, 0.01
+# Observations that a site needs in a slot to be compared.
+LEAST_EVIDENCE = 5.0
+# Sites differ if one of the slots has a p-value below this, divided by their number.
+RARELY = 0.05
+# A coefficient that should vary differs at least this many times more than by chance.
+NOTABLE = 1.5
 # Directions with this much less information than others are ignored.
 RANK = 1e-9
+# Degrees of freedom of a mean that is known.
+KNOWN = 1e9
+
+
+class Spread(NamedTuple):
+    """How far the sites' versions of each slot are apart, and how many parameters could differ."""
+
+    statistic: Array
+    freedom: Array
+
+    @property
+    def relative(self) -> Array:
+        """The statistic per degree of freedom; NaN if there is nothing to compare."""
+        nothing = np.full(self.freedom.shape, np.nan)
+        return np.asarray(np.divide(self.statistic, self.freedom, out=nothing, where=self.freedom > 0.0))
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How far the versions are apart where sites are the same: `relative` is `mean` times Gamma(shape) / shape.
+
+    The mean is known as well as from `degrees` degrees of freedom, so that `relative / mean` has an F distribution.
+    NaN in a slot of which nothing is known.
+    """
+
+    mean: Array
+    shape: Array
+    degrees: Array
+
+    @classmethod
+    def unknown(cls, slots: int) -> "Chance":
+        return cls(*(np.full(slots, np.nan) for _ in range(3)))
+
+    def probability(self, relative: Array) -> Array:
+        """The probability of at least this."""
+        return np.asarray(fdtrc(2.0 * self.shape, self.degrees, np.maximum(relative, 0.0) / self.mean))
 
 
 @dataclass(frozen=True)
@@ -41,12 +88,13 @@ class Heterogeneity:
     """How far the sites' versions of each slot differ, relative to chance; NaN if fewer than two sites support a slot.
 
     Attributes:
-        ratio: per slot √(Q / its expectation if sites were the same): 1 where sites differ by chance only.
-        probability: per slot, the probability of at least this Q if sites were the same.
+        ratio: per slot, the spread of the versions relative to that of sites that are the same: 1 by chance alone.
+        probability: per slot, the probability of at least this spread if sites were the same.
         between: `[factor][quantity]`, the standard deviation between sites that would explain the excess, entry by
             entry.
         times: `[factor][quantity]`, the ratio of each entry alone.
         terms: coefficients of a regression that should be allowed to vary between sites, the most notable first.
+        reason: why there is no p-value, if there is none.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
@@ -59,106 +107,117 @@ class Heterogeneity:
     between: Mapping[str, Mapping[str, Array]]
     times: Mapping[str, Mapping[str, Array]]
     terms: tuple[int, ...] = ()
+    reason: str = ""
 
     def differ(self, slot: int) -> bool:
-        """Whether to report a difference: far more than chance, and more than narrow mean-field intervals explain."""
-        return bool(self.ratio[slot] > NOTABLE and self.probability[slot] < RARELY)
+        """Whether to report a difference: in equal sites one slot or more is reported in 5 % of all merges."""
+        return bool(self.probability[slot] * np.isfinite(self.probability).sum() < RARELY)
 
 
-def heterogeneity(alignment: Alignment, calibrated: Posterior | None = None) -> Mapping[CoupledSet, Heterogeneity]:
-    """Whether the sites' versions of each slot differ by more than chance, and by how much.
-
-    Coefficients of regressions are compared too. They have no labels, and their key is a coupled set of their own.
-
-    Args:
-        alignment: what `align` returns.
-        calibrated: the merge with calibrated intervals (`db.calibrate`). Without it, mean-field intervals are used:
-            these are too narrow where components overlap, and similar sites then seem to differ.
-
-    >>> model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(rng.normal(mean, size=(50, 1)), rng=rng).posterior for mean in (0.0, 0.0, 3.0)]
-    >>> (differences,) = db.merging.heterogeneity(db.align(sites)).values()
-    >>> differences.differ(0)
-    True
-    """
-    merged, structure = alignment.merged(), alignment.structure
-    if calibrated is not None and replace(calibrated, calibration=None) != merged:
-        raise StructureMismatch("This is not the merge of these posteriors; calibrate what `merged()` gives.")
-    by_set = {coupled: of_components(alignment, coupled, calibrated or merged) for coupled in structure.symmetry}
-    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
-    others = {name: of_coefficients(alignment, name) for name in structure.families if name not in relabelled}
-    return by_set | {CoupledSet((name,)): comparison for name, comparison in others.items() if comparison is not None}
+def spread_of_components(alignment: Alignment, coupled: CoupledSet) -> Spread:
+    """2D and its freedom for each slot of a coupled set."""
+    factors, slots = alignment.problem(coupled).factors, alignment.structure.components(coupled)
+    versions = Components.of(factors, [rows_of(alignment.in_slots(site), coupled) for site in sites_of(alignment)])
+    compared = versions.evidence.reshape(-1, slots) >= LEAST_EVIDENCE
+    labels = np.where(compared, np.arange(slots), -1).ravel()
+    search = SlotSearch(versions, labels, bases(versions.factors, float(versions.evidence.sum()), slots), slots)
+    apart = np.where(compared, search.alone().reshape(-1, slots), 0.0).sum(axis=0)
+    together = np.sum([groups.values() for groups in search.slots], axis=0)
+    parameters = sum(factor.family.freedom(factor.prior[:1])[0] for factor in versions.factors)
+    return Spread(2.0 * (apart - together), parameters * np.maximum(compared.sum(axis=0) - 1.0, 0.0))
 
 
-def of_components(alignment: Alignment, coupled: CoupledSet, merged: Posterior) -> Heterogeneity:
-    """The comparison of all sites, for each slot of a coupled set; `merged` may be calibrated."""
+def sites_of(alignment: Alignment) -> range:
+    return range(len(alignment.posteriors))
+
+
+def rows_of(posterior: Posterior, coupled: CoupledSet) -> tuple[Rows, ...]:
+    """The components of a posterior, one matrix per factor."""
+    families = posterior.structure.families
+    return tuple(families[name].rows(posterior.contribution[name]) for name in coupled.factors)
+
+
+def of_components(alignment: Alignment, coupled: CoupledSet, chance: Chance, reason: str = "") -> Heterogeneity:
+    """The comparison of all sites, for each slot of a coupled set."""
+    merged, relative = alignment.merged(), spread_of_components(alignment, coupled).relative
     evidence = alignment.shared()[coupled].evidence
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
-    seen = shares.sum(axis=0)
-    shares = shares / np.maximum(seen, 1.0)
+    shares = shares / np.maximum(shares.sum(axis=0), 1.0)
     names = [name for name in coupled.factors if not merged.structure.families[name].over_components]
-    compared = {name: comparisons(merged, name) for name in names}
+    compared = {name: comparisons(merged, name, chance.mean) for name in names}
     for site, share in enumerate(shares):
         in_slots = alignment.in_slots(site)
         for name, entries in compared.items():
             for quantity, comparison in entries.items():
                 comparison.add(in_slots.mean(name, quantity), share)
-    statistic, freedom = np.zeros(len(seen)), np.zeros(len(seen))
-    for name, entries in compared.items():
-        for entry in entries.values():
-            often = entry.often(seen, len(shares)) if merged.structure.families[name].countable else True
-            statistic += summed(np.where(often, entry.statistic, 0.0))
-            freedom += summed(np.where(often, entry.freedom, 0.0))
     between = {name: {part: entry.between for part, entry in entries.items()} for name, entries in compared.items()}
     times = {name: {part: entry.times for part, entry in entries.items()} for name, entries in compared.items()}
-    return Heterogeneity(*against_chance(statistic, freedom), between, times)
+    ratio = np.sqrt(np.maximum(relative, 0.0) / chance.mean)
+    return Heterogeneity(ratio, chance.probability(relative), between, times, reason=reason)
 
 
-def of_coefficients(alignment: Alignment, factor: str) -> Heterogeneity | None:
-    """The comparison of all sites' versions of one vector per row; None for other factors."""
-    merged, family = alignment.merged(), alignment.structure.families[factor]
-    dense_parts = [dense(posterior.contribution[factor]) for posterior in alignment.posteriors]
-    quadratics = [family.quadratic(part, merged.natural[factor]) for part in dense_parts]
-    contributions = [quadratic for quadratic in quadratics if quadratic is not None]
-    if not contributions:
-        return None
-    shifts, precisions = (
-        np.array([shift for shift, _ in contributions]),
-        np.array([precision for _, precision in contributions]),
-    )
-    tested, entries = compared_at_once(shifts, precisions)
-    quantity = merged.quantities(factor)[0]
+class Coefficients(NamedTuple):
+    """What each site contributes about one vector per row: s (sites, K, D) and P (sites, K, D, D)."""
+
+    shifts: Array
+    precisions: Array
+
+    @classmethod
+    def of(cls, alignment: Alignment, factor: str) -> "Coefficients | None":
+        """Those of one factor; None if it is not about vectors."""
+        merged, family = alignment.merged(), alignment.structure.families[factor]
+        dense_parts = [dense(posterior.contribution[factor]) for posterior in alignment.posteriors]
+        quadratics = [family.quadratic(part, merged.natural[factor]) for part in dense_parts]
+        known = [quadratic for quadratic in quadratics if quadratic is not None]
+        return cls(*map(np.array, zip(*known, strict=True))) if known else None
+
+    def compared(self, inflation: Array) -> "tuple[Spread, Comparison]":
+        """All entries jointly, and each entry alone; by chance the statistic is this many times its freedom."""
+        shifts, precisions = self
+        common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
+        rest = shifts - (precisions @ common)[..., 0]
+        statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
+        freedom = (ranks(precisions).sum(axis=0) - ranks(precisions.sum(axis=0))).astype(np.float64)
+        entries = Comparison(np.zeros(rest.shape[1:]), np.ones(rest.shape[1:]), inflation)
+        for site_rest, weight in zip(rest, np.diagonal(precisions, axis1=-2, axis2=-1), strict=True):
+            apart = np.divide(site_rest, weight, out=np.zeros(site_rest.shape), where=weight > 0.0)
+            entries.add_weighted(apart, weight)
+        return Spread(statistic, freedom), entries
+
+    def without(self, entry: int, between: float) -> "Coefficients":
+        """The contributions to all other entries, with the sites' own parts of this one integrated out."""
+        shifts, precisions = self
+        column, shift = precisions[..., entry], shifts[..., entry]
+        share = 1.0 / (column[..., entry] + 1.0 / between**2)
+        less = column[..., :, None] * column[..., None, :] * share[..., None, None]
+        return Coefficients(shifts - column * (share * shift)[..., None], precisions - less)
+
+
+def of_coefficients(
+    alignment: Alignment, factor: str, known: Coefficients, chance: Chance, reason: str = ""
+) -> Heterogeneity:
+    """The comparison of all sites' versions of one vector per row."""
+    spread, entries = known.compared(chance.mean)
+    quantity = alignment.merged().quantities(factor)[0]
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
-    return Heterogeneity(*tested, between, times, to_let_differ(shifts[:, :1], precisions[:, :1]))
+    ratio = np.sqrt(spread.relative / chance.mean)
+    first = Coefficients(known.shifts[:, :1], known.precisions[:, :1])
+    terms = to_let_differ(first, chance) if np.isfinite(chance.mean[0]) else ()
+    return Heterogeneity(ratio, chance.probability(spread.relative), between, times, terms, reason)
 
 
-def compared_at_once(shifts: Array, precisions: Array) -> tuple[tuple[Array, Array], "Comparison"]:
-    """Compare (sites, K, D) and (sites, K, D, D) contributions: all entries jointly, and each entry alone."""
-    common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
-    rest = shifts - (precisions @ common)[..., 0]
-    statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
-    freedom = (ranks(precisions).sum(axis=0) - ranks(precisions.sum(axis=0))).astype(np.float64)
-    entries = Comparison(np.zeros(rest.shape[1:]), np.ones(rest.shape[1:]))
-    for site_rest, weight in zip(rest, np.diagonal(precisions, axis1=-2, axis2=-1), strict=True):
-        entries.add_weighted(np.divide(site_rest, weight, out=np.zeros(site_rest.shape), where=weight > 0.0), weight)
-    return against_chance(statistic, freedom), entries
-
-
-def to_let_differ(shifts: Array, precisions: Array) -> tuple[int, ...]:
+def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
     """Entries of the first row that should vary: the most significant, then the next one given that it varies, …"""
     chosen: list[int] = []
-    while len(chosen) < shifts.shape[-1]:
-        (_, probability), entries = compared_at_once(shifts, precisions)
+    width = known.shifts.shape[-1]
+    while len(chosen) < width:
+        spread, entries = known.compared(chance.mean[:1])
         most = int(np.nanargmax(np.append(entries.times[0], 0.0)))
-        if not probability[0] < RARELY or most in (*chosen, shifts.shape[-1]) or entries.times[0, most] <= NOTABLE:
+        rare = chance.probability(spread.relative)[0] < RARELY
+        if not rare or most in (*chosen, width) or entries.times[0, most] <= NOTABLE:
             break
         chosen.append(most)
-        # The sites' contributions to all other entries, with their own parts of this one integrated out.
-        column, shift = precisions[..., most], shifts[..., most]
-        share = 1.0 / (column[..., most] + 1.0 / entries.between[0, most] ** 2)
-        shifts = shifts - column * (share * shift)[..., None]
-        precisions = precisions - column[..., :, None] * column[..., None, :] * share[..., None, None]
+        known = known.without(most, float(entries.between[0, most]))
     return tuple(chosen)
 
 
@@ -166,25 +225,17 @@ def ranks(precisions: Array) -> NDArray[np.intp]:
     return np.asarray(np.linalg.matrix_rank(precisions, rtol=RANK, hermitian=True))
 
 
-def against_chance(statistic: Array, freedom: Array) -> tuple[Array, Array]:
-    """The ratio to chance and the p-value; NaN if there is nothing to compare."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(freedom > 0.0, np.sqrt(statistic / freedom), np.nan)
-        probability = np.where(freedom > 0.0, gammaincc(0.5 * freedom, 0.5 * statistic), np.nan)
-    return ratio, probability
-
-
-def comparisons(merged: Posterior, factor: str) -> dict[str, "Comparison"]:
+def comparisons(merged: Posterior, factor: str, inflation: Array) -> dict[str, "Comparison"]:
     """An empty comparison for each quantity of a factor."""
     names = merged.quantities(factor)
-    return {name: Comparison(merged.mean(factor, name), merged.deviation(factor, name)) for name in names}
+    return {name: Comparison(merged.mean(factor, name), merged.deviation(factor, name), inflation) for name in names}
 
 
 class Comparison:
     """All entries of one quantity, (slots, …), compared with the merge site by site."""
 
-    def __init__(self, mean: Array, deviation: Array) -> None:
-        self.mean = mean
+    def __init__(self, mean: Array, deviation: Array, inflation: Array) -> None:
+        self.mean, self.inflation = mean, inflation.reshape(-1, *(1,) * (mean.ndim - 1))
         known = np.isfinite(deviation) & (deviation > 0.0)
         self.precision = np.divide(1.0, deviation**2, out=np.zeros(deviation.shape), where=known)
         self.statistic, self.weight, self.squares, self.sites = (np.zeros(deviation.shape) for _ in range(4))
@@ -201,27 +252,22 @@ class Comparison:
         self.sites += weight > 0.0
 
     @property
-    def freedom(self) -> Array:
+    def expected(self) -> Array:
         """The expected Q if sites differ by chance."""
-        return np.maximum(self.sites - 1.0, 0.0)
+        return np.asarray(self.inflation * np.maximum(self.sites - 1.0, 0.0))
 
     @property
     def times(self) -> Array:
         """The spread of the versions relative to chance."""
-        return against_chance(self.statistic, self.freedom)[0]
+        expected = self.expected
+        out = np.full(expected.shape, np.nan)
+        return np.asarray(np.sqrt(np.divide(self.statistic, expected, out=out, where=expected > 0.0)))
 
     @property
     def between(self) -> Array:
         """The between-site standard deviation of the true values."""
-        compared = self.freedom > 0.0
+        expected = self.expected
+        compared = expected > 0.0
         room = self.weight - np.divide(self.squares, self.weight, out=np.zeros(self.weight.shape), where=compared)
-        excess = np.maximum(self.statistic - self.freedom, 0.0)
+        excess = np.maximum(self.statistic - expected, 0.0)
         return np.asarray(np.sqrt(np.divide(excess, room, out=np.full(room.shape, np.nan), where=compared)))
-
-    def often(self, seen: Array, sites: int) -> NDArray[np.bool_]:
-        """Which entries of counts are frequent enough to be close to normal."""
-        return np.asarray(self.mean * seen[:, None] >= LEAST_SEEN * sites)
-
-
-def summed(values: Array) -> Array:
-    return np.asarray(values.reshape(len(values), -1).sum(axis=1))

@@ -85,6 +85,9 @@ class Model(Settings):
     in_batches: ClassVar[bool] = False
     """Whether fits may learn from batches of observations, and on a GPU."""
 
+    made_up: ClassVar[bool] = False
+    """Whether `draw` makes up a part of the data that posteriors say nothing about, such as predictors."""
+
     calibrated_by: ClassVar[Method] = "linear response"
 
     view: ClassVar[str] = "table"

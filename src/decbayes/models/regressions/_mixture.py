@@ -124,6 +124,7 @@ class RegressionMixture(Clusters):
     caption: ClassVar[str] = "coefficients"
     from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept"})
     outcome: ClassVar[Linear] = Linear()
+    made_up: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive(prior_variance=self.prior_variance, prior_noise=self.prior_noise)

@@ -83,6 +83,7 @@ class Regression(Model):
     )
     caption: ClassVar[str] = "term"
     view: ClassVar[str] = "coefficients"
+    made_up: ClassVar[bool] = True
     outcome: ClassVar[Outcome]
     """What the target holds, and how it depends on xβ."""
 

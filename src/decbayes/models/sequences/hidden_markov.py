@@ -245,7 +245,7 @@ class HiddenMarkov(Sequential):
         share, lasts = self.occupancy(posterior), self.dwell_times(posterior)
         rows = class_summaries(self.columns, self.emissions, posterior, top, share)
         return [
-            {"component": k, "share": float(share[k]), "steps per visit": float(lasts[k]), **row}
+            {"component": k, "share in the long run": float(share[k]), "steps per visit": float(lasts[k]), **row}
             for k, row in enumerate(rows)
         ]
 

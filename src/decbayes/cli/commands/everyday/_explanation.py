@@ -8,11 +8,13 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from decbayes.calibration import heterogeneity
 from decbayes.cli.shared.describe import captions
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, reading
 from decbayes.merging.base.lineage import ids_of
+from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
 from decbayes.posterior import Posterior
@@ -30,18 +32,24 @@ MEANING = (
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
-def explain(alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+def explain(
+    alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, solver: Solver | None
+) -> None:
     """Which component went where, whether sites differ, and each site's influence."""
-    print_alignment(alignment, merged, names, sure)
-    print_differences(view_of(alignment.structure).differences(alignment))
+    print_alignment(alignment, merged, names, sure, solver)
+    view = view_of(alignment.structure)
+    print_differences(view.differences(alignment), view.undecided(alignment))
     print_influence(alignment, names)
 
 
-def print_alignment(alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str) -> None:
+def print_alignment(
+    alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, solver: Solver | None
+) -> None:
     """For each coupled set tables of slots × sites: the site's components and how sure they are; then their support.
 
     If `sure` is a text, it says why there are no probabilities; the tables then have margins.
     """
+    apart = heterogeneity(alignment, solver=solver)
     for coupled in merged.structure.symmetry:
         texts = slot_captions(merged, coupled)
         cell, values = margin_cell, reading.margins(alignment)
@@ -54,8 +62,8 @@ def print_alignment(alignment: Alignment, merged: Posterior, names: list[str], s
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         for line in what_it_means(alignment, coupled, sure):
             output().print(line)
-        print_shared(alignment.shared()[coupled], texts, names)
-        print_heterogeneity(reading.heterogeneity(alignment)[coupled], texts)
+        print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
+        print_heterogeneity(apart[coupled], texts)
         if (few := reading.thin(alignment, coupled)) is not None:
             output().print(
                 f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
@@ -63,9 +71,11 @@ def print_alignment(alignment: Alignment, merged: Posterior, names: list[str], s
             )
 
 
-def print_differences(differences: Sequence[Difference]) -> None:
-    """Whether sites differ by more than chance, term by term."""
-    if not differences:
+def print_differences(differences: Sequence[Difference], undecided: str) -> None:
+    """Whether sites differ by more than chance, term by term, or why that is not known."""
+    if undecided:
+        output().print(plain(f"Whether sites differ by more than chance is not known: {undecided}"))
+    if undecided or not differences:
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
     for term in differences:
@@ -99,24 +109,26 @@ def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
     return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
 
 
-def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str]) -> None:
+def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str], units: str) -> None:
     """Which sites support each slot, with how much evidence, and how far their versions differ."""
     sites, slots = shared.evidence.shape
-    table = Table("slot", "sites", "observations", "apart", "merged", title="which sites have it", box=None)
+    table = Table("slot", "sites", units, "apart", "merged", title="which sites have it", box=None)
     for slot in range(slots):
         support = shared.sites(slot)
         having = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
         table.add_row(str(slot), having, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
     output().print(table)
-    output().print("apart: nats per observation that the most different site loses by the merge.")
+    output().print(f"apart: nats per {units.removesuffix('s')} that the most different site loses by the merge.")
 
 
 def print_heterogeneity(apart: Heterogeneity, texts: Sequence[str]) -> None:
     """Whether sites differ by more than chance, slot by slot."""
+    if apart.reason:
+        output().print(plain(f"Whether sites differ by more than chance is not known: {apart.reason}"))
     if not np.isfinite(apart.ratio).any():
         return
-    table = Table("slot", "times chance", "probability", "between sites", "merged", title="do sites differ?", box=None)
+    table = Table("slot", "times chance", "p-value", "between sites", "merged", title="do sites differ?", box=None)
     for slot, text in enumerate(texts):
         if np.isfinite(apart.ratio[slot]):
             style = "yellow" if apart.differ(slot) else ""
@@ -135,7 +147,7 @@ def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | s
     """Which sites have which slot, as plain values: one row per slot."""
     known = sure.probabilities if isinstance(sure, Confidence) else None
     merged, margins = alignment.merged(), reading.margins(alignment)
-    apart = reading.heterogeneity(alignment)
+    apart = heterogeneity(alignment)
     for coupled, shared in alignment.shared().items():
         texts, fillings = slot_captions(merged, coupled), reading.fillings(alignment, coupled)
         for slot, text in enumerate(texts):
@@ -144,6 +156,7 @@ def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | s
                 "id": ids_of(merged)[slot] if merged.structure.resizable else None,
                 "caption": text,
                 "observations": float(shared.evidence[:, slot].sum()),
+                "unit": view_of(merged.structure).unit,
                 "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
                 "unlike": slot in shared.unlike,
                 "times_chance": finite(apart[coupled].ratio[slot]),

@@ -152,8 +152,8 @@ class Telling:
     as_json: Annotated[
         bool,
         json_option(
-            "slot", "slot", "id", "caption", "observations", "duplicates", "unlike", "times_chance", "by_chance",
-            "sites", "and of topics telling",
+            "slot", "slot", "id", "caption", "observations", "unit", "duplicates", "unlike", "times_chance",
+            "by_chance", "sites", "and of topics telling",
         ),
     ] = False  # fmt: skip
 
@@ -184,7 +184,7 @@ class Telling:
         if self.explain:
             from decbayes.cli.commands.everyday._explanation import explain
 
-            explain(alignment, merged, names, sure)
+            explain(alignment, merged, names, sure, solver)
             for line in remarks_on(merged, TOP_WORDS):
                 results().print(line)
         if self.as_json:

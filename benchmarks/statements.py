@@ -1,0 +1,181 @@
+"""How often the statements that decbayes prints are true, in simulations inside and outside its models.
+
+    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots] [--sets N] [--only TEXT] [--skip N]
+
+Each line is a statement in one setting: how often it was made, how often it was true (or, for a test, how often it was
+made at all), and the standard error of that over data sets. `differ`: "p < 0.05, sites differ" of sites that are the
+same, and of sites that differ by half a deviation. --only takes the settings whose names contain a text. The last line
+is one JSON object.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+sys.path.sort(key=lambda folder: folder == str(Path(__file__).parent))
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+import numpy as np
+
+import decbayes as db
+
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
+
+
+def clusters(covariance, apart, sites, rows, between=0.0):
+    """Sites with their own weights of three round clusters, whose centres lie `apart` deviations from each other."""
+
+    def drawn(rng):
+        shape = {"covariance": covariance} if covariance else {"variance": 1.0, "prior_variance": 20.0}
+        model = db.GaussianMixture(3, 2, **shape)
+        shards = []
+        for _ in range(sites):
+            labels = rng.choice(3, size=rows, p=rng.dirichlet([5, 5, 5]))
+            centres = apart * CORNERS + between * rng.normal(size=(3, 2))
+            shards.append(centres[labels] + rng.normal(size=(rows, 2)))
+        return model, shards
+
+    return drawn
+
+
+def classes(apart, sites, rows):
+    """Three classes of eight yes/no columns, with probabilities 0.5 ± `apart`."""
+
+    def drawn(rng):
+        shares = np.where(rng.random((3, 8)) < 0.5, 0.5 - apart, 0.5 + apart)
+        model = db.LatentClasses(3, columns={f"c{column}": "yes/no" for column in range(8)})
+        labels = [rng.choice(3, size=rows, p=rng.dirichlet([5, 5, 5])) for _ in range(sites)]
+        return model, [(rng.random((rows, 8)) < shares[label]).astype(float) for label in labels]
+
+    return drawn
+
+
+def states(apart, sites, sequences, length):
+    """Two states of one real column, `apart` deviations from each other."""
+
+    def drawn(rng):
+        model = db.HiddenMarkov(2, columns={"x": "real"})
+        return model, [[chain(rng, apart, length) for _ in range(sequences)] for _ in range(sites)]
+
+    return drawn
+
+
+def chain(rng, apart, length):
+    path = np.cumsum(rng.random(length) < 0.2) % 2
+    return (apart * path + rng.normal(size=length))[:, None]
+
+
+def regression(kind, sites, rows, between=0.0):
+    """Two real columns and a yes/no column; `between` is the deviation of a slope between sites."""
+    kinds = {"linear": "real", "logistic": "yes/no", "poisson": "count"}
+    models = {"linear": db.LinearRegression, "logistic": db.LogisticRegression, "poisson": db.PoissonRegression}
+
+    def drawn(rng):
+        model = models[kind]("y", columns={"x": "real", "z": "real", "b": "yes/no", "y": kinds[kind]})
+        shards = []
+        for _ in range(sites):
+            table = np.column_stack([rng.normal(size=(rows, 2)), rng.random(rows) < 0.3])
+            mean = table @ [0.5 + between * rng.normal(), -0.3, 0.4] - 0.2
+            shards.append(np.column_stack([table, outcomes(kind, mean, rng)]))
+        return model, shards
+
+    return drawn
+
+
+def outcomes(kind, mean, rng):
+    if kind == "linear":
+        return mean + rng.normal(size=len(mean))
+    if kind == "logistic":
+        return (rng.random(len(mean)) < 1.0 / (1.0 + np.exp(-mean))).astype(float)
+    return rng.poisson(np.exp(mean)).astype(float)
+
+
+SAME = {
+    "known variance, apart, 10 × 50": clusters(None, 6.0, 10, 50),
+    "known variance, overlapping, 10 × 50": clusters(None, 2.5, 10, 50),
+    "known variance, overlapping, 30 × 15": clusters(None, 2.5, 30, 15),
+    "spherical, overlapping, 5 × 100": clusters("spherical", 2.5, 5, 100),
+    "diagonal, apart, 10 × 60": clusters("diagonal", 6.0, 10, 60),
+    "diagonal, overlapping, 5 × 300": clusters("diagonal", 2.5, 5, 300),
+    "full, apart, 10 × 60": clusters("full", 6.0, 10, 60),
+    "full, overlapping, 5 × 100": clusters("full", 2.5, 5, 100),
+    "latent classes, 10 × 100": classes(0.3, 10, 100),
+    "latent classes, 20 × 40": classes(0.4, 20, 40),
+    "hidden Markov, 8 × 3 sequences of 20": states(3.0, 8, 3, 20),
+    "hidden Markov, overlapping, 8 × 3 sequences of 20": states(1.5, 8, 3, 20),
+    "linear regression, 30 × 15": regression("linear", 30, 15),
+    "logistic regression, 10 × 20": regression("logistic", 10, 20),
+    "logistic regression, 20 × 60": regression("logistic", 20, 60),
+    "Poisson regression, 20 × 20": regression("poisson", 20, 20),
+    "Poisson regression, 5 × 100": regression("poisson", 5, 100),
+}
+DIFFERENT = {
+    "known variance, apart, 10 × 100, differing": clusters(None, 6.0, 10, 100, 0.5),
+    "diagonal, apart, 10 × 100, differing": clusters("diagonal", 6.0, 10, 100, 0.5),
+    "full, apart, 10 × 100, differing": clusters("full", 6.0, 10, 100, 0.5),
+    "linear regression, 10 × 40, differing": regression("linear", 10, 40, 0.5),
+    "logistic regression, 20 × 100, differing": regression("logistic", 20, 100, 0.5),
+    "Poisson regression, 10 × 60, differing": regression("poisson", 10, 60, 0.5),
+}
+
+
+def aligned(drawn, seed):
+    rng = np.random.default_rng([seed, 25])
+    model, shards = drawn(rng)
+    return model, shards, db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
+
+
+def differ(options):
+    """How often p < 0.05: it should be 5 % where sites are the same, and 95 % or more where they differ."""
+    for name, drawn in (SAME | DIFFERENT).items():
+        if options.only not in name:
+            continue
+        shares, begun = [], time.time()
+        for seed in range(options.skip, options.skip + options.sets):
+            *_, alignment = aligned(drawn, seed)
+            (found,) = db.checking.heterogeneity(alignment).values()
+            known = found.probability[np.isfinite(found.probability)]
+            if len(known):
+                shares.append(float((known < 0.05).mean()))
+        yield {"statement": "sites differ (p < 0.05)", "setting": name, **rate(shares), **timed(begun, options)}
+
+
+def rate(shares):
+    """The mean over data sets, and its standard error."""
+    error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
+    return {"rate": round(float(np.mean(shares)), 3), "error": round(float(error), 3), "sets": len(shares)}
+
+
+def timed(begun, options):
+    return {"seconds": round((time.time() - begun) / options.sets, 2)}
+
+
+PARTS = {"differ": differ}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--sets", type=int, default=60)
+    parser.add_argument("--skip", type=int, default=0, help="begin with this data set")
+    parser.add_argument("--only", default="", help="settings whose names contain this")
+    parser.add_argument("--quick", action="store_true", help="two data sets only")
+    options = parser.parse_args()
+    if options.quick:
+        options.sets = 2
+    warnings.simplefilter("ignore")
+    rows = []
+    for part in [options.part] if options.part else PARTS:
+        for row in PARTS[part](options):
+            rows.append(row)
+            print(*(f"{value}" for value in row.values()), sep="  ", flush=True)
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Whether sites differ by more than chance, with p-values from simulated sites that are the same."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from decbayes.arguments import check_kind, check_whole
+from decbayes.calibration.worlds import QUICK, Setting, World, worlds_of
+from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.families import Array, dense
+from decbayes.merging import Alignment, Heterogeneity, reading
+from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.problem import Solver
+from decbayes.merging.grouping.search import SlotSearch
+from decbayes.merging.reading import RANK, Chance, Coefficients, ranks
+from decbayes.models.core.registry import model_for
+from decbayes.models.core.simulation import drawn_parameters
+from decbayes.models.regressions.redrawn import RowsLike
+from decbayes.models.regressions.regression import Regression
+from decbayes.structure import CoupledSet
+
+# Simulated worlds. Of more sites than this, and of sites with more observations, a part is simulated: how far sites
+# differ by chance, relative to their uncertainty, then hardly changes any more.
+WORLDS, MOST_SITES, MOST_OBSERVATIONS = 8, 30, 1000.0
+# A slot must have been compared in this share of the worlds.
+LEAST_COMPARED = 0.5
+
+
+def heterogeneity(
+    alignment: Alignment,
+    *,
+    solver: Solver | None = None,
+    length: float | None = None,
+    worlds: int | None = None,
+) -> Mapping[CoupledSet, Heterogeneity]:
+    """Whether the sites' versions of each slot differ by more than chance, and by how much.
+
+    The merge is taken as the truth, and sites of the same sizes are simulated, fitted and merged again. They differ by
+    chance alone, which includes that of assigning observations to components. Coefficients of regressions are compared
+    too. They have no labels, and their key is a coupled set of their own.
+
+    For posteriors that sites fitted alone: refined ones depend on each other and differ less.
+
+    Args:
+        alignment: what `align` returns.
+        solver: the solver of the alignment, if it is not the default.
+        length: the mean length of documents in words. Topics have no p-value without it.
+        worlds: the number of simulations. Default: 8 where that takes seconds, else none, and there are no p-values.
+
+    >>> model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(rng.normal(mean, size=(50, 1)), rng=rng).posterior for mean in (0.0, 0.0, 3.0)]
+    >>> (differences,) = db.checking.heterogeneity(db.align(sites)).values()
+    >>> differences.differ(0)
+    True
+    """
+    check_kind(Alignment, alignment=alignment)
+    if worlds is not None:
+        check_whole(2, worlds=worlds)
+    structure, compared = alignment.structure, {}
+    for coupled in structure.symmetry:
+        slots = structure.components(coupled)
+        try:
+            chance, reason = simulated_chance(alignment, solver, length, worlds), ""
+        except NotCalibrated as error:
+            chance, reason = Chance.unknown(slots), str(error)
+        compared[coupled] = reading.of_components(alignment, coupled, chance, reason)
+    relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
+    for name in structure.families:
+        if name not in relabelled and (known := Coefficients.of(alignment, name)) is not None:
+            compared[CoupledSet((name,))] = of_coefficients(alignment, name, known, worlds or WORLDS)
+    return compared
+
+
+def simulated_chance(alignment: Alignment, solver: Solver | None, length: float | None, worlds: int | None) -> Chance:
+    """How far simulated sites that are the same differ, slot by slot."""
+    setting = small_enough(alignment, solver, length)
+    if worlds is None and setting.work > QUICK:
+        raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
+    simulated = worlds_of(setting).first(worlds or WORLDS)
+    freedom = reading.spread_of_components(alignment, setting.coupled).freedom
+    return chance_of(np.array([in_slots_of(alignment, world, setting.coupled) for world in simulated]), freedom)
+
+
+def small_enough(alignment: Alignment, solver: Solver | None, length: float | None) -> Setting:
+    """The setting to simulate, with a part of the sites and of their observations where there are very many."""
+    structure, count = alignment.structure, len(alignment.posteriors)
+    if len(structure.symmetry) != 1 or not structure.resizable:
+        raise NotCalibrated("Sites can be simulated only for one set of components with a common prior.")
+    if count < 2:
+        raise NotCalibrated("One posterior alone differs from nothing.")
+    if length is None and any(structure.families[name].countable for name in structure.symmetry[0].factors):
+        raise NotCalibrated("How far topics differ by chance depends on the length of documents, which is not known.")
+    every = -(-count // MOST_SITES)
+    some = alignment.order[::every] if every > 1 else ()
+    most = MOST_OBSERVATIONS if length is None else np.inf
+    whole = Setting(alignment, None, solver, length or Setting.length, some)
+    large = any(site.sum() > most for site in whole.evidence)
+    return Setting(alignment, None, solver, length or Setting.length, some, most) if large else whole
+
+
+def in_slots_of(alignment: Alignment, world: World, coupled: CoupledSet) -> Array:
+    """The spread of a simulated world per degree of freedom, in the slots of the merge that it was simulated from."""
+    relative = reading.spread_of_components(world.alignment, coupled).relative
+    factors, slots = alignment.problem(coupled).factors, len(relative)
+    both = [reading.rows_of(merged, coupled) for merged in (alignment.merged(), world.alignment.merged())]
+    components = Components.of(factors, both)
+    base = bases(components.factors, float(components.evidence.sum()), 2 * slots)
+    losses = SlotSearch(components, np.arange(2 * slots), base, 2 * slots).join_losses()[:slots, slots:]
+    return np.asarray(relative[linear_sum_assignment(losses)[1]])
+
+
+def chance_of(relative: Array, freedom: Array) -> Chance:
+    """The distribution of (worlds, slots) simulated spreads: a mean for each slot, one relative variance for all."""
+    compared = np.isfinite(relative).sum(axis=0)
+    known = (compared >= max(2.0, LEAST_COMPARED * len(relative))) & (freedom > 0.0)
+    mean, shape = np.full(len(freedom), np.nan), np.full(len(freedom), np.nan)
+    if known.any():
+        mean[known] = np.nanmean(relative[:, known], axis=0)
+        variance = float(np.mean(np.nanvar(relative[:, known] / mean[known], axis=0, ddof=1)))
+        # The statistic of separate components has half its freedom as its shape.
+        wider = max(1.0, variance * 0.5 * float(freedom[known].mean()))
+        shape[known] = 0.5 * freedom[known] / wider
+    return Chance(mean, shape, 2.0 * shape * compared)
+
+
+def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int) -> Heterogeneity:
+    """The comparison of coefficients: exact with Gaussian noise, else against simulated sites."""
+    try:
+        chance = exact_chance(alignment, factor, known) or redrawn_chance(Redrawing(alignment, factor, worlds))
+        return reading.of_coefficients(alignment, factor, known, chance)
+    except (NotCalibrated, StructureMismatch) as error:
+        unknown = Chance.unknown(known.shifts.shape[1])
+        return reading.of_coefficients(alignment, factor, known, unknown, str(error))
+
+
+def exact_chance(alignment: Alignment, factor: str, known: Coefficients) -> Chance | None:
+    """With Gaussian noise of unknown size: its variance within sites, in units of the merge's; an F test."""
+    family, prior = alignment.structure.families[factor], alignment.structure.prior[factor]
+    natural = alignment.merged().natural[factor]
+    parts = [family.squares(dense(posterior.contribution[factor]), natural) for posterior in alignment.posteriors]
+    before = family.squares(prior - family.apex(prior.shape[1]), natural)
+    given = [part for part in (*parts, before) if part is not None]
+    if not given:
+        return None
+    counts, squares = (np.sum(part, axis=0) for part in zip(*given, strict=True))
+    spread, _ = known.compared(np.ones(len(natural)))
+    inverses = np.linalg.pinv(known.precisions, rcond=RANK, hermitian=True)
+    explained = np.einsum("nkd,nkde,nke->k", known.shifts, inverses, known.shifts)
+    degrees = counts - ranks(known.precisions).sum(axis=0)
+    if not (degrees > 0.0).all():
+        raise NotCalibrated("Sites have no more rows than coefficients, so that the noise is not known.")
+    return Chance((squares - explained) / degrees, 0.5 * spread.freedom, degrees)
+
+
+@dataclass(frozen=True)
+class Redrawing:
+    """Which sites are to be simulated how often; compared by their contents."""
+
+    alignment: Alignment
+    factor: str
+    worlds: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Redrawing) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return self.factor, self.worlds, tuple(sorted(posterior.digest for posterior in self.alignment.posteriors))
+
+
+@lru_cache(maxsize=16)
+def redrawn_chance(redrawing: Redrawing) -> Chance:
+    """How far sites with rows like these differ by chance, where the merge is true."""
+    alignment, factor = redrawing.alignment, redrawing.factor
+    merged, family = alignment.merged(), alignment.structure.families[factor]
+    model, every = model_for(alignment.structure), -(-len(alignment.posteriors) // MOST_SITES)
+    if not isinstance(model, Regression):
+        raise NotCalibrated("Sites of this model cannot be simulated.")
+    rng = np.random.default_rng(int(merged.digest[:16], 16))
+    chosen = [alignment.posteriors[site] for site in alignment.order[::every]]
+    rows = [RowsLike.behind(model, posterior, MOST_OBSERVATIONS, rng) for posterior in chosen]
+    relative = []
+    for _ in range(redrawing.worlds):
+        parameters = drawn_parameters(merged, rng)
+        refits = [site.refitted(parameters[factor], rng) for site in rows]
+        parts = [part for part in (family.quadratic(refit, merged.natural[factor]) for refit in refits) if part]
+        spread, _ = Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))
+        relative.append(spread.relative)
+    known = Coefficients.of(alignment, factor)
+    freedom = np.zeros(1) if known is None else known.compared(np.ones(1))[0].freedom
+    return chance_of(np.array(relative), freedom)

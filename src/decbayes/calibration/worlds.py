@@ -1,0 +1,238 @@
+"""Worlds in which the merge is the truth: sites of the same number and sizes, fitted and merged again in the same way.
+
+What is true of the matches and the differences between sites is known there. They show how often matches of such sites
+are right, and how far such sites differ by chance.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.families import Array, Family, dense
+from decbayes.families.matrices import Indices
+from decbayes.merging import Alignment, align, reading
+from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
+from decbayes.merging.base.problem import Solver
+from decbayes.models.core.ascent import Ascent
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.models.core.simulation import drawn_parameters
+from decbayes.posterior import Posterior
+from decbayes.structure import CoupledSet, Structure
+from decbayes.workers import jobs
+
+# A site has not seen a topic with less than this share.
+PRESENT = 0.02
+# Restarts of a simulated fit, unless a model is given.
+RESTARTS = 3
+# The evidence of the simulated truth, as a multiple of the merged posterior's.
+SHARP = 1e4
+# Observations (or words) times components times columns that one world may have unasked: all worlds take seconds.
+QUICK = 2_000_000
+# A word counts as so many columns: each is looked at several times in a pass.
+WORDS = 10
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The setting to simulate: the merged posterior as the truth, and the sizes of the sites.
+
+    Attributes:
+        alignment: the alignment whose merge is the truth.
+        ascent: how simulated sites fit; default: as the model does, with fewer restarts.
+        solver: how they are aligned; default: as the model says.
+        length: the mean length of documents in words.
+        sites: the posteriors that are simulated; default: all, in their canonical order.
+        most: the most observations that a simulated site has.
+    """
+
+    alignment: Alignment
+    ascent: Ascent | None = None
+    solver: Solver | None = None
+    length: float = 100.0
+    sites: tuple[int, ...] = ()
+    most: float = np.inf
+
+    @property
+    def coupled(self) -> CoupledSet:
+        return self.alignment.structure.symmetry[0]
+
+    @property
+    def families(self) -> dict[str, Family]:
+        return {name: self.alignment.structure.families[name] for name in self.coupled.factors}
+
+    @property
+    def chosen(self) -> tuple[int, ...]:
+        """The simulated posteriors, in an order that depends on their contents only."""
+        return self.sites or self.alignment.order
+
+    @cached_property
+    def evidence(self) -> list[Array]:
+        """For each simulated site, the number of observations (or words) in each slot."""
+        counts = reading.support(self.alignment, self.coupled)[list(self.chosen)]
+        return [site * min(1.0, self.most / max(float(site.sum()), 1.0)) for site in counts]
+
+    @property
+    def posteriors(self) -> list[Posterior]:
+        return [self.alignment.posteriors[site] for site in self.chosen]
+
+    @property
+    def work(self) -> float:
+        """Observations times components times columns of one world."""
+        width = sum(
+            WORDS if family.countable else self.alignment.structure.prior[name].shape[1]
+            for name, family in self.families.items()
+        )
+        return float(sum(site.sum() * len(site) for site in self.evidence)) * width
+
+    def of_structure(self, structure: Structure) -> Model:
+        """The model with this structure and the optimizer settings of the given one."""
+        try:
+            known = model_for(structure)
+        except StructureMismatch as error:
+            raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
+        few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
+        return replace(known, ascent=self.ascent or few)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the worlds depend on: the set of posteriors, and what they are simulated with."""
+        posteriors = "".join(sorted(posterior.digest for posterior in self.alignment.posteriors))
+        contents = hashlib.sha256(posteriors.encode()).digest()
+        merged = self.alignment.merged().digest
+        return contents, merged, self.length, self.ascent, repr(self.solver), len(self.chosen), self.most
+
+
+@dataclass(frozen=True)
+class World:
+    """Simulated data of all sites, and the alignment of their fits."""
+
+    shards: Sequence[Any]
+    alignment: Alignment
+
+
+@dataclass(frozen=True, eq=False)
+class Worlds:
+    """The worlds of one setting: they are made when they are needed, and kept."""
+
+    setting: Setting
+    key: tuple[Any, ...]
+    made: list[World] = field(default_factory=list)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Worlds) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def first(self, count: int) -> list[World]:
+        """So many worlds, always the same."""
+        for number in range(len(self.made), count):
+            self.made.append(simulated_world(self.setting, self.rng(number)))
+        return self.made[:count]
+
+    def rng(self, *number: int) -> np.random.Generator:
+        """Random numbers that depend on the setting alone."""
+        return np.random.default_rng([int.from_bytes(self.key[0][:8], "little"), *number])
+
+
+def worlds_of(setting: Setting) -> Worlds:
+    """The worlds of a setting, which are remembered."""
+    return remembered(Worlds(setting, setting.key))
+
+
+@lru_cache(maxsize=4)
+def remembered(worlds: Worlds) -> Worlds:
+    return worlds
+
+
+def quick(alignment: Alignment) -> bool:
+    """Whether simulating sites like these takes seconds.
+
+    Args:
+        alignment: what `align` returns.
+    """
+    sets = alignment.structure.symmetry
+    return len(sets) == 1 and Setting(alignment).work <= QUICK
+
+
+def simulated_world(setting: Setting, rng: np.random.Generator) -> World:
+    alignment = setting.alignment
+    shards = simulated_shards(setting, rng)
+    fitted = fits(setting, shards, rng)
+    count = alignment.structure.components(setting.coupled)
+    return World(shards, align(fitted, components=count, solver=setting.solver))
+
+
+def sharpened(posterior: Posterior) -> Posterior:
+    """The same posterior with far more evidence, so that draws from it hardly differ."""
+    contribution: Any = posterior.contribution
+    return Posterior(posterior.structure, {name: SHARP * part for name, part in contribution.items()})
+
+
+def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
+    """Data for all sites, from one draw of the merged posterior."""
+    parameters = drawn_parameters(setting.alignment.merged(), rng)
+    return [simulated_shard(setting, parameters, site, rng) for site in range(len(setting.evidence))]
+
+
+def simulated_shard(setting: Setting, parameters: dict[str, Any], site: int, rng: np.random.Generator) -> Any:
+    """Data of a site's size, in the proportions of its slots."""
+    structure, evidence = setting.alignment.structure, setting.evidence[site]
+    size, options = number_and_length(setting, site)
+    weights = [name for name, family in setting.families.items() if family.over_components]
+    if weights and not options:
+        shares = (evidence + LEAST_EVIDENCE) / (evidence + LEAST_EVIDENCE).sum()
+        parameters = {**parameters, weights[0]: shares}
+    elif not weights and exclusive(setting):
+        present = np.flatnonzero(evidence > PRESENT * evidence.sum())
+        structure = structure.with_components(max(len(present), 1))
+        parameters = {name: rows_of(family, parameters[name], present) for name, family in setting.families.items()}
+    model = setting.of_structure(structure)
+    if model.made_up:
+        raise NotCalibrated("These sites cannot be simulated: their predictors are not known.")
+    try:
+        data, _ = model.draw(parameters, size, rng, **options)
+    except (NotImplementedError, TypeError) as error:
+        raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
+    return data
+
+
+def exclusive(setting: Setting) -> bool:
+    return any(family.exclusive for family in setting.families.values())
+
+
+def number_and_length(setting: Setting, site: int) -> tuple[int, dict[str, Any]]:
+    """How many observations a simulated site has, and how long they are where they have a length."""
+    evidence, posterior = setting.evidence[site], setting.posteriors[site]
+    total = float(evidence.sum() if exclusive(setting) else evidence.max())
+    counted = [name for name, family in setting.families.items() if family.over_components and not family.two_sided]
+    if any(family.two_sided for family in setting.families.values()):
+        steps = float(group_evidence(posterior, setting.coupled.factors).sum())
+        sequences = float(dense(posterior.contribution[counted[0]]).sum())
+        number = max(1, round(sequences * total / max(steps, 1.0)))
+        return number, {"length": max(1, round(total / number))}
+    if setting.of_structure(posterior.structure).unit == "observation":
+        return max(1, round(total)), {}
+    return max(1, round(total / setting.length)), {"length": setting.length}
+
+
+def rows_of(family: Family, value: Any, rows: Indices) -> Any:
+    """The parameters of some components."""
+    return family.of_quantities({name: part[rows] for name, part in family.quantities(value).items()})
+
+
+def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> list[Posterior]:
+    """A fit of each simulated shard, with as many components as at the real site."""
+    models = [setting.of_structure(posterior.structure) for posterior in setting.posteriors]
+    if len({posterior.structure.fingerprint for posterior in setting.posteriors}) == 1:
+        return [fit.posterior for fit in models[0].fit_many(shards, rng=rng)]
+    tasks = zip(models, shards, rng.spawn(len(shards)), strict=True)
+    run = Parallel(n_jobs=jobs(), prefer="threads")
+    return [fit.posterior for fit in run(delayed(model.fit)(shard, rng=stream) for model, shard, stream in tasks)]

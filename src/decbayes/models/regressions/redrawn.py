@@ -1,0 +1,83 @@
+"""Rows like those behind a contribution, to simulate the sites of a regression whose outcome is not Gaussian.
+
+A contribution has P = Σ_n w_n x_n x_nᵀ. With an intercept these are the number, the mean and the covariance of the rows
+x weighted by w. Rows with such moments are drawn, and taken with probabilities in proportion to 1 / w: so many that
+their weights add up to those of the site.
+
+    n = P_00 E_w[1 / w],    w = −E[∂² log p(y|f) / ∂f²] at the site's posterior
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from decbayes.columns import Gaussian
+from decbayes.errors import NotCalibrated
+from decbayes.families import Array, dense
+from decbayes.models.regressions.outcome import FACTOR, Generalized
+from decbayes.models.regressions.regression import Regression
+from decbayes.posterior import Posterior
+
+# Rows to take from, and how many times more often than usual one is taken at most.
+POOL, MOST_TIMES = 2000, 20.0
+# A column with x² = x up to this holds zeros and ones.
+BINARY = 1e-6
+
+
+@dataclass(frozen=True)
+class RowsLike:
+    """Rows of a design like those of one site, to be taken with these probabilities, and how many there were."""
+
+    model: Regression
+    rows: Array
+    probabilities: Array
+    count: int
+
+    @classmethod
+    def behind(cls, model: Regression, posterior: Posterior, most: float, rng: np.random.Generator) -> "RowsLike":
+        """Rows like those behind a posterior, but no more than `most`."""
+        outcome = model.outcome
+        if not isinstance(outcome, Generalized) or not model.intercept or model.varying:
+            raise NotCalibrated("Rows can be simulated only with an intercept, and where no term varies.")
+        side = len(model.table.design.labels)
+        precision = -2.0 * dense(posterior.contribution[FACTOR])[0, side:].reshape(side, side)
+        rows = drawn_rows(precision, rng)
+        mean, covariance = outcome.moments(posterior.natural[FACTOR])
+        linear, variance = rows @ mean, np.einsum("nd,de,ne->n", rows, covariance, rows)
+        weights = outcome.expectations(outcome.draw(linear, 1.0, rng), linear, variance)[2]
+        times = 1.0 / np.maximum(weights, 1e-9)
+        times = np.minimum(times, MOST_TIMES * np.median(times))
+        count = round(min(precision[0, 0] * float(times.mean()), most))
+        return cls(on_design(model), rows, times / times.sum(), max(count, 1))
+
+    def refitted(self, parameters: Any, rng: np.random.Generator) -> Array:
+        """What so many rows contribute, if these are the parameters."""
+        taken = self.rows[rng.choice(len(self.rows), size=self.count, p=self.probabilities)]
+        coefficients, noise = self.model.outcome.drawn(parameters)
+        targets = self.model.outcome.draw(taken @ coefficients, noise, rng)
+        return dense(self.model.fit(np.column_stack([taken, targets])).posterior.contribution[FACTOR])
+
+
+def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
+    """Rows with the weighted mean and covariance of a site's rows, their first column the intercept."""
+    mean = precision[0] / precision[0, 0]
+    covariance = precision / precision[0, 0] - np.outer(mean, mean)
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(deviation > 0.0, deviation, 1.0)
+    values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
+    normal = rng.standard_normal((POOL, len(mean))) * np.sqrt(np.maximum(values, 0.0)) @ axes.T
+    binary = np.abs(np.diag(precision) - precision[0]) <= BINARY * precision[0, 0]
+    ones = normal > ndtri(1.0 - np.clip(mean, 1e-12, 1.0 - 1e-12))
+    rows = np.where(binary, ones, mean + deviation * normal)
+    rows[:, 0] = 1.0
+    return np.asarray(rows)
+
+
+def on_design(model: Regression) -> Regression:
+    """The same regression of data that are the columns of its design, and the target behind them."""
+    target = model.columns[model.target]
+    names = [f"column {place}" for place in range(len(model.table.design.labels))]
+    columns = {name: Gaussian(0.0, 1.0) for name in names} | {"target": target}
+    return replace(model, target="target", columns=columns, terms=tuple(names), intercept=False)

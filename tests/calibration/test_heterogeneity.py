@@ -1,0 +1,247 @@
+"""Whether sites differ by more than chance: against the textbook's formulas, and where there is nothing to find."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import chi2
+from scipy.stats import f as f_distribution
+
+import decbayes as db
+from decbayes.calibration.worlds import remembered
+from decbayes.merging.reading import Chance, of_components
+from decbayes.models.regressions.redrawn import RowsLike
+
+MODEL = db.GaussianMixture(2, 1, variance=0.25, prior_variance=1e4, ascent=db.Ascent(restarts=0))
+
+
+def sites(rng, between, count=10, size=40):
+    offsets = between * rng.standard_normal((count, 2))
+    labels = [rng.integers(2, size=size) for _ in range(count)]
+    # So far apart that every point's cluster is known.
+    centres = np.array([-20.0, 20.0])
+    points = [(centres + offsets[site])[labels[site]] + 0.5 * rng.standard_normal(size) for site in range(count)]
+    return points, labels
+
+
+def found_of(points, rng):
+    """Compared with chance as it is where every point's cluster is known: χ² of (sites − 1) degrees."""
+    alignment = db.align([MODEL.fit(part[:, None], rng=rng).posterior for part in points])
+    (coupled,) = alignment.structure.symmetry
+    known = Chance(np.ones(2), np.full(2, 0.5 * (len(points) - 1)), np.full(2, 1e12))
+    return of_components(alignment, coupled, known)
+
+
+@pytest.mark.parametrize("between", [0.0, 0.6])
+def test_the_estimates_are_those_of_dersimonian_and_laird(between, rng):
+    points, _ = sites(rng, between)
+    found = found_of(points, rng)
+    for slot, side in enumerate(
+        np.sign(db.merge([MODEL.fit(p[:, None], rng=rng).posterior for p in points]).mean("components")[:, 0])
+    ):
+        own = [part[np.sign(part) == side] for part in points]
+        counts, means = np.array([len(part) for part in own]), np.array([part.mean() for part in own])
+        weights = counts / 0.25
+        pooled = np.average(means, weights=weights)
+        q = float((weights * (means - pooled) ** 2).sum())
+        tau = np.sqrt(max(0.0, (q - 9) / (weights.sum() - (weights**2).sum() / weights.sum())))
+        assert found.ratio[slot] == pytest.approx(np.sqrt(q / 9), rel=1e-3)
+        assert found.probability[slot] == pytest.approx(chi2(9).sf(q), rel=1e-2, abs=1e-12)
+        assert found.between["components"]["value"][slot, 0] == pytest.approx(tau, rel=1e-3, abs=1e-4)
+
+
+def test_chance_alone_is_found_as_often_as_it_says(rng):
+    rejected = [found_of(sites(rng, 0.0, count=5, size=30)[0], rng).probability < 0.1 for _ in range(40)]
+    # 80 tests at 10 %: 8 ± 2.7.
+    assert 1 <= np.sum(rejected) <= 17
+
+
+def test_a_slot_of_one_site_says_nothing(rng):
+    left, right = (
+        MODEL.fit(np.full((20, 1), place) + rng.normal(size=(20, 1)), rng=rng).posterior for place in (-90, 90)
+    )
+    (found,) = db.checking.heterogeneity(db.align([left, right], components=4)).values()
+    assert np.isnan(found.ratio).all()
+    assert np.isnan(found.probability).all()
+
+
+def topics_of(rng, themes):
+    model = db.LatentDirichletAllocation(2, tuple("abcdefgh"), 0.1, 0.5)
+    drawn = [rng.multinomial(30, rng.dirichlet([0.1, 0.1], size=40) @ theme) for theme in themes]
+    return db.align([model.fit(counts, rng=rng).posterior for counts in drawn])
+
+
+def test_topics_of_unlike_sites_differ_and_those_of_like_sites_do_not(rng):
+    themes = np.kron(np.eye(2), np.full(4, 0.25))
+    tilted = np.kron(np.eye(2), [0.55, 0.25, 0.15, 0.05])
+    (alike,) = db.checking.heterogeneity(topics_of(rng, [themes] * 4), length=30).values()
+    (unlike,) = db.checking.heterogeneity(topics_of(rng, [themes, themes, tilted, tilted]), length=30).values()
+    assert (alike.probability > 0.01).all()
+    assert (unlike.probability < 1e-6).all()
+    assert (unlike.ratio > 3.0).all()
+
+
+def test_topics_have_no_p_value_where_the_length_of_documents_is_not_known(rng):
+    (found,) = db.checking.heterogeneity(topics_of(rng, [np.kron(np.eye(2), np.full(4, 0.25))] * 2)).values()
+    assert np.isnan(found.probability).all()
+    assert "length of documents" in found.reason
+    assert not found.differ(0)
+
+
+def clusters(rng, covariance, apart, count, size, between=0.0):
+    """Like sites: three round clusters of deviation 1, their centres so far apart; or centres that differ."""
+    corners = apart * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
+    shape = {"covariance": covariance} if covariance else {"variance": 1.0, "prior_variance": 20.0}
+    model = db.GaussianMixture(3, 2, **shape, ascent=db.Ascent(restarts=2))
+    posteriors = []
+    for _ in range(count):
+        centres = corners + between * rng.normal(size=(3, 2))
+        points = centres[rng.integers(3, size=size)] + rng.normal(size=(size, 2))
+        posteriors.append(model.fit(points, rng=rng).posterior)
+    return db.align(posteriors)
+
+
+@pytest.mark.parametrize(("covariance", "apart", "size"), [(None, 2.0, 50), ("diagonal", 6.0, 30)])
+def test_like_sites_are_not_said_to_differ(covariance, apart, size):
+    """By χ² most of these slots differ at 5 %, since clusters overlap and estimated variances are skewed."""
+    alignment = clusters(np.random.default_rng(1), covariance, apart, 6, size)
+    (found,) = db.checking.heterogeneity(alignment).values()
+    assert (found.probability > 0.01).all()
+    assert not any(found.differ(slot) for slot in range(3))
+
+
+def test_unlike_sites_are_found(rng):
+    (found,) = db.checking.heterogeneity(clusters(rng, "diagonal", 6.0, 8, 90, between=0.5)).values()
+    assert (found.probability < 0.05).all()
+    assert found.between["components"]["mean"].mean() == pytest.approx(0.5, abs=0.2)
+
+
+def test_states_are_compared(rng):
+    model = db.HiddenMarkov(2, columns={"x": "real"})
+
+    def site(shift):
+        paths = [np.cumsum(rng.random(20) < 0.2) % 2 for _ in range(3)]
+        return model.fit([(6.0 * path + shift + rng.normal(size=20))[:, None] for path in paths], rng=rng).posterior
+
+    (alike,) = db.checking.heterogeneity(db.align([site(0.0) for _ in range(3)])).values()
+    (unlike,) = db.checking.heterogeneity(db.align([site(shift) for shift in (0.0, 0.0, 1.5, 1.5)])).values()
+    assert (alike.probability > 0.01).all()
+    assert (unlike.probability < 1e-3).all()
+
+
+def test_the_p_value_depends_on_the_set_of_posteriors_alone(rng):
+    alignment = clusters(rng, None, 3.0, 4, 40)
+    again = db.align(alignment.posteriors[::-1])
+    (first,) = db.checking.heterogeneity(alignment).values()
+    remembered.cache_clear()
+    (second,) = db.checking.heterogeneity(again).values()
+    np.testing.assert_allclose(first.probability, second.probability, rtol=1e-10)
+
+
+def test_a_model_that_cannot_be_simulated_has_no_p_value_and_says_so(rng):
+    x = rng.normal(size=(4, 60, 1))
+    model = db.RegressionMixture(2, "y", columns={"x": "real", "y": "real"})
+    posteriors = [model.fit(np.column_stack([part, part]), rng=rng).posterior for part in x]
+    (found,) = db.checking.heterogeneity(db.align(posteriors)).values()
+    assert np.isnan(found.probability).all()
+    assert "predictors are not known" in found.reason
+
+
+def regressions(rng, between, *, slopes=0.0, count=8, size=30):
+    """A linear regression with noise that is known to all practical purposes, and each site's rows."""
+    columns = {"x": "real", "z": "real", "y": "real"}
+    model = db.LinearRegression("y", columns=columns, prior_variance=1e6, prior_degrees=1e7, prior_noise=1.0)
+    rows = []
+    for _ in range(count):
+        x, z = rng.normal(size=(2, size)) + 0.5
+        y = between * rng.standard_normal() + slopes * rng.standard_normal() * x + z + rng.standard_normal(size)
+        rows.append(np.column_stack([x, z, y]))
+    return model, rows
+
+
+def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
+    model, rows = regressions(rng, 0.5)
+    (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
+    designs = [np.column_stack([np.ones(len(part)), part[:, :2]]) for part in rows]
+    own = [np.linalg.lstsq(design, part[:, 2])[0] for design, part in zip(designs, rows, strict=True)]
+    weights = [design.T @ design for design in designs]
+    pooled = np.linalg.solve(sum(weights), sum(weight @ beta for weight, beta in zip(weights, own, strict=True)))
+    q = sum((beta - pooled) @ weight @ (beta - pooled) for weight, beta in zip(weights, own, strict=True))
+    assert found.ratio[0] == pytest.approx(np.sqrt(q / 21), rel=1e-3)
+    assert found.probability[0] == pytest.approx(chi2(21).sf(q), rel=2e-2)
+
+
+def test_with_noise_of_unknown_size_coefficients_are_compared_by_an_exact_f_test(rng):
+    """Chow's test: one regression of all rows against one of each site's."""
+    _, rows = regressions(rng, 0.3, count=6, size=7)
+    model = db.LinearRegression(
+        "y", columns={"x": "real", "z": "real", "y": "real"}, prior_variance=1e9, prior_degrees=1e-9, prior_noise=1.0
+    )
+    (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
+
+    def unexplained(part):
+        design = np.column_stack([np.ones(len(part)), part[:, :2]])
+        return float(((part[:, 2] - design @ np.linalg.lstsq(design, part[:, 2])[0]) ** 2).sum())
+
+    within, between = sum(map(unexplained, rows)), unexplained(np.concatenate(rows))
+    statistic = (between - within) / 15 / (within / 24)
+    assert found.probability[0] == pytest.approx(f_distribution(15, 24).sf(statistic), rel=1e-4)
+    assert found.ratio[0] == pytest.approx(np.sqrt(statistic), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_a_site_is_simulated_with_as_many_rows_as_it_has(kind, rng):
+    """Sums over rows tell their number, although each row weighs less than one, or as many as its mean count."""
+    (posterior,) = outcomes(kind, 200, 0.0, rng, count=1)
+    model = kind("y", columns={"x": "real", "y": "yes/no" if kind is db.LogisticRegression else "count"})
+    like = RowsLike.behind(model, posterior, 1000.0, rng)
+    assert like.count == pytest.approx(200, rel=0.05)
+    weighted = like.probabilities @ like.rows
+    assert weighted[0] == pytest.approx(1.0)
+    assert abs(weighted[1]) < 0.25
+
+
+@pytest.mark.parametrize(("between", "slopes", "terms"), [(0.0, 0.0, ()), (1.0, 0.0, (0,)), (1.5, 0.8, (0, 1))])
+def test_only_the_terms_that_differ_are_named(between, slopes, terms, rng):
+    model, rows = regressions(rng, between, slopes=slopes, size=60)
+    (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
+    assert sorted(found.terms) == list(terms)
+    if terms == (0,):
+        assert found.between["coefficients"]["mean"][0, 0] == pytest.approx(1.0, rel=0.6)
+
+
+def test_coefficients_that_vary_differ_by_chance(rng):
+    """What sites say with their own parts integrated out is as far apart as it should be."""
+    model, rows = regressions(rng, 1.0, size=60)
+    varying = db.LinearRegression("y", columns=model.columns, varying=("intercept",))
+    posteriors = [varying.fit(part).posterior for part in rows]
+    refined = db.refine(varying, rows, posteriors, rounds=5, rng=rng)
+    (found,) = db.checking.heterogeneity(db.align(refined.posteriors)).values()
+    assert found.terms == ()
+    assert found.ratio[0] < 1.5
+
+
+def outcomes(kind, rows, between, rng, count=8):
+    """Posteriors of sites that differ in their intercept, if at all."""
+    outcome = "yes/no" if kind is db.LogisticRegression else "count"
+    model, posteriors = kind("y", columns={"x": "real", "y": outcome}), []
+    for _ in range(count):
+        x = rng.normal(size=rows)
+        f = 0.3 + 0.5 * x + between * rng.standard_normal()
+        y = rng.random(rows) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
+        posteriors.append(model.fit(np.column_stack([x, y]), rng=rng).posterior)
+    return posteriors
+
+
+@pytest.mark.parametrize("rows", [4])
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_tiny_sites_of_yes_and_no_or_counts_are_not_said_to_differ(kind, rows, rng):
+    """A site that has seen one outcome only is far off, and says with how little weight, but not as a Gaussian."""
+    found = [next(iter(db.checking.heterogeneity(db.align(outcomes(kind, rows, 0.0, rng))).values())) for _ in range(2)]
+    assert np.mean([each.probability[0] < 0.05 for each in found]) <= 0.5
+    assert not any(each.terms for each in found)
+
+
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
+    (found,) = db.checking.heterogeneity(db.align(outcomes(kind, 60, 1.0, rng))).values()
+    assert found.terms == (0,)
