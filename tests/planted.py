@@ -152,7 +152,8 @@ def patients(rng: np.random.Generator, count: int, rare: bool) -> dict[str, Any]
         illness[7] = ILLNESS
     cost = (1000 + 20 * age + rng.normal(0, 300, count)).round(2)
     died = np.where(rng.random(count) < 0.4, "yes", "no")
-    return {"age": age, "illness": illness, "cost": cost, "died": died, "visits": rng.poisson(3.0, count)}
+    days = np.round(rng.uniform(1, 500, count))
+    return {"age": age, "illness": illness, "cost": cost, "died": died, "visits": rng.poisson(3.0, count), "days": days}
 
 
 def of_patients(kind: str, formula: str, **settings: Any) -> Callable[..., tuple[Any, Any, float]]:
@@ -196,7 +197,11 @@ ATTACKS = {
     "LatentFeatures": Attack(one_image, feature_of_few),
     "LinearRegression": Attack(of_patients("LinearRegression", f"cost ~ {TERMS}"), age_by_illness),
     "LogisticRegression": Attack(of_patients("LogisticRegression", f"died ~ {TERMS}"), age_by_illness),
+    "NegativeBinomialRegression": Attack(
+        of_patients("NegativeBinomialRegression", f"visits ~ {TERMS}"), age_by_illness
+    ),
     "PoissonMixture": Attack(far_counts, mean_of_few),
     "PoissonRegression": Attack(of_patients("PoissonRegression", f"visits ~ {TERMS}"), age_by_illness),
     "RegressionMixture": Attack(of_patients("RegressionMixture", f"cost ~ {TERMS}", components=2), age_by_illness),
+    "SurvivalRegression": Attack(of_patients("SurvivalRegression", f"Surv(days, died) ~ {TERMS}"), age_by_illness),
 }

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from decbayes.models.mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.regressions import LinearRegression as LinearRegression
     from decbayes.models.regressions import LogisticRegression as LogisticRegression
+    from decbayes.models.regressions import NegativeBinomialRegression as NegativeBinomialRegression
     from decbayes.models.regressions import PoissonRegression as PoissonRegression
     from decbayes.models.regressions import RegressionMixture as RegressionMixture
+    from decbayes.models.regressions import SurvivalRegression as SurvivalRegression
     from decbayes.models.sequences import HiddenMarkov as HiddenMarkov
     from decbayes.models.tables import LatentClasses as LatentClasses
     from decbayes.models.topics import LatentDirichletAllocation as LatentDirichletAllocation
@@ -61,7 +63,8 @@ __getattr__, __all__ = exported(
         ".models.core": "Ascent model_for register simulate transform",
         ".models.features": "LatentFeatures",
         ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
-        ".models.regressions": "LinearRegression LogisticRegression PoissonRegression RegressionMixture",
+        ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression PoissonRegression "
+        "RegressionMixture SurvivalRegression",
         ".models.sequences": "HiddenMarkov",
         ".models.tables": "LatentClasses",
         ".models.topics": "LatentDirichletAllocation",

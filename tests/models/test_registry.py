@@ -9,6 +9,7 @@ from zoo import ZOO
 import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.extending import LOCAL
+from decbayes.models.regressions.regression import Regression
 
 MODELS = [
     db.GaussianMean(variance=2.0, prior_mean=1.0, prior_variance=3.0, dimension=2),
@@ -68,6 +69,12 @@ def test_its_settings_are_the_real_ones(model):
 def test_a_structure_tells_every_setting_that_is_not_declared_local(kind):
     """Otherwise sites that differ in it would merge in silence. Some settings matter only together with others."""
     models = [model for model in [*MODELS, *(model for model, _ in ZOO.values())] if type(model) is kind]
+    if issubclass(kind, Regression):  # what a formula and options may add
+        further = {"terms": ("b",), "offset": "a", "weights": "a"} | (
+            {"entry": "a"} if "entry" in kind.from_data else {}
+        )
+        small = next(model for model, _ in ZOO.values() if type(model) is kind)
+        models += [replace(small, varying=("b",)), replace(small, **further)]
     told = set().union(*(kind.settings_of(model.structure) for model in models))
     silent = {field.name for field in fields(kind) if field.metadata != LOCAL} - told
     # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read.

@@ -22,7 +22,7 @@ KEYS = identities(3)
 QUICK = db.Ascent(passes=8, restarts=1)
 names = pytest.mark.parametrize("name", ZOO)
 # Poisson regression weighs rows by the counts that it expects: only the largest number in the data bounds them.
-UNBOUNDED = {"Poisson regression", "Poisson, varying"}
+UNBOUNDED = {"Poisson regression", "Poisson, varying", "negative binomial regression", "survival"}
 # How many sites the rows of one member are from is its own affair, up to as many as rows.
 FREE = {"variation"}
 

@@ -77,6 +77,24 @@ ZOO = {
         ),
         80,
     ),
+    "negative binomial regression": (
+        db.NegativeBinomialRegression(
+            "y", columns=REGRESSED | {"y": "count"}, prior_variance=0.5, dispersion=3.0, ascent=ASCENT
+        ),
+        60,
+    ),
+    "survival": (
+        db.SurvivalRegression(
+            "y",
+            columns=REGRESSED | {"t": "real", "y": "yes/no"},
+            time="t",
+            cuts=(1.0, 3.0),
+            rate=0.5,
+            prior_variance=0.5,
+            ascent=ASCENT,
+        ),
+        60,
+    ),
     "Poisson, varying": (
         db.PoissonRegression(
             "y",

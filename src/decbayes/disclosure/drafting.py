@@ -17,7 +17,6 @@ from decbayes.errors import DecbayesError, InvalidFile, NotDisclosed
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
-from decbayes.models.regressions.formula import HERE, INTERCEPT
 from decbayes.posterior import Posterior
 
 USUAL = Rules()
@@ -113,17 +112,8 @@ PREPARE = "In Python, fit the model and the data that `db.disclosure.prepared` r
 
 def in_words(model: Model) -> str:
     """What was fitted, for people; a regression with its formula."""
-    target = getattr(model, "target", "")
-    return f"{type(model).__name__}: {formula_of(model, target)}" if target else type(model).__name__
-
-
-def formula_of(model: Any, target: str) -> str:
-    """A regression's formula, as `from_frame` takes it."""
-    varying = ["1" if name == INTERCEPT else name for name in getattr(model, "varying", ())]
-    left = [] if "1" in varying or not varying else ["0"]
-    terms = ([] if model.intercept else ["0"]) + list(model.terms)
-    grouped = [f"({' + '.join(left + varying)} | {model.by or HERE})"] if varying else []
-    return f"{target} ~ {' + '.join([*(terms or ['1']), *grouped])}"
+    formula = getattr(model, "formula", "")
+    return f"{type(model).__name__}: {formula}" if formula else type(model).__name__
 
 
 def today() -> str:

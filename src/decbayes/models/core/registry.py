@@ -25,9 +25,11 @@ SHIPPED = {
     "LatentFeatures": ("features", "features"),
     "LinearRegression": ("regressions", "linear-regression"),
     "LogisticRegression": ("regressions", "logistic-regression"),
+    "NegativeBinomialRegression": ("regressions", "negative-binomial-regression"),
     "PoissonMixture": ("mixtures", "counts"),
     "PoissonRegression": ("regressions", "poisson-regression"),
     "RegressionMixture": ("regressions", "regression-mixture"),
+    "SurvivalRegression": ("regressions", "survival-regression"),
 }
 
 

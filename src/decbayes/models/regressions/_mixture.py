@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: rows belong to hidden groups, each with coefficients and noise of its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log, pi
 from pathlib import Path
@@ -13,22 +13,19 @@ from scipy.special import stdtr, stdtrit
 
 from decbayes.arguments import Above, check_level, check_positive
 from decbayes.columns import Column
-from decbayes.columns.frames import warn
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat, folded, mirrored, upper_products
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row, ignore
-from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import LOCAL, Number
-from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, Start
-from decbayes.models.regressions._table import Table, Target, model_of_file, model_of_frame, term_rows
+from decbayes.models.regressions._table import Table, Tabled, Target, model_of_file, term_rows
 from decbayes.models.regressions.design import Design
 from decbayes.models.regressions.linear import Linear, log_student, student_scale
 from decbayes.models.regressions.outcome import FACTOR
@@ -87,7 +84,7 @@ class LinearLikelihood:
 
 
 @dataclass(frozen=True)
-class RegressionMixture(Clusters):
+class RegressionMixture(Tabled, Clusters):
     """Groups of rows, each with a linear regression of its own: which group a row belongs to is hidden.
 
     Within group k, y ~ N(xβ_k, 1 / τ_k), with the prior of `LinearRegression`. `components` is the number of groups, or
@@ -158,24 +155,6 @@ class RegressionMixture(Clusters):
         return stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR][:1])}
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        formula: str = "",
-        *,
-        target: str = "",
-        kinds: Mapping[str, str] | None = None,
-        report: Report = warn,
-        **settings: Any,
-    ) -> Self:
-        """The model of a data frame: by a formula such as "pressure ~ age + sex", or of the target on all others.
-
-        Columns are what their types and values say; `kinds` says where these mislead.
-        """
-        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
-        return model
-
-    @classmethod
     def from_file(
         cls,
         path: Path,
@@ -193,39 +172,9 @@ class RegressionMixture(Clusters):
         options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
         return model_of_file(cls, path, components=components, agreed_columns=agreed_columns, report=report, **options)
 
-    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """The agreed columns of a file, without rows in which something is missing."""
-        return self.table.read(path, report)
-
-    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
-        return self.table.persons(Path(path), column)
-
-    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
-        """The predictors of a file; rows in which one is missing are left out."""
-        return self.table.stream(Path(path), report)
-
     def points(self, data: Any, *, unseen: bool = False) -> Array:
         """Rows as a matrix of numbers; with `unseen` the target may be missing."""
         return self.table.points(data, target=not unseen)
-
-    def count(self, data: Any) -> int:
-        return self.table.count(data)
-
-    @property
-    def terms_to_learn(self) -> int:
-        return len(self.table.design.labels)
-
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
-        return self if agreed else replace(self, columns=columns), points, remarks
-
-    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
-        return self.table.points(data)[rows]
-
-    def joined(self, shards: Sequence[Any]) -> Array:
-        return self.table.joined(shards)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets."""

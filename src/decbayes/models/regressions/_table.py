@@ -1,11 +1,11 @@
 """The rows of a regression: agreed columns, the target among them, as numbers; from frames and from files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.design import Design, needed
 from decbayes.models.regressions.factors import Expression, expression_of
-from decbayes.models.regressions.formula import parsed
+from decbayes.models.regressions.formula import Formula, formula_of, parsed
+from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
 
 Target = Annotated[str, "The column to predict, from all others."]
@@ -33,6 +34,19 @@ Gaps = NDArray[np.bool_]
 
 # In agreed units. A prior of the noise that says little allows for targets that are far away.
 FAR, FAR_TARGET = 20.0, 1000.0
+
+
+class Rows(NamedTuple):
+    """What a regression is computed from: numbers of the terms, target, offset and weight of each row, what is added to
+    its log-likelihood, and the number of the observation that it is a row of.
+    """
+
+    matrix: Array
+    targets: Array
+    offset: Array
+    weights: Array
+    constant: Array
+    observation: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -51,15 +65,19 @@ class Table:
     by: str = ""
     offset: str = ""
     weights: str = ""
+    stack: Stack | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", known(self.columns))
         if self.target not in self.columns:
             raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
-        apart = {self.target, *needed(self.columns, self.offset, self.weights)}
+        apart = {self.target, *needed(self.columns, self.offset, self.weights, *self.outcomes)}
         others = tuple(name for name in self.columns if name not in apart)
-        object.__setattr__(self, "terms", names_of(terms=self.terms) or others)
-        object.__setattr__(self, "intercept", bool(self.intercept))
+        terms = names_of(terms=self.terms) or others
+        if self.stack is not None:  # its levels take the place of the intercept
+            terms = (self.stack.name, *(term for term in terms if term != self.stack.name))
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "intercept", bool(self.intercept) and self.stack is None)
         self.check_apart()
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
@@ -74,11 +92,21 @@ class Table:
             raise InvalidStructure(f"'{self.by}' names sites (`by`), and can be no column of the regression as well.")
         _ = self.places
 
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Columns that hold the outcome, besides the target."""
+        return () if self.stack is None else self.stack.needs
+
     @cached_property
     def design(self) -> Design:
-        if self.target in needed(self.columns, *self.terms, self.offset, self.weights):
+        level = "" if self.stack is None else self.stack.name
+        if self.target in needed(self.columns, *self.terms, self.offset, self.weights, further=level):
             raise InvalidStructure(f"The target '{self.target}' cannot be a term of its own regression.")
         predictors = {name: column for name, column in self.columns.items() if name != self.target}
+        if self.stack is not None:
+            if self.stack.name in self.columns:
+                raise InvalidStructure(f"Rename the column '{self.stack.name}': the name is needed here.")
+            predictors[self.stack.name] = self.stack.column
         return Design(predictors, tuple(self.terms), self.intercept)
 
     def check_apart(self) -> None:
@@ -114,7 +142,7 @@ class Table:
     @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that a prediction needs."""
-        return tuple(name for name in self.columns if name not in (self.target, self.weights))
+        return tuple(name for name in self.columns if name not in (self.target, self.weights, *self.outcomes))
 
     @cached_property
     def target_place(self) -> int:
@@ -126,13 +154,14 @@ class Table:
         varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
         terms = {"terms": list(self.terms), "intercept": self.intercept}
         apart = {name: text for name, text in (("offset", self.offset), ("weights", self.weights)) if text}
-        return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart}
+        stacked = {} if self.stack is None else self.stack.constants()
+        return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart, **stacked}
 
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Any, Array, list[str]]:
         """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
-        points, width = self.points(data), len(self.columns)
+        points = self.points(data)
         targets = points[:, self.target_place]
         self.check_outcome(targets, least, persons)
         groups = outcome_groups(targets)
@@ -141,13 +170,15 @@ class Table:
             return np.array([persons.among(rows), *(persons.among(rows & group) for group in groups)])
 
         minima = [least] + [least_outcome] * len(groups)
-        predictors = {name: column for name, column in self.columns.items() if name != self.target}
-        others = np.delete(points[:, :width], self.target_place, axis=1)
-        columns, others, remarks = pooled(others, predictors, having, minima, agreed=agreed)
-        changed = np.column_stack([np.insert(others, self.target_place, targets, axis=1), points[:, width:]])
+        used = [place for place, name in enumerate(self.columns) if name not in (self.target, *self.outcomes)]
+        predictors = {name: self.columns[name] for name in np.array([*self.columns])[used]}
+        columns, others, remarks = pooled(points[:, used], predictors, having, minima, agreed=agreed)
+        changed = points.copy()
+        changed[:, used] = others
         kept = {name: columns.get(name, column) for name, column in self.columns.items()}
         told = replace(self, columns=kept)
-        told.check_combinations(told.matrix(changed), having, minima)
+        told.check_combinations(changed, having, minima)
+        told.check_levels(changed, least, persons)
         return kept, told.larger_sites(changed, least, persons), remarks
 
     def check_outcome(self, targets: Array, least: int, persons: Persons) -> None:
@@ -166,12 +197,29 @@ class Table:
                 "would tell how many. Join values."
             )
 
-    def check_combinations(self, matrix: Array, having: Having, least: Sequence[float]) -> None:
+    def check_levels(self, points: Array, least: int, persons: Persons) -> None:
+        """Where observations count as several rows, sums over a level tell how many had which outcome there."""
+        if self.stack is None:
+            return
+        rows = self.stack.rows(points[:, self.target_place], dict(zip(self.columns, points.T, strict=False)))
+        for level, name in enumerate(self.stack.levels):
+            for answer in (0.0, 1.0):
+                which = (rows.level == level) & (rows.target == answer)
+                if 0 < persons.among(of_observations(rows.observation, which, len(points))) < least:
+                    raise InvalidData(
+                        f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "
+                        f"out. {self.stack.remedy}"
+                    )
+
+    def check_combinations(self, points: Array, having: Having, least: Sequence[float]) -> None:
         """Products of columns may single rows out although neither column does."""
-        few = []
+        few, rows = [], self.rows(points)
         for term in (term for term in self.terms if term not in self.columns):
-            numbers = matrix[:, self.design.places([term])]
-            groups = [having(column != most_common(column)) for column in numbers.T]
+            numbers = rows.matrix[:, self.design.places([term])]
+            groups = [
+                having(of_observations(rows.observation, column != most_common(column), len(points)))
+                for column in numbers.T
+            ]
             if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
                 few.append(term)
         if few:
@@ -245,8 +293,22 @@ class Table:
 
     def targets(self, points: Array) -> Array:
         """The targets of whole rows, as they are coded, once the units of rows have been checked."""
-        report_far(self.columns, self.target, needed(self.columns, *self.terms), points)
+        level = "" if self.stack is None else self.stack.name
+        report_far(self.columns, self.target, needed(self.columns, *self.terms, further=level), points)
         return points[:, self.target_place]
+
+    def rows(self, points: Array, *, every: bool = False) -> Rows:
+        """The rows that observations count as; `every`: one for each level, whatever the outcome."""
+        offset, weights = self.offsets(points), self.row_weights(points)
+        if self.stack is None:
+            targets = points[:, self.target_place]
+            return Rows(self.matrix(points), targets, offset, weights, np.zeros(len(points)), np.arange(len(points)))
+        values = {name: points[:, place] for place, name in enumerate(self.columns)}
+        stacked = self.stack.every(len(points)) if every else self.stack.rows(values[self.target], values)
+        numbers = np.column_stack([points[stacked.observation, : len(self.columns)], stacked.level])
+        matrix = self.design.matrix(np.delete(numbers, self.target_place, axis=1))
+        of = stacked.observation
+        return Rows(matrix, stacked.target, offset[of] + stacked.offset, weights[of], stacked.constant, of)
 
     def sites(self, points: Array) -> Array:
         """(N,): the number of each row's site, NaN where nobody names one."""
@@ -292,6 +354,87 @@ class Table:
         return {name: frame[name] for name in frame if name in names or name == self.by} or frame
 
 
+class Tabled:
+    """What all models over the rows of a `table` share: how they are made from a frame, and how they read data."""
+
+    @property
+    def table(self) -> Table:
+        """Rows as numbers."""
+        raise NotImplementedError
+
+    level: ClassVar[str] = ""
+    """The name in formulas of the column of levels, where an observation counts as several rows."""
+
+    @property
+    def formula(self) -> str:
+        """What is fitted, as `from_frame` takes it."""
+        return formula_of(self)
+
+    @classmethod
+    def left_side(cls, text: str) -> tuple[str, dict[str, str]]:
+        """The target that the left side of a formula names, and further settings."""
+        return text, {}
+
+    @classmethod
+    def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
+        """Settings, with those that a frame decides where nobody has stated them."""
+        return settings
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        formula: str = "",
+        *,
+        target: str = "",
+        kinds: Mapping[str, str] | None = None,
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        """The model of a data frame: by a formula such as "visits ~ age + sex", or of the target on all others.
+
+        Columns are what their types and values say; `kinds` says where these mislead.
+        """
+        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
+        return model
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file, without rows in which something is missing."""
+        return self.table.read(path, report)
+
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        return self.table.persons(Path(path), column)
+
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing get no prediction."""
+        return self.table.stream(Path(path), report)
+
+    def count(self, data: Any) -> int:
+        return self.table.count(data)
+
+    @property
+    def terms_to_learn(self) -> int:
+        return len(self.table.design.labels)
+
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
+        changed: Self = self if agreed else replace(self, columns=columns)  # type: ignore[type-var]
+        return changed, points, remarks
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.table.points(data)[rows]
+
+    def joined(self, shards: Sequence[Any]) -> Array:
+        return self.table.joined(shards)
+
+
+def of_observations(observation: NDArray[np.intp], rows: Gaps, count: int) -> Gaps:
+    """Which of so many observations have one of some rows."""
+    return np.asarray(np.bincount(observation, weights=rows, minlength=count) > 0)
+
+
 def outcome_groups(targets: Array) -> list[Gaps]:
     """Rows whose outcome is not the most common one; and of two outcomes also those with the other."""
     others = targets != most_common(targets)
@@ -315,7 +458,7 @@ def model_of_frame(
     if formula:
         target, terms, settings = asked(model, formula, names_in(frame), settings)
         check_among(target, names_in(frame))
-        names = needed(names_in(frame), target, *terms, *apart(settings))
+        names = needed(names_in(frame), target, *terms, *apart(settings), further=model.level)
     check_among(target, names_in(frame))
     chosen = {target: "", **(kinds or {})}
     chosen[target] = chosen[target] or model.outcome.kind_in(frame, target)
@@ -324,6 +467,7 @@ def model_of_frame(
     others = {name: column.as_predictor for name, column in columns.items() if name not in chosen}
     others = {name: kind for name, kind in others.items() if kind}
     columns |= columns_of(frame, others, names=others, report=report) if others else {}
+    settings = model.completed(settings, frame, columns, target)
     return model(target=target, columns=columns, terms=terms, **settings)
 
 
@@ -338,7 +482,7 @@ def model_of_file(
     if agreed_columns is None:
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, by] if chosen and by else chosen)
-        frame = complete(path, asked_for(read, formula, settings), report).data
+        frame = complete(path, asked_for(model, read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         meaning = regression.outcome.meaning(regression.target, regression.columns[regression.target])
         report(f"{path}: {columns_text(regression.columns)}{meaning}")
@@ -347,7 +491,8 @@ def model_of_file(
     terms: tuple[str, ...] = ()
     if formula:
         target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
-        agreed = {name: agreed[name] for name in needed(agreed, target, *terms, *apart(settings))}
+        wanted = needed(agreed, target, *terms, *apart(settings), further=model.level)
+        agreed = {name: agreed[name] for name in wanted}
     agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
     regression = model(target=target, columns=agreed, terms=terms, **settings)
     return regression, regression.read(path, report=report)
@@ -355,7 +500,7 @@ def model_of_file(
 
 def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
     """The target, the terms and the settings that a formula asks for, beside those given."""
-    wanted = parsed(formula, names)
+    wanted, named = formula_for(model, formula, names)
     varying = {"varying": wanted.varying, "by": wanted.by} if wanted.varying else {}
     if varying and "varying" not in model.from_data:
         raise InvalidStructure(
@@ -364,25 +509,34 @@ def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tupl
     added = {"offset": wanted.offset} if wanted.offset else {}
     if added and "offset" not in model.from_data:
         raise InvalidStructure(f"{model.__name__} has no offset; leave it out of the formula.")
-    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **added, **settings}
+    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **added, **named, **settings}
+
+
+def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula, dict[str, str]]:
+    """What a formula says, and the settings that its left side names."""
+    left, sign, right = formula.partition("~")
+    target, named = model.left_side(left.strip()) if sign else (left, {})
+    others = [name for name in names if name not in named.values()]
+    return parsed(f"{target} {sign} {right}", others, further=model.level), named
 
 
 def apart(settings: Mapping[str, Any]) -> list[str]:
     """The columns and expressions that are no terms."""
-    return [settings.get("offset", ""), settings.get("weights", "")]
+    return [settings.get(name, "") for name in ("offset", "weights", "time", "entry")]
 
 
-def asked_for(frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The columns that a formula and settings name, or all."""
     by = settings.get("by", "")
     if by and by not in frame:
         raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
     if not formula:
         return frame
-    wanted = parsed(formula, frame)
+    wanted, named = formula_for(model, formula, frame)
     check_among(wanted.target, list(frame))
     by = by or wanted.by
-    names = needed(frame, wanted.target, *wanted.terms, wanted.offset, *apart(settings))
+    texts = wanted.target, *wanted.terms, wanted.offset, *apart(settings), *named.values()
+    names = needed(frame, *texts, further=model.level)
     return {name: frame[name] for name in [*names, *([by] if by else [])]}
 
 

@@ -225,8 +225,8 @@ def mentioned_in(known: Sequence[str], part: str, term: str) -> list[str]:
     return list(dict.fromkeys(inside))
 
 
-def needed(columns: Iterable[str], *texts: str) -> list[str]:
-    """The columns that some terms or expressions need, in the order of the columns."""
+def needed(columns: Iterable[str], *texts: str, further: str = "") -> list[str]:
+    """The columns that some terms or expressions need, in the order of the columns; `further` may occur as well."""
     known = list(columns)
-    names = {name for text in texts if text for name in mentioned(known, text)}
+    names = {name for text in texts if text for name in mentioned([*known, *([further] if further else [])], text)}
     return [name for name in known if name in names]

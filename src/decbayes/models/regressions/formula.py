@@ -8,7 +8,7 @@ target ~ term + term,   "a:b" the product, "a * b" = "a + b + a:b", "a / b" = "a
 import re
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from decbayes.errors import InvalidStructure
 
@@ -37,8 +37,8 @@ class Formula(NamedTuple):
     offset: str = ""
 
 
-def parsed(formula: str, columns: Iterable[str]) -> Formula:
-    """What a formula says about these columns.
+def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formula:
+    """What a formula says about these columns, and `further`, which "." leaves out.
 
     Products follow the terms that they are made of, as in R.
     """
@@ -48,7 +48,7 @@ def parsed(formula: str, columns: Iterable[str]) -> Formula:
         raise InvalidStructure(
             f"A formula is of the form 'target ~ term + term', with at most one '(1 + term | site)'; not {formula!r}."
         )
-    reader = Reader(right, list(columns), target)
+    reader = Reader(right, [*columns, *([further] if further else [])], {target, further})
     terms = reader.everything()
     ordered = sorted((term for term in terms if term), key=len)
     return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.varying, reader.by, reader.offset)
@@ -71,8 +71,8 @@ def unbracketed(text: str, separator: str) -> list[str]:
 class Reader:
     """Reads the right side of a formula from left to right; each method returns the terms of what it has read."""
 
-    def __init__(self, text: str, columns: Sequence[str], target: str) -> None:
-        self.text, self.columns, self.target = text, columns, target
+    def __init__(self, text: str, columns: Sequence[str], apart: set[str]) -> None:
+        self.text, self.columns, self.apart = text, columns, apart
         self.varying: tuple[str, ...] = ()
         self.by = self.offset = ""
         self.tokens = list(self._split())
@@ -193,7 +193,7 @@ class Reader:
         if token == "1":
             return [()]
         if token == ".":
-            return [(name,) for name in self.columns if name != self.target]
+            return [(name,) for name in self.columns if name not in self.apart]
         if CALL.match(token):
             return self._call(token)
         if token == HERE:
@@ -250,3 +250,13 @@ def among(term: Term, terms: Sequence[Term]) -> bool:
 
 def products(left: Sequence[Term], right: Sequence[Term]) -> list[Term]:
     return joined([tuple(dict.fromkeys((*one, *other))) for one, other in product(left, right)])
+
+
+def formula_of(model: Any) -> str:
+    """A regression's formula, as `from_frame` takes it."""
+    varying = ["1" if name == INTERCEPT else name for name in getattr(model, "varying", ())]
+    left = [] if "1" in varying or not varying else ["0"]
+    terms = ([] if model.intercept else ["0"]) + list(model.terms)
+    offset = [f"{OFFSET}({model.offset})"] if getattr(model, "offset", "") else []
+    grouped = [f"({' + '.join(left + varying)} | {model.by or HERE})"] if varying else []
+    return f"{model.target} ~ {' + '.join([*(terms or ['1']), *offset, *grouped])}"

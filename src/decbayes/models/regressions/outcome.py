@@ -39,13 +39,15 @@ class Place:
 @dataclass(frozen=True)
 class Problem:
     """What one fit is about: rows by their sites; targets in agreed units of this size, what each row adds to xβ in
-    these, and how often it counts; numbers of the sites; natural parameters before the rows are seen; what varies.
+    these, how often it counts, what all add to the log-likelihood whatever β is; numbers of the sites; natural
+    parameters before the rows are seen; what varies.
     """
 
     rows: SiteRows
     targets: Array
     offset: Array
     weights: Array
+    constant: float
     unit: float
     sites: Array
     before: dict[str, Array]
@@ -274,7 +276,7 @@ class GaussianClimb(Climb):
         problem = self.problem
         parts = self.outcome.expectations(problem.targets, mean + problem.offset, variance)
         value, slope, weight = (problem.weights * part for part in parts)
-        return float(value.sum()), problem.rows.sums(slope + weight * mean, weight)
+        return float(value.sum()) + problem.constant, problem.rows.sums(slope + weight * mean, weight)
 
     def place(self, natural: dict[str, Array], effects: SiteEffects) -> GaussianPlace:
         mean, variance = self.problem.rows.linear(*effects.coefficients(*self.outcome.moments(natural[FACTOR])))

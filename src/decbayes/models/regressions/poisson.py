@@ -1,7 +1,7 @@
 """Poisson regression: how often something happens."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, pdtr
@@ -11,6 +11,7 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
+from decbayes.posterior import Posterior
 
 # exp of more is more often than anything happens, and would overflow.
 MOST = 300.0
@@ -77,6 +78,22 @@ class PoissonRegression(Regression):
     command: ClassVar[str] = "poisson-regression"
     example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex'"
     outcome: ClassVar[Outcome] = PoissonOutcome()
+
+    def dispersion_sums(self, posterior: Posterior, data: Any) -> tuple[float, float]:
+        """How much more than Poisson counts these vary, Σ [(y − μ)² n / (n − d) − μ], and Σ μ²: sums add up over sites.
+
+        >>> frame = {"visits": [0, 9, 0, 9, 1, 8], "ward": list("aabbab")}
+        >>> model = db.PoissonRegression.from_frame(frame, "visits ~ ward")
+        >>> extra, _ = model.dispersion_sums(model.fit(frame).posterior, frame)
+        >>> extra > 0
+        True
+        """
+        points = self.points(data)
+        rows, (mean, variance) = self.table.rows(points), self.linear(posterior, points)
+        expected = np.exp(np.minimum(mean + 0.5 * variance, MOST))
+        count, side = float(rows.weights.sum()), rows.matrix.shape[1]
+        squares = (rows.targets - expected) ** 2 * count / max(count - side, 1.0)
+        return float(rows.weights @ (squares - expected)), float(rows.weights @ expected**2)
 
 
 def log_poisson(counts: Array, mean: Array, variance: Array) -> Array:

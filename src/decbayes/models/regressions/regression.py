@@ -1,6 +1,6 @@
 """Regressions: a table of rows, coefficients that may differ from site to site, and an outcome to predict."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
-from decbayes.columns.frames import warn
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Family, Gamma, dense
 from decbayes.inputs.tables import Report
@@ -20,10 +19,9 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, Row, ignore, split_names
-from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.core.settings import LOCAL
-from decbayes.models.core.transforms import Observed, Transform
+from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._site_effects import (
     BETWEEN,
     SiteEffects,
@@ -33,15 +31,16 @@ from decbayes.models.regressions._site_effects import (
     places_among,
     rows_by,
 )
-from decbayes.models.regressions._table import Table, Target, model_of_file, model_of_frame, term_rows
+from decbayes.models.regressions._table import Rows, Table, Tabled, Target, model_of_file, term_rows
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
+from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 
 @dataclass(frozen=True)
-class Regression(Model):
+class Regression(Tabled, Model):
     """How one column depends on others: a linear predictor xβ, and an outcome whose distribution depends on it.
 
     `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
@@ -103,8 +102,14 @@ class Regression(Model):
     def table(self) -> Table:
         """Rows as numbers."""
         return Table(
-            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.offset, self.weights
-        )
+            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.offset, self.weights,
+            self.stack,
+        )  # fmt: skip
+
+    @property
+    def stack(self) -> Stack | None:
+        """How an observation counts as several rows, if it does."""
+        return None
 
     @cached_property
     def variation(self) -> Variation:
@@ -125,8 +130,12 @@ class Regression(Model):
             shape = np.full((1, len(self.table.places)), 0.5 * float(self.between_degrees))
             prior[BETWEEN] = Gamma().natural(shape=shape, rate=shape * float(self.prior_between))
             named[BETWEEN] = tuple(labels[place] for place in self.table.places)
-        constants = {"name": type(self).__name__, **self.table.constants()}
+        constants = {"name": type(self).__name__, **self.constants()}
         return Structure(families=families, prior=prior, labels=named, model=constants)
+
+    def constants(self) -> dict[str, Any]:
+        """What sites must agree on besides the prior."""
+        return self.table.constants()
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
@@ -136,24 +145,6 @@ class Regression(Model):
             shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
             settings |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
         return settings
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        formula: str = "",
-        *,
-        target: str = "",
-        kinds: Mapping[str, str] | None = None,
-        report: Report = warn,
-        **settings: Any,
-    ) -> Self:
-        """The regression of a data frame: by a formula such as "visits ~ age + sex", or of the target on all others.
-
-        Columns are what their types and values say; `kinds` says where these mislead.
-        """
-        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
-        return model
 
     @classmethod
     def from_file(
@@ -179,39 +170,9 @@ class Regression(Model):
         options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
         return model_of_file(cls, path, agreed_columns=agreed_columns, report=report, **options)
 
-    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """The agreed columns of a file, without rows in which something is missing."""
-        return self.table.read(path, report)
-
-    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
-        return self.table.persons(Path(path), column)
-
-    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
-        """The predictors of a file; rows in which one is missing get no prediction."""
-        return self.table.stream(Path(path), report)
-
     def points(self, data: Any) -> Array:
         """Rows as a matrix of numbers, the site's behind the columns if something varies."""
         return self.table.points(data)
-
-    def count(self, data: Any) -> int:
-        return self.table.count(data)
-
-    @property
-    def terms_to_learn(self) -> int:
-        return len(self.table.design.labels)
-
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
-        return self if agreed else replace(self, columns=columns), points, remarks
-
-    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
-        return self.table.points(data)[rows]
-
-    def joined(self, shards: Sequence[Any]) -> Array:
-        return self.table.joined(shards)
 
     def fit(
         self,
@@ -253,12 +214,14 @@ class Regression(Model):
 
     def _problem(self, before: dict[str, Array], data: Any) -> Problem:
         points, (size, zero) = self.table.points(data), self.target_units
+        self._targets(points)
         groups, sites = numbered(self.table.sites(points))
-        rows = rows_by(self.table.matrix(points), groups, len(sites))
-        targets, offset = (self._targets(points) - zero) / size, self.table.offsets(points) / size
-        weights, tolerance = self.table.row_weights(points), self.ascent.tolerance
-        settings = before, self.variation, self._approximation, tolerance
-        return Problem(rows, targets, offset, weights, size, sites, *settings)
+        rows = self.table.rows(points)
+        by_site = rows_by(rows.matrix, groups[rows.observation], len(sites))
+        targets, offset = (rows.targets - zero) / size, rows.offset / size
+        settings = before, self.variation, self._approximation, self.ascent.tolerance
+        constant = float(rows.weights @ rows.constant)
+        return Problem(by_site, targets, offset, rows.weights, constant, size, sites, *settings)
 
     @property
     def _approximation(self) -> str:
@@ -310,26 +273,31 @@ class Regression(Model):
         if self.varying or not isinstance(self.outcome, Generalized):
             return super().log_likelihoods(parameters, data)
         points = self.points(data)
-        targets, exactly = self._targets(points), np.zeros(len(points))
-        lines = parameters[FACTOR][:, 0] @ self.table.matrix(points).T + self.table.offsets(points)
-        weights = self.table.row_weights(points)
-        return np.array([(weights * self.outcome.expectations(targets, line, exactly)[0]).sum() for line in lines])
+        self._targets(points)
+        rows = self.table.rows(points)
+        lines, exactly = parameters[FACTOR][:, 0] @ rows.matrix.T + rows.offset, np.zeros(len(rows.targets))
+        values = (self.outcome.expectations(rows.targets, line, exactly)[0] for line in lines)
+        return np.array([(rows.weights * (value + rows.constant)).sum() for value in values])
 
     def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:
         """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
         check_structure(posterior, self.structure, "posterior")
+        points = self.table.points(data, target=False)
+        return self._linear(posterior, points, self.table.rows(points), known)
+
+    def _linear(self, posterior: Posterior, points: Array, rows: Rows, known: Any) -> tuple[Array, Array]:
         mean, covariance = self.outcome.moments(posterior.natural[FACTOR])
-        points, places = self.table.points(data, target=False), self.table.places
-        design, new = self.table.matrix(points), covariance.copy()
+        new, places = covariance.copy(), self.table.places
         new[places, places] += self.variation.variances(posterior.natural)
-        groups, means, covariances = np.zeros(len(design), dtype=np.intp), mean[None], new[None]
+        groups, means, covariances = np.zeros(len(points), dtype=np.intp), mean[None], new[None]
         if known is not None and self.varying:
             effects, numbers = self._site_effects(posterior, known)
             groups = places_among(self.table.sites(points), numbers)
             at_sites = effects.coefficients(mean, covariance)
             means, covariances = (np.append(*both, axis=0) for both in zip(at_sites, (means, covariances), strict=True))
-        linear, variance = rows_by(design, groups, len(means)).linear(means, covariances)
-        return linear + self.table.offsets(points) / self.target_units[0], variance
+        by_site = rows_by(rows.matrix, groups[rows.observation], len(means))
+        linear, variance = by_site.linear(means, covariances)
+        return linear + rows.offset / self.target_units[0], variance
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -341,9 +309,12 @@ class Regression(Model):
             self.points(data if held is None else self.table.with_targets(data, held)),
             self.target_units,
         )
-        targets = (self._targets(points) - zero) / size
-        linear = self.linear(posterior, points, known)
-        return self.outcome.log_density(posterior.natural[FACTOR], *linear, targets) - log(size)
+        self._targets(points)
+        rows = self.table.rows(points)
+        linear = self._linear(posterior, points, rows, known)
+        density = self.outcome.log_density(posterior.natural[FACTOR], *linear, (rows.targets - zero) / size) - log(size)
+        summed = np.bincount(rows.observation, weights=density + rows.constant, minlength=len(points))
+        return np.asarray(summed, dtype=np.float64)
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """There is one component, and it accounts for everything."""
@@ -444,17 +415,28 @@ class Regression(Model):
 
         Where something varies there are `rows` of each site, unless `data` says which site each is from.
         """
-        if data is None:
-            points, sites = self.table.made_up(size, rng), np.arange(size) // rows
-            points = np.column_stack([points, sites]) if self.varying else points
-        else:
-            points = self.table.points(data, target=False)[:size]
-        design, (coefficients, noise) = self.table.matrix(points), self.outcome.drawn(parameters[FACTOR])
-        linear = design @ coefficients + self.table.offsets(points) / self.target_units[0]
-        if self.varying:
-            groups, numbers = numbered(points[:, -1])
-            drawn = rng.standard_normal((len(numbers), len(self.table.places))) / np.sqrt(parameters[BETWEEN][0])
-            linear += np.einsum("nv,nv->n", design[:, self.table.places], (drawn * noise)[groups])
+        points = self.made_up_rows(size, rng, data, rows)
+        linear, noise = self.drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
         unit, zero = self.target_units
         points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
         return points, linear
+
+    def made_up_rows(self, size: int, rng: np.random.Generator, data: Any, rows: int) -> Array:
+        """Rows whose outcome is still to be drawn."""
+        if data is not None:
+            return self.table.points(data, target=False)[:size]
+        points, sites = self.table.made_up(size, rng), np.arange(size) // rows
+        return np.column_stack([points, sites]) if self.varying else points
+
+    def drawn_linear(
+        self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """The linear predictor of each row, with what is drawn for its site; and the deviation of the noise."""
+        coefficients, noise = self.outcome.drawn(parameters[FACTOR])
+        linear = rows.matrix @ coefficients + rows.offset / self.target_units[0]
+        if self.varying:
+            groups, numbers = numbered(points[:, -1])
+            drawn = rng.standard_normal((len(numbers), len(self.table.places))) / np.sqrt(parameters[BETWEEN][0])
+            at_rows = (drawn * noise)[groups[rows.observation]]
+            linear += np.einsum("nv,nv->n", rows.matrix[:, self.table.places], at_rows)
+        return linear, noise

@@ -1,0 +1,115 @@
+"""Negative binomial regression: counts that vary more than Poisson counts do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from scipy.special import betainc, gammaln, logsumexp
+
+from decbayes.arguments import Above, check_positive
+from decbayes.families import Array
+from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
+from decbayes.models.regressions.outcome import Outcome
+from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
+
+STEPS = 60
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(PoissonOutcome):
+    """A count has the mean exp(f) and the variance mean + mean² / φ.
+
+        log p(y|f) = y f′ − (y + φ) log(1 + exp f′) + const,   f′ = f − log φ
+
+    so that its expectations are those of the logistic function.
+    """
+
+    dispersion: float = 1.0
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        shifted, total = mean - np.log(self.dispersion), targets + self.dispersion
+        # E[log σ(−f′)], its slope and its weight, as of rows that are all "no".
+        value, slope, weight = Logistic().expectations(np.zeros(len(mean)), shifted, variance)
+        constant = gammaln(total) - gammaln(self.dispersion) - gammaln(targets + 1.0)
+        return targets * shifted + total * value + constant, targets + total * slope, total * weight
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        total = value + self.dispersion
+        return total * (2.0 + np.log1p(value) + abs(np.log(self.dispersion))), 0.25 * total
+
+    def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
+        f = mean[:, None] + np.sqrt(variance)[:, None] * NODES
+        values = self.expectations(targets.repeat(len(NODES)), f.ravel(), np.zeros(f.size))[0].reshape(f.shape)
+        return np.asarray(logsumexp(values + np.log(WEIGHTS / WEIGHTS.sum()), axis=1))
+
+    def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+        """The mean count; the interval is that of a new count, by draws at fixed probabilities."""
+        expected = np.exp(np.minimum(mean + 0.5 * variance, MOST))
+        low, high = (self._quantile(mean, variance, 0.5 + side * level) for side in (-0.5, 0.5))
+        return {"mean": expected, "low": low, "high": high}
+
+    def _quantile(self, mean: Array, variance: Array, share: float) -> Array:
+        """The smallest count that a new one exceeds with a probability of at most 1 − share, by bisection."""
+        rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, 30.0))
+        weights = WEIGHTS / WEIGHTS.sum()
+        low, high = np.full(len(mean), -1.0), np.ceil(1e3 * (rates.max(axis=1) + 1.0))
+        for _ in range(STEPS):
+            middle = np.floor(0.5 * (low + high))
+            chance = self.dispersion / (self.dispersion + rates)
+            # The probability of at most so many, where the rate is known.
+            at_most = betainc(self.dispersion, np.maximum(middle, 0.0)[:, None] + 1.0, chance)
+            enough = at_most @ weights >= share
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.asarray(high)
+
+    def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
+        rates = np.exp(np.minimum(linear, 30.0)) * rng.gamma(self.dispersion, 1.0 / self.dispersion, len(linear))
+        return np.asarray(rng.poisson(np.minimum(rates, 1e15)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class NegativeBinomialRegression(PoissonRegression):
+    """How often something happens, where counts vary more than chance alone makes them: variance = mean + mean² / φ.
+
+    Sites agree on `dispersion`, φ: each sends the two sums of `dispersion_sums`, and `agree_dispersion` makes φ of
+    them. All else is as in `PoissonRegression`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> ward = rng.choice(["bone", "heart"], 400)
+    >>> visits = rng.poisson(np.where(ward == "heart", 6.0, 2.0) * rng.gamma(2.0, 0.5, 400))
+    >>> patients = {"ward": ward, "visits": visits}
+    >>> model = db.PoissonRegression.from_frame(patients, "visits ~ ward")
+    >>> sums = model.dispersion_sums(model.fit(patients).posterior, patients)
+    >>> dispersion = db.NegativeBinomialRegression.agree_dispersion([sums])
+    >>> 1.0 < dispersion < 3.0
+    True
+    >>> wider = db.NegativeBinomialRegression.from_frame(patients, "visits ~ ward", dispersion=dispersion)
+    >>> [round(row["mean"], 1) for row in wider.coefficients(wider.fit(patients).posterior)]
+    [0.7, 1.0]
+    """
+
+    dispersion: Annotated[float, "φ: the variance is mean + mean² / φ.", Above(0)] = field(default=1.0, kw_only=True)
+
+    about: ClassVar[str] = "Predict counts that vary more than Poisson counts do."
+    command: ClassVar[str] = "negative-binomial-regression"
+    outcome: ClassVar[Outcome] = NegativeBinomial()
+    example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex' --dispersion 2"
+
+    def __post_init__(self) -> None:
+        check_positive(dispersion=self.dispersion)
+        object.__setattr__(self, "outcome", NegativeBinomial(float(self.dispersion)))
+        super().__post_init__()
+
+    def constants(self) -> dict[str, Any]:
+        return super().constants() | {"dispersion": float(self.dispersion)}
+
+    @staticmethod
+    def agree_dispersion(sums: Sequence[tuple[float, float]]) -> float:
+        """φ for all sites, from the `dispersion_sums` of each: infinite where counts vary as little as Poisson counts.
+
+        >>> db.NegativeBinomialRegression.agree_dispersion([(10.0, 30.0), (5.0, 15.0)])
+        3.0
+        """
+        extra, squares = np.sum(np.asarray(sums, dtype=np.float64), axis=0)
+        return float(squares / extra) if extra > 0 else float("inf")

@@ -1,0 +1,153 @@
+"""Observations that count as several rows: time at risk in intervals, levels that are passed one after another.
+
+Each row has a level of a column that the data do not have ("interval", "threshold"). It stands in the formula like any
+other column, in place of the intercept; its products with other columns are effects that change with time or level.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns import Categorical
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+
+
+class Stacked(NamedTuple):
+    """The observation that each row is of, its level, its target, what it adds to xβ, and to the log-likelihood."""
+
+    observation: NDArray[np.intp]
+    level: Array
+    target: Array
+    offset: Array
+    constant: Array
+
+
+class Stack(ABC):
+    name: ClassVar[str]
+    """The column of levels."""
+    remedy: ClassVar[str]
+    """What to do if too few observations have a level."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> tuple[str, ...]: ...
+
+    @property
+    def column(self) -> Categorical:
+        return Categorical(*self.levels)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns that hold the outcome, besides the target."""
+        return ()
+
+    @abstractmethod
+    def constants(self) -> dict[str, Any]:
+        """What sites must agree on."""
+
+    @abstractmethod
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        """The rows of some observations: their targets, and the values of the columns it needs."""
+
+    def every(self, count: int) -> Stacked:
+        """A row per observation and level, for predictions."""
+        observation = np.repeat(np.arange(count), len(self.levels))
+        level = np.tile(np.arange(len(self.levels), dtype=np.float64), count)
+        nothing = np.zeros(len(level))
+        return Stacked(observation, level, np.full(len(level), np.nan), nothing, nothing)
+
+
+@dataclass(frozen=True)
+class Intervals(Stack):
+    """Time at risk, cut at agreed times. A row is the time that one person spends in one interval.
+
+    Within an interval the hazard is constant, so that the number of events (0 or 1) has the likelihood of a Poisson
+    count whose mean is hazard × time. Hazards are multiples of the agreed `rate`.
+    """
+
+    name: ClassVar[str] = "interval"
+    remedy: ClassVar[str] = "Agree on fewer cuts."
+    time: str
+    entry: str
+    cuts: tuple[float, ...]
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not self.time:
+            raise InvalidStructure("Name the column with the time of follow-up, as in Surv(time, event).")
+        if not (np.diff([0.0, *self.cuts]) > 0).all() or not np.isfinite(self.cuts).all():
+            raise InvalidStructure("Cuts are times above 0, in rising order.")
+        if not (np.isfinite(self.rate) and self.rate > 0):
+            raise InvalidStructure("The rate must be a positive number of events per unit of time.")
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        ends = [f"{cut:g}" for cut in (0.0, *self.cuts)]
+        return (*(f"{low} to {high}" for low, high in pairwise(ends)), f"from {ends[-1]}")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.time, *([self.entry] if self.entry else []))
+
+    def constants(self) -> dict[str, Any]:
+        entry = {"entry": self.entry} if self.entry else {}
+        return {"time": self.time, **entry, "cuts": list(self.cuts), "rate": self.rate}
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """Where each interval begins and ends."""
+        return np.array([0.0, *self.cuts]), np.array([*self.cuts, np.inf])
+
+    def exposure(self, start: Array, stop: Array) -> Array:
+        """(N, intervals): the time that each person spends in each interval."""
+        low, high = self.ends
+        return np.asarray(np.maximum(np.minimum(stop[:, None], high) - np.maximum(start[:, None], low), 0.0))
+
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        stop = values[self.time]
+        start = values[self.entry] if self.entry else np.zeros(len(stop))
+        wrong = ~((start >= 0) & (stop > start) & np.isfinite(stop))
+        if wrong.any():
+            above = f"'{self.entry}', and that not negative" if self.entry else "0"
+            raise InvalidData(
+                f"{wrong.sum():,} of {len(stop):,} rows have no time at risk: '{self.time}' must be above {above}."
+            )
+        low, high = self.ends
+        exposure = self.exposure(start, stop)
+        ended = (stop[:, None] > low) & (stop[:, None] <= high)
+        observation, level = np.nonzero(exposure > 0)
+        events = (target[:, None] * ended)[observation, level]
+        spent = exposure[observation, level]
+        # The density of a time is the hazard there; that of a Poisson count has hazard × time.
+        return Stacked(
+            observation, level.astype(np.float64), events, np.log(self.rate * spent), -events * np.log(spent)
+        )
+
+
+@dataclass(frozen=True)
+class Thresholds(Stack):
+    """Ordered levels as steps: a row asks whether an observation that reached a level went beyond it (yes or no)."""
+
+    name: ClassVar[str] = "threshold"
+    remedy: ClassVar[str] = "Join levels."
+    ordered: tuple[str, ...]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return tuple(f"beyond {level}" for level in self.ordered[:-1])
+
+    def constants(self) -> dict[str, Any]:
+        return {}
+
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        steps = np.arange(len(self.levels))
+        observation, level = np.nonzero(steps <= np.nan_to_num(target)[:, None])
+        beyond = (target[observation] > level).astype(np.float64)
+        nothing = np.zeros(len(level))
+        return Stacked(observation, level.astype(np.float64), beyond, nothing, nothing)

@@ -1,0 +1,272 @@
+"""Survival regression: how the hazard of an event depends on other columns, with time at risk and censoring."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from decbayes.arguments import Above, check_level
+from decbayes.columns import Column, YesNo
+from decbayes.columns.frames import coded
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Columns as Names
+from decbayes.models.core.model import Row, ignore
+from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
+from decbayes.models.regressions.poisson import PoissonOutcome
+from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.stacking import Intervals
+from decbayes.models.tables.tabular import Agreed, Kinds
+from decbayes.posterior import Posterior
+
+SURV = re.compile(r"Surv\s*\(([^,()]+),([^,()]+)(?:,([^,()]+))?\)")
+# Cuts that nobody has stated lie between events: so many intervals, and at least so many events in each.
+USUAL, LEAST = 6, 5
+RATIOS = {"ratio": "mean", "low": "low", "high": "high"}
+HAZARDS = {"hazard": "mean", "low": "low", "high": "high"}
+
+
+class Event(PoissonOutcome):
+    """Whether the event has happened by the end of a person's time at risk."""
+
+    holds: ClassVar[type[Column]] = YesNo
+
+    def check_targets(self, name: str, targets: Array) -> None:
+        if not np.isin(targets, (0.0, 1.0)).all():
+            raise InvalidData(f"The event '{name}' must be yes or no (1 or 0) in every row.")
+
+
+@dataclass(frozen=True)
+class SurvivalRegression(Regression):
+    """How fast events happen, from other columns: the hazard at time t is h(t) · exp(xβ), constant between `cuts`.
+
+    Hazard ratios are close to those of Cox's model, and rows of all sites add up as in Poisson regression: no event
+    time leaves a site. `from_frame` takes a formula "Surv(time, event) ~ age + sex", or "Surv(start, stop, event) ~ …"
+    where persons enter late. `target` is the event (yes/no), `time` the end of a person's time at risk, `entry` its
+    beginning, if not 0. Sites agree on `cuts` and on `rate`, a typical number of events per unit of time; see
+    `agree_cuts`. Products with "interval" are effects that change with time: "age + age:interval".
+    `varying=["interval"]` gives each site a baseline of its own. All else is as in `PoissonRegression`.
+
+    >>> rng = np.random.default_rng(1)
+    >>> old = rng.random(500) < 0.5
+    >>> died, lost = rng.exponential(np.where(old, 5.0, 10.0)), rng.uniform(5, 15, 500)
+    >>> patients = {"years": np.minimum(died, lost), "dead": died < lost, "old": old}
+    >>> model = db.SurvivalRegression.from_frame(patients, "Surv(years, dead) ~ old")
+    >>> posterior = model.fit(patients).posterior
+    >>> [round(row["ratio"], 1) for row in model.hazard_ratios(posterior)]
+    [2.0]
+    >>> model.survival(posterior, {"old": [False, True]}, times=[5.0])["mean"].round(1)
+    array([[0.6],
+           [0.4]])
+    """
+
+    approximation: Approximation = field(default="variational", kw_only=True)
+    time: str = field(default="", kw_only=True)
+    entry: str = field(default="", kw_only=True)
+    cuts: Sequence[float] = field(default=(), kw_only=True)
+    rate: Annotated[float, "A typical number of events per unit of time.", Above(0)] = field(default=1.0, kw_only=True)
+
+    about: ClassVar[str] = "Hazard ratios and survival curves from times until an event, with censoring."
+    command: ClassVar[str] = "survival-regression"
+    example: ClassVar[str] = "patients.csv --formula 'Surv(days, died) ~ age + sex' --cuts 30,90,365"
+    outcome: ClassVar[Outcome] = Event()
+    level: ClassVar[str] = Intervals.name
+    from_data: ClassVar[frozenset[str]] = Regression.from_data | {"time", "entry", "cuts", "rate"}
+
+    @cached_property
+    def stack(self) -> Intervals:
+        object.__setattr__(self, "cuts", tuple(map(float, self.cuts)))
+        object.__setattr__(self, "rate", float(self.rate))
+        return Intervals(self.time, self.entry, tuple(self.cuts), self.rate)
+
+    @property
+    def formula(self) -> str:
+        right = super().formula.partition("~")[2].replace(f" 0 + {Intervals.name}", "", 1).removeprefix(" +")
+        names = [*([self.entry] if self.entry else []), self.time, self.target]
+        return f"Surv({', '.join(names)}) ~{right or ' 1'}"
+
+    @classmethod
+    def left_side(cls, text: str) -> tuple[str, dict[str, str]]:
+        match = SURV.fullmatch(text)
+        if match is None:
+            raise InvalidStructure("A formula is 'Surv(time, event) ~ age + sex', or 'Surv(start, stop, event) ~ …'.")
+        first, second, third = ((name or "").strip().strip("`") for name in match.groups())
+        entry = {"entry": first} if third else {}
+        return third or second, {"time": second if third else first, **entry}
+
+    @classmethod
+    def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
+        """Cuts that nobody has stated lie between events; a rate is that of all rows."""
+        used = [target, settings["time"], *([settings["entry"]] if settings.get("entry") else [])]
+        events, times, *entry = coded(frame, {name: columns[name] for name in used}).T
+        at_risk = float((times - (entry[0] if entry else 0.0)).sum())
+        usual = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}
+        return {"cuts": cuts_between(times[events == 1.0]), **usual, **settings}
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        formula: Annotated[str, "What to fit, as in 'Surv(days, died) ~ age + sex'."] = "",
+        cuts: Annotated[str, "Times at which the hazard may change, separated by commas."] = "",
+        rate: Annotated[float, "A typical number of events per unit of time; 0 to find it."] = 0.0,
+        varying: Annotated[str, "Terms that differ from site to site, or 'interval', separated by commas."] = "",
+        by: Annotated[str, "The column that names sites, where a file has several."] = "",
+        weights: Annotated[str, "The column that says how often a row counts."] = "",
+        columns: Names = "",
+        kinds: Kinds = "",
+        agreed_columns: Agreed = None,
+        report: Report = ignore,
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """Say what to fit with --formula 'Surv(days, died) ~ age + sex'. All sites use the same --cuts and --rate."""
+        try:
+            options |= {"cuts": tuple(float(cut) for cut in cuts.split(","))} if cuts else {}
+        except ValueError:
+            raise ValueError("--cuts are numbers separated by commas, such as 30,90,365.") from None
+        options |= {"rate": rate} if rate else {}
+        given = {"varying": varying, "by": by, "weights": weights, "columns": columns, "kinds": kinds}
+        return super().from_file(
+            path, formula=formula, agreed_columns=agreed_columns, report=report, **given, **options
+        )
+
+    @staticmethod
+    def event_counts(times: Any, events: Any, grid: Sequence[float], *, least: int = LEAST) -> list[int]:
+        """How many events a site has until each time of a public grid, for `agree_cuts`: what a site may tell others.
+
+        Steps with fewer than `least` events are joined to the next ones, so that no single event can be read off.
+
+        >>> db.SurvivalRegression.event_counts([1.0] * 6 + [2.0, 3.5, 3.6, 3.7, 3.8, 3.9], [True] * 12, [1, 2, 3, 4])
+        [6, 6, 6, 12]
+        """
+        happened = np.asarray(times, dtype=np.float64)[np.asarray(events, dtype=bool)]
+        cumulative = [int((happened <= time).sum()) for time in grid]
+        shown, last = [], 0
+        for count in cumulative:
+            last = count if count - last >= least else last
+            shown.append(last)
+        return shown
+
+    @staticmethod
+    def agree_cuts(
+        counts: Sequence[Sequence[int]], grid: Sequence[float], *, intervals: int = USUAL
+    ) -> tuple[float, ...]:
+        """Cuts for all sites, from their `event_counts`: about as many events between each two.
+
+        >>> db.SurvivalRegression.agree_cuts([[6, 6, 6, 12], [0, 9, 9, 20]], [1, 2, 3, 4], intervals=2)
+        (2.0,)
+        """
+        total = np.sum(np.asarray(counts, dtype=np.float64), axis=0)
+        wanted = total[-1] * np.arange(1, intervals) / intervals
+        places = np.abs(total[None, :] - wanted[:, None]).argmin(axis=1) if total[-1] else ()
+        return tuple(sorted({float(grid[place]) for place in places if place < len(grid) - 1}))
+
+    def hazard_ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
+        """exp(β) of each term but the baseline, with intervals: how many times as fast events happen.
+
+        >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real", "old": "yes/no"}, time="t")
+        >>> model.hazard_ratios(db.Posterior.of_prior(model.structure))[0]["ratio"]
+        1.0
+        """
+        rows = self.coefficients(posterior, level=level)
+        return [
+            {"term": row["term"], **{name: float(np.exp(row[end])) for name, end in RATIOS.items()}}
+            for row in rows
+            if not row["term"].startswith(f"{Intervals.name}=")
+        ]
+
+    def survival(
+        self, posterior: Posterior, data: Any, *, times: Sequence[float] | None = None, level: float = 0.9
+    ) -> dict[str, Array]:
+        """(N, times): the probability of no event until each time, `low` and `high` included, for each row of `data`.
+
+        `times` are the cuts if not given. Intervals are those of log H, H the cumulative hazard, by the delta method.
+
+        >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real", "old": "yes/no"}, time="t")
+        >>> prior = db.Posterior.of_prior(model.structure)
+        >>> float(model.survival(prior, {"old": [True]}, times=[0.0])["mean"][0, 0])
+        1.0
+        """
+        check_level(level)
+        until = np.asarray(self.cuts if times is None else times, dtype=np.float64)
+        if until.ndim != 1 or not len(until) or not (until >= 0).all():
+            raise ValueError("times are numbers from 0 on.")
+        points = self.table.points(data, target=False)
+        rows = self.table.rows(points, every=True)
+        mean, covariance = self.outcome.moments(posterior.natural[FACTOR])
+        exposure = self.rate * self.stack.exposure(np.zeros(len(until)), until)
+        count, intervals = len(points), exposure.shape[1]
+        design = rows.matrix.reshape(count, intervals, -1)
+        hazard = np.exp(np.minimum(rows.matrix @ mean + rows.offset, 300.0)).reshape(count, 1, intervals) * exposure
+        total = hazard.sum(axis=2)
+        slope = np.einsum("ntj,njd->ntd", hazard, design) / np.maximum(total, 1e-300)[..., None]
+        deviation = np.sqrt(np.einsum("ntd,de,nte->nt", slope, covariance, slope))
+        reach = float(ndtri(0.5 + 0.5 * level)) * deviation
+        return {name: np.exp(-total * np.exp(side * reach)) for name, side in (("mean", 0), ("low", 1), ("high", -1))}
+
+    def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
+        """The probability of no event until the last cut, with an interval; see `survival` for whole curves."""
+        if not self.cuts:
+            raise InvalidData("A model without cuts has no last time: use survival(…, times=…).")
+        curves = self.survival(posterior, data, times=self.cuts[-1:], level=level)
+        return {name: part[:, 0] for name, part in curves.items()}
+
+    def baseline(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
+        """The hazard in each interval where all terms are zero, in events per unit of time, with intervals.
+
+        >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real"}, time="t", rate=0.2)
+        >>> model.baseline(db.Posterior.of_prior(model.structure))[0]["hazard"]
+        0.2
+        """
+        rows = self.coefficients(posterior, level=level)
+        return [
+            {"interval": level, **{name: float(self.rate * np.exp(row[end])) for name, end in HAZARDS.items()}}
+            for level, row in zip(self.stack.levels, rows, strict=False)
+        ]
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
+    ) -> tuple[Array, NDArray[np.float64]]:
+        """Persons with made-up predictors, or with those of `data`, who are followed for up to twice the last cut."""
+        points = self.made_up_rows(size, rng, data, rows)
+        stacked = self.table.rows(points, every=True)
+        linear, _ = self.drawn_linear(parameters, stacked, points, rng)
+        hazard = self.rate * np.exp(np.minimum(linear.reshape(len(points), -1), 30.0))
+        low, high = self.stack.ends
+        length = np.where(np.isfinite(high), high - low, 1e12)
+        cumulative = np.cumsum(hazard * length, axis=1)
+        needed = rng.exponential(size=len(points))
+        place = np.minimum((cumulative < needed[:, None]).sum(axis=1), len(low) - 1)
+        each = np.arange(len(points))
+        before = cumulative[each, place] - hazard[each, place] * length[place]
+        happened = low[place] + (needed - before) / hazard[each, place]
+        end = 2.0 * (self.cuts[-1] if self.cuts else 1.0 / self.rate)
+        lost = rng.uniform(0.25 * end, end, len(points))
+        names = list(self.columns)
+        points[:, names.index(self.time)] = np.maximum(np.minimum(happened, lost), 1e-9 * end)
+        if self.entry:
+            points[:, names.index(self.entry)] = 0.0
+        points[:, self.table.target_place] = happened < lost
+        return points, linear
+
+
+def cuts_between(times: Array) -> tuple[float, ...]:
+    """Times with about as many events between each two, at least five, rounded to two digits."""
+    parts = min(USUAL, len(times) // LEAST)
+    quantiles = np.quantile(times, np.arange(1, parts) / parts) if parts > 1 else ()
+    rising = sorted({rounded(float(time)) for time in quantiles} - {0.0})
+    while rising and np.histogram(times, [-np.inf, *rising, np.inf])[0].min() < LEAST:
+        rising.pop(int(np.argmin(np.histogram(times, [*rising, np.inf])[0])))
+    return tuple(rising)
+
+
+def rounded(number: float) -> float:
+    return float(f"{number:.2g}")
