@@ -130,7 +130,7 @@ class Table:
         if not self.weights:
             return np.ones(len(points))
         weights = points[:, list(self.columns).index(self.weights)]
-        if not (weights >= 0).all():
+        if (weights < 0).any():
             raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
         return np.asarray(weights)
 
