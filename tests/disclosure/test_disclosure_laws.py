@@ -6,6 +6,7 @@ from planted import ATTACKS, rows
 
 import decbayes as db
 from decbayes.disclosure import Rules, guarded, prepared
+from decbayes.errors import NotDisclosed
 from decbayes.files import load
 from decbayes.models.core.registry import MODELS
 
@@ -23,6 +24,14 @@ def fitted(name, seed, rare=True, safe=False):
 
 def test_every_model_has_an_attack():
     assert set(MODELS.shipped) == set(ATTACKS)
+
+
+def test_a_model_that_does_not_say_what_its_numbers_count_writes_no_file_for_others():
+    from tests.extension.single_rate import SingleRate
+
+    model = SingleRate()
+    with pytest.raises(NotDisclosed, match="does not say what its numbers count"):
+        prepared(model, np.arange(60.0), RULES)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -189,3 +189,16 @@ def test_numbers_that_make_no_sense_are_refused(run, corpora):
         status, _, errors = run("fit topics a.txt --like d.posterior -o a.posterior")
         assert status == 1
         assert "make no sense" in errors
+
+
+def test_a_fit_in_python_is_as_blind_as_one_on_the_command_line(rng):
+    lines = texts(rng)
+    model = db.LatentDirichletAllocation(2, COMMON + RARE)
+    posteriors = []
+    for order in (np.arange(len(RARE)), rng.permutation(len(RARE))):
+        counts = model.counted(map(" ".join, other_words(lines, order)))
+        safe = db.disclosure.prepared(model, counts, db.disclosure.Rules(), agreed=True)
+        posterior = safe.model.fit(safe.data, rng=1).posterior
+        db.save(posterior, "a", data=safe.data)
+        posteriors.append(load("a"))
+    assert posteriors[0] == posteriors[1]

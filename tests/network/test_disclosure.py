@@ -176,6 +176,26 @@ def test_words_of_few_documents_cannot_be_read_from_a_record(rng):
     assert read.sum() == pytest.approx(counts.sum(), rel=1e-6)
 
 
+def test_a_first_record_depends_on_public_numbers_and_not_on_which_rare_words_occur(rng):
+    words, public = [f"w{number}" for number in range(40)], [60] * 30 + [5, 10, 20, 40, 80] + [0] * 5
+    counts = rng.poisson(1.0, size=(60, 40))
+    counts[:, 30:] = 0
+    counts[:3, 30:33] = 2
+    other = counts.copy()
+    other[:, 30:] = counts[:, [39, 31, 35, 36, 30, 33, 34, 32, 37, 38]]
+    charter = charter_of(db.LatentDirichletAllocation(2, words), MEMBERS[:2])
+    charter = replace(charter, settings={**charter.settings, "public_documents": public})
+    first, second = (
+        learn(charter, nothing(charter), {"own": csr_array(each)}, np.random.default_rng(1), rules=USUAL)
+        for each in (counts, other)
+    )
+    assert first.evidence.posterior == second.evidence.posterior
+    told = first.evidence.posterior.contribution["topics"].toarray().sum(axis=0)[30:]
+    np.testing.assert_allclose(
+        told / told.sum(), np.sqrt(np.maximum(public[30:], 5)) / sum(np.sqrt(np.maximum(public[30:], 5)))
+    )
+
+
 def test_a_refit_puts_rare_words_where_others_have_them(rng):
     counts = rng.poisson(1.0, size=(2, 60, 40))
     counts[:, :, 30:] = 0

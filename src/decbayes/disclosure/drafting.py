@@ -100,7 +100,7 @@ def drafted(
 def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> None:
     """Refuse data that hold values which too few have: a posterior of them tells these."""
     try:
-        changed = prepared(model, data, rules, agreed=True, persons=persons).changed
+        changed = prepared(model, data, rules, agreed=True, persons=persons, blind=False).changed
     except NotDisclosed as error:
         raise NotDisclosed(f"{error} {PREPARE}" if "'other'" in str(error) else str(error)) from None
     if changed:

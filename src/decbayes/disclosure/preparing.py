@@ -26,7 +26,9 @@ class Prepared:
     persons: Persons = EACH
 
 
-def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False, persons: Any = None) -> Prepared:
+def prepared(
+    model: Model, data: Any, rules: Rules, *, agreed: bool = False, persons: Any = None, blind: bool = True
+) -> Prepared:
     """The model and the data without values that too few persons have.
 
     Args:
@@ -35,6 +37,7 @@ def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False, per
         rules: what may leave the site.
         agreed: whether other sites use the same columns already; categories then stay as they are.
         persons: whom each observation is about, by name or number, where a person may have several.
+        blind: whether rare words trade places, so that a fit cannot tell which of them occur.
 
     >>> table = {"ward": ["heart"] * 150 + ["bone"] * 48 + ["burns", "skin"], "age": np.arange(200.0) % 60}
     >>> model = db.LatentClasses.from_frame(table, components=2)
@@ -46,6 +49,7 @@ def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False, per
     """
     count = model.count(data)
     behind = Persons.of(persons).checked(count)
+    check_said(model)
     check_size(behind.total(count), model, rules)
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
@@ -57,7 +61,18 @@ def prepared(model: Model, data: Any, rules: Rules, *, agreed: bool = False, per
     for name, column in getattr(model, "columns", {}).items() if isinstance(columns, Mapping) else ():
         check_levels(name, column, behind.total(count), rules)
     check_coefficients(model, behind.total(count), rules)
+    data = model.rare_unnamed(data, rules.least_documents, behind) if blind else data
     return Prepared(model, data, tuple(changed), behind)
+
+
+def check_said(model: Model) -> None:
+    """Refuse models that do not say what their numbers count: nobody knows what their files tell."""
+    kind = type(model)
+    if kind.pooled is Model.pooled and kind.rare_hidden is Model.rare_hidden:
+        raise NotDisclosed(
+            f"{kind.__name__} does not say what its numbers count, so that nobody knows what its files tell. Let it "
+            f"override `pooled`. {MADE_UP}"
+        )
 
 
 def check_size(count: int, model: Model, rules: Rules) -> None:

@@ -143,12 +143,12 @@ def safe_to_fit(
 
     whole = Prepared(model, observations, persons=persons)
     if rules is not None:
-        whole = prepared(model, observations, rules, agreed=agreed, persons=persons)
+        whole = prepared(model, observations, rules, agreed=agreed, persons=persons, blind=False)
     safe = without_held_back(whole, share)
     if share:
         told.leave_out(HELD_BACK, whole.model.count(whole.data) - whole.model.count(safe.data))
     if share and rules is not None:
-        again = prepared(safe.model, safe.data, rules, agreed=agreed, persons=safe.persons)
+        again = prepared(safe.model, safe.data, rules, agreed=agreed, persons=safe.persons, blind=False)
         safe = replace(again, changed=tuple(dict.fromkeys((*whole.changed, *again.changed))))
     for change in safe.changed:
         messages().print(plain(change))

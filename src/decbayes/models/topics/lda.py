@@ -119,6 +119,8 @@ class LatentDirichletAllocation(Predicting):
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
+        if len(self.public_documents) not in (0, len(self.vocabulary)):
+            raise ValueError("There must be a public number of documents for each word of the vocabulary, or for none.")
 
     def agreement(self) -> Structure:
         shape, eta = (self._count, len(self.vocabulary)), FIRST if self.learns_words else self.topic_prior

@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.cli.commands.network._asking import load_charter
-from decbayes.cli.shared.sharing import rules_named
+from decbayes.cli.shared.sharing import public_note, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_fields
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules, StoreFailed
@@ -74,7 +74,7 @@ def new(
 
     refuse_existing(file)
     listed = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
-    made = {"recipe": str(listed.recipe)} if str(listed.recipe) else {}
+    made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
     counting, leaving = both_rules(values(rules), rules_named(disclosure))
     charter = Charter(
         group=group,

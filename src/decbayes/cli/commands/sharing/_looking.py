@@ -88,7 +88,7 @@ def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest:
         return Prepared(model, read)
     whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **sources))
     if manifest.rules is not None:
-        whole = prepared(model, read, manifest.rules, agreed=True, persons=whole.persons)
+        whole = prepared(model, read, manifest.rules, agreed=True, persons=whole.persons, blind=False)
     held_back = (manifest.left_out or {}).get(HELD_BACK, 0)
     return without_held_back(whole, held_back / max(model.count(whole.data), 1))
 

@@ -93,7 +93,7 @@ def learn(
     rules: Rules | None = None,
 ) -> Learned:
     """Fit new shards on top of the agent's own earlier ones, whose components the merge knows by these ids."""
-    data = safe_data(charter, [fitted(charter, data) for data in shards.values()], rules)
+    data = safe_data(charter, [fitted(charter, data) for data in shards.values()], rules, blind=not before.shards)
     posterior = charter.update.learn(data, before.posterior, rng=rng)
     posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior)
     evidence = before

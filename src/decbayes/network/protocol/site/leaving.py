@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from decbayes.disclosure import Rules, check_columns, guarded, prepared
@@ -21,8 +22,11 @@ def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
     return agreed.tightened(own)
 
 
-def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None) -> Any:
-    """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them."""
+def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None, *, blind: bool = False) -> Any:
+    """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them.
+
+    A `blind` fit cannot tell which rare words occur; it adds to no earlier one.
+    """
     model = charter.model
     data = shards[0] if len(shards) == 1 else model.joined(shards)
     if rules is None:
@@ -31,7 +35,7 @@ def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None) -> A
         for shard in shards if isinstance(getattr(model, "columns", None), Mapping) else ():
             # Beside many other rows those that name persons would not be noticed.
             check_columns(getattr(model, "columns"), table_rows(model, shard), rules)  # noqa: B009
-        return prepared(model, data, rules, agreed=True).data
+        return prepared(model, data, rules, agreed=True, blind=blind).data
     except NotDisclosed as error:
         # An agent's data are never public: its charter says so.
         raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
@@ -63,7 +67,9 @@ def safe_contribution(
     structure = charter.model.structure
     both, earlier = (Posterior(structure, dict(each.contribution)) for each in (learned, before))
     belief, known = charter.update.whole(belief), None if others is None else charter.update.whole(others)
-    safe = guarded(charter.model, both, data, rules, belief=belief, before=earlier, others=known).posterior
+    public = getattr(charter.model, "public_documents", ())
+    within = partial(guarded, charter.model, both, data, rules, frequency=public)
+    safe = within(belief=belief, before=earlier, others=known).posterior
     return learned if safe is both else replace(learned, contribution=safe.contribution)
 
 
