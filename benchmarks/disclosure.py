@@ -1,15 +1,17 @@
 """What files reveal with and without the disclosure rules, and what the rules cost.
 
-    python benchmarks/disclosure.py [--quick] [--seeds N]
+    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only price]
 
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
 tests/planted.py. The share of seeds in which it finds the planted value.
 `membership`: the area under the ROC curve of a likelihood-ratio test that is given one file of so many simulated
 records and must tell its records from as many others; 0.5 is chance. Without rules / with them.
 `price`: sites at random of a real data set, a quarter of its records held out; the mean log predictive density of these
-under the merge without rules minus that with the usual rules, in nats per observation, and for regressions the mean
-ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is divided
-evenly among them. Topics have a benchmark of their own. The last line is JSON.
+under the merge without rules minus that with the usual rules, in nats per observation: the mean of `--splits` divisions
+into sites and its standard error, since fits with and without rules may end in different optima. For regressions the
+mean ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is
+divided evenly among them. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
+benchmark of their own. The last line is JSON.
 """
 
 import argparse
@@ -130,6 +132,8 @@ def table_of(name):
     """A real table, what it holds, and what is asked of it."""
     from sklearn import datasets
 
+    if name in ("fair", "anes96", "randhie"):
+        return survey(name)
     if name in ("old_faithful", "seeds"):
         frame = read_frame(data_file("small", f"{name}.csv"))
         if name == "seeds":
@@ -142,6 +146,21 @@ def table_of(name):
     frame["target"] = target if name == "diabetes" else np.array([f"k{value}" for value in target], dtype=object)
     if name == "breast_cancer":
         frame["target"] = np.array(["yes" if value else "no" for value in target], dtype=object)
+    return frame
+
+
+def survey(name):
+    """A table of statsmodels; numbers of few values are categories."""
+    from importlib import import_module
+
+    data = import_module(f"statsmodels.datasets.{name}").load_pandas().data.iloc[:: 10 if name == "randhie" else 1]
+    frame = {key: values.to_numpy() for key, values in data.items() if key != "logpopul"}
+    if name == "fair":
+        frame["affairs"] = frame["affairs"] > 0
+    for key in {"fair": list(frame)[:-1], "anes96": ["TVnews", "selfLR", "PID", "educ"], "randhie": ["lncoins"]}[name]:
+        frame[key] = np.array([f"{value:g}" for value in frame[key]], dtype=object)
+    if name == "randhie":
+        frame |= {key: frame[key] > 0.5 for key in ("idp", "hlthg", "hlthf", "hlthp")}
     return frame
 
 
@@ -158,6 +177,7 @@ def questions():
     """Name: table, model by columns, kinds."""
     faithful, seeds = table_of("old_faithful"), table_of("seeds")
     cancer, wine, iris, diabetes, digits = map(table_of, ("breast_cancer", "wine", "iris", "diabetes", "digits"))
+    fair, votes, visits = map(table_of, ("fair", "anes96", "randhie"))
     some = list(cancer)[:10]
     narrow = {key: cancer[key] for key in (*some, "target")}
     pixels = {key: values > 7 for key, values in digits.items() if key != "target" and (values > 7).any()}
@@ -174,6 +194,10 @@ def questions():
         "diabetes in bins, linear": (
             binned(diabetes, ["age", "bmi", "bp"], 8), lambda c: db.LinearRegression(target="target", columns=c)),
         "digits, yes/no classes": (pixels, classes(10)),
+        "fair, classes": (fair, classes(4)),
+        "fair, logistic": (fair, lambda c: db.LogisticRegression(target="affairs", columns=c)),
+        "anes96, classes": (votes, classes(4)),
+        "randhie, Poisson": (visits, lambda c: db.PoissonRegression(target="mdvis", columns=c)),
         "wine, classes": (wine, classes(3)),
         "iris, classes": (iris, classes(3)),
         "old_faithful, classes": (faithful, classes(2)),
@@ -251,13 +275,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--splits", type=int, default=40, help="divisions into sites, for prices")
+    parser.add_argument("--only", choices=("files", "price"))
     arguments = parser.parse_args()
-    seeds = range(1 if arguments.quick else arguments.seeds)
-    sizes = SIZES[:1] if arguments.quick else SIZES
     warnings.simplefilter("ignore")
+    told = {}
+    if arguments.only != "price":
+        told["models"] = files(
+            range(1 if arguments.quick else arguments.seeds), SIZES[:1] if arguments.quick else SIZES
+        )
+    if arguments.only != "files":
+        told["price"] = prices(range(1 if arguments.quick else arguments.splits), 2 if arguments.quick else None)
+    print(json.dumps(told))
+
+
+def files(seeds, sizes):
+    """What readers of one file find, model by model."""
     print("| model | planted, no rules | with rules | membership at " + " | ".join(map(str, sizes)) + " |")
     print("|" + "---|" * (3 + len(sizes)))
-    told = {"models": {}, "price": {}}
+    told = {}
     for name in MODELS:
         found = [float(np.mean([recovered(name, seed, rules) for seed in seeds])) for rules in (None, RULES)]
         tests = [
@@ -265,16 +301,27 @@ def main():
         ]
         shown = [f"{bare:.2f} / " + ("refused" if safe is None else f"{safe:.2f}") for bare, safe in tests]
         print(f"| {name} | {found[0]:.0%} | {found[1]:.0%} | {' | '.join(shown)} |", flush=True)
-        told["models"][name] = {"without": found[0], "with": found[1], "membership": tests}
+        told[name] = {"without": found[0], "with": found[1], "membership": tests}
+    return told
+
+
+def prices(seeds, most):
+    """What the rules cost, data set by data set."""
     print("\n| data and model | sites × records | price, nats | deviations, with / without |")
     print("|---|---|---|---|")
-    for name, (frame, model_of) in list(questions().items())[: 2 if arguments.quick else None]:
+    told = {}
+    for name, (frame, model_of) in list(questions().items())[:most]:
         runs = [price(frame, model_of, seed) for seed in seeds]
-        cost, ratio = np.median([run[0] for run in runs]), np.median([run[1] for run in runs])
+        costs, ratio = np.array([run[0] for run in runs]), np.median([run[1] for run in runs])
+        error = float(costs.std() / np.sqrt(len(costs)))
         width = "" if np.isnan(ratio) else f"{ratio:.3f}"
-        print(f"| {name} | {runs[0][2]} × {runs[0][3]} | {cost:+.3f} | {width} |", flush=True)
-        told["price"][name] = {"nats": float(cost), "deviations": None if np.isnan(ratio) else float(ratio)}
-    print(json.dumps(told))
+        print(f"| {name} | {runs[0][2]} × {runs[0][3]} | {costs.mean():+.3f} ± {error:.3f} | {width} |", flush=True)
+        told[name] = {
+            "nats": float(costs.mean()),
+            "error": error,
+            "deviations": None if np.isnan(ratio) else float(ratio),
+        }
+    return told
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ def preview() -> None:
         exec(making, {"__name__": "__page__"})
         for line in re.findall(r"^decbayes (?:fit|preview) .*$", page, re.MULTILINE):
             subprocess.run([sys.executable, "-m", *line.split()], check=True)
-        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1500", "--screenshot=shot.png"]
+        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1640", "--screenshot=shot.png"]
         subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "preview.html"], check=True)
         Path("shot.png").replace(FOLDER / "preview.png")
 

@@ -202,3 +202,19 @@ def test_a_fit_in_python_is_as_blind_as_one_on_the_command_line(rng):
         db.save(posterior, "a", data=safe.data)
         posteriors.append(load("a"))
     assert posteriors[0] == posteriors[1]
+
+
+def test_a_charter_has_the_public_numbers_of_its_list_of_words(run, tmp_path):
+    from decbayes.network import Charter
+
+    (tmp_path / "all.words").write_text("bank\t10\nfish\t25\nriver\t5\n")
+    (tmp_path / "plain.words").write_text("bank\nfish\nriver\n")
+    _, key, _ = run("keygen a.key")
+    line = ["charter", "new", "--group", "g", "--model", "LatentDirichletAllocation", "--set", "topics=2"]
+    for name in ("all", "plain"):
+        words = ["--vocabulary", f"{name}.words", "--member", f"a={key.strip()}"]
+        made(run, [*line[:2], f"{name}.toml", *line[2:], *words])
+    assert tuple(Charter.load("all.toml").model.public_documents) == (10, 25, 5)
+    assert tuple(Charter.load("plain.toml").model.public_documents) == ()
+    with pytest.raises(ValueError, match="public number of documents for each word"):
+        db.LatentDirichletAllocation(2, ["bank", "fish"], public_documents=[3])
