@@ -153,7 +153,9 @@ def patients(rng: np.random.Generator, count: int, rare: bool) -> dict[str, Any]
     cost = (1000 + 20 * age + rng.normal(0, 300, count)).round(2)
     died = np.where(rng.random(count) < 0.4, "yes", "no")
     days = np.round(rng.uniform(1, 500, count))
-    return {"age": age, "illness": illness, "cost": cost, "died": died, "visits": rng.poisson(3.0, count), "days": days}
+    visits, ward = rng.poisson(3.0, count), rng.choice(["bone", "heart", "skin"], count)
+    table = {"age": age, "illness": illness, "cost": cost, "died": died}
+    return table | {"visits": visits, "days": days, "ward": ward}
 
 
 def of_patients(kind: str, formula: str, **settings: Any) -> Callable[..., tuple[Any, Any, float]]:
@@ -200,6 +202,7 @@ ATTACKS = {
     "NegativeBinomialRegression": Attack(
         of_patients("NegativeBinomialRegression", f"visits ~ {TERMS}"), age_by_illness
     ),
+    "OrderedRegression": Attack(of_patients("OrderedRegression", f"ward ~ {TERMS}"), age_by_illness),
     "PoissonMixture": Attack(far_counts, mean_of_few),
     "PoissonRegression": Attack(of_patients("PoissonRegression", f"visits ~ {TERMS}"), age_by_illness),
     "RegressionMixture": Attack(of_patients("RegressionMixture", f"cost ~ {TERMS}", components=2), age_by_illness),

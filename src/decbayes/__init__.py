@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from decbayes.models.regressions import LinearRegression as LinearRegression
     from decbayes.models.regressions import LogisticRegression as LogisticRegression
     from decbayes.models.regressions import NegativeBinomialRegression as NegativeBinomialRegression
+    from decbayes.models.regressions import OrderedRegression as OrderedRegression
     from decbayes.models.regressions import PoissonRegression as PoissonRegression
     from decbayes.models.regressions import RegressionMixture as RegressionMixture
     from decbayes.models.regressions import SurvivalRegression as SurvivalRegression
@@ -63,8 +64,8 @@ __getattr__, __all__ = exported(
         ".models.core": "Ascent model_for register simulate transform",
         ".models.features": "LatentFeatures",
         ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
-        ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression PoissonRegression "
-        "RegressionMixture SurvivalRegression",
+        ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression OrderedRegression "
+        "PoissonRegression RegressionMixture SurvivalRegression",
         ".models.sequences": "HiddenMarkov",
         ".models.tables": "LatentClasses",
         ".models.topics": "LatentDirichletAllocation",

@@ -95,6 +95,16 @@ ZOO = {
         ),
         60,
     ),
+    "ordered regression": (
+        db.OrderedRegression(
+            "y",
+            columns=REGRESSED | {"y": db.columns.Categorical("lots", "none", "some")},
+            levels=("none", "some", "lots"),
+            prior_variance=0.5,
+            ascent=ASCENT,
+        ),
+        60,
+    ),
     "Poisson, varying": (
         db.PoissonRegression(
             "y",

@@ -26,6 +26,7 @@ SHIPPED = {
     "LinearRegression": ("regressions", "linear-regression"),
     "LogisticRegression": ("regressions", "logistic-regression"),
     "NegativeBinomialRegression": ("regressions", "negative-binomial-regression"),
+    "OrderedRegression": ("regressions", "ordered-regression"),
     "PoissonMixture": ("mixtures", "counts"),
     "PoissonRegression": ("regressions", "poisson-regression"),
     "RegressionMixture": ("regressions", "regression-mixture"),

@@ -4,6 +4,7 @@ from decbayes.models.regressions._mixture import RegressionMixture
 from decbayes.models.regressions.linear import LinearRegression
 from decbayes.models.regressions.logistic import LogisticRegression
 from decbayes.models.regressions.negative_binomial import NegativeBinomialRegression
+from decbayes.models.regressions.ordered import OrderedRegression
 from decbayes.models.regressions.poisson import PoissonRegression
 from decbayes.models.regressions.survival import SurvivalRegression
 
@@ -11,6 +12,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "NegativeBinomialRegression",
+    "OrderedRegression",
     "PoissonRegression",
     "RegressionMixture",
     "SurvivalRegression",

@@ -132,22 +132,26 @@ class Intervals(Stack):
 
 @dataclass(frozen=True)
 class Thresholds(Stack):
-    """Ordered levels as steps: a row asks whether an observation that reached a level went beyond it (yes or no)."""
+    """Ordered levels as steps: a row asks whether an observation that reached a level went beyond it (yes or no).
+
+    `places` has the place of each code of the target in the order.
+    """
 
     name: ClassVar[str] = "threshold"
     remedy: ClassVar[str] = "Join levels."
     ordered: tuple[str, ...]
+    places: tuple[int, ...]
 
     @property
     def levels(self) -> tuple[str, ...]:
         return tuple(f"beyond {level}" for level in self.ordered[:-1])
 
     def constants(self) -> dict[str, Any]:
-        return {}
+        return {"levels": list(self.ordered)}
 
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
-        steps = np.arange(len(self.levels))
-        observation, level = np.nonzero(steps <= np.nan_to_num(target)[:, None])
-        beyond = (target[observation] > level).astype(np.float64)
+        reached = np.array(self.places)[target.astype(int)]
+        observation, level = np.nonzero(np.arange(len(self.levels)) <= reached[:, None])
+        beyond = (reached[observation] > level).astype(np.float64)
         nothing = np.zeros(len(level))
         return Stacked(observation, level.astype(np.float64), beyond, nothing, nothing)
