@@ -9,8 +9,8 @@ from scipy import optimize, stats
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models.regressions.design import Design
-from decbayes.models.regressions.formula import parsed
+from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.formulas.formula import parsed
 
 ROWS = 80
 # Agreed centres and units are not those of the data: what a formula expresses must not depend on them.

@@ -11,8 +11,8 @@ from scipy.special import expit
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.models.regressions.design import Design
-from decbayes.models.regressions.formula import parsed
+from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.formulas.formula import parsed
 from decbayes.models.regressions.poisson import log_poisson, quantile
 
 ROWS, SITES = 400, 8

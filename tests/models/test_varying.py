@@ -10,7 +10,7 @@ import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.models.regressions import _table as regression_table
 from decbayes.models.regressions._site_effects import Moments, SiteEffects, places_among
-from decbayes.models.regressions.formula import parsed
+from decbayes.models.regressions.formulas.formula import parsed
 
 SITES, ROWS = 12, 25
 KINDS = [db.LinearRegression, db.LogisticRegression, db.PoissonRegression]

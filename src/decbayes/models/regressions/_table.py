@@ -23,9 +23,9 @@ from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
-from decbayes.models.regressions.design import Design, needed
-from decbayes.models.regressions.factors import Expression, expression_of
-from decbayes.models.regressions.formula import Formula, formula_of, parsed
+from decbayes.models.regressions.formulas.design import Design, needed
+from decbayes.models.regressions.formulas.factors import Expression, expression_of
+from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
 

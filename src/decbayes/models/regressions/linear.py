@@ -13,7 +13,7 @@ from decbayes.families import Array, Gamma, GaussianGamma
 from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_rounding, check_structure
 from decbayes.models.regressions._site_effects import BETWEEN, SiteEffects
-from decbayes.models.regressions.design import Design
+from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.outcome import FACTOR, Climb, Natural, Outcome, Place, Problem
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior

@@ -13,7 +13,7 @@ from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family, FullGaussian, Gamma
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions._site_effects import BETWEEN, Moments, SiteEffects, SiteRows, Variation
-from decbayes.models.regressions.design import Design
+from decbayes.models.regressions.formulas.design import Design
 from decbayes.remarks import Remark
 
 FACTOR = "coefficients"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from decbayes.columns import Column
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
-from decbayes.models.regressions.factors import CALL, Factor, factor_of
-from decbayes.models.regressions.formula import INTERCEPT, unbracketed
+from decbayes.models.regressions.formulas.factors import CALL, Factor, factor_of
+from decbayes.models.regressions.formulas.formula import INTERCEPT, unbracketed
 
 Span = tuple[frozenset[str], frozenset[str]]
 """A space of functions: factors that are numbers, and factors with levels whose contrasts are multiplied with them."""
