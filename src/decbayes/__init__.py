@@ -52,31 +52,30 @@ if TYPE_CHECKING:
     from decbayes.remarks import Remark as Remark
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
+else:
+    # Each public name is loaded on first use, so that importing decbayes costs nothing that is not used.
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".calibration": "calibrate validate",
+            ".devices": "use_device",
+            ".disclosure": "load save",
+            ".merging": "align merge",
+            ".models.core": "Ascent model_for register simulate transform",
+            ".models.features": "LatentFeatures",
+            ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
+            ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression OrderedRegression "
+            "PoissonRegression RegressionMixture SurvivalRegression",
+            ".models.sequences": "HiddenMarkov",
+            ".models.tables": "LatentClasses",
+            ".models.topics": "LatentDirichletAllocation",
+            ".posterior": "Posterior",
+            ".remarks": "Remark",
+            ".reporting": "report",
+            ".streams": "refine",
+        },
+        "checking columns disclosure extending families interop merging plot sklearn solvers streams texts",
+    )
 
-# Each public name is loaded on first use, so that importing decbayes costs nothing that is not used.
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".calibration": "calibrate validate",
-        ".devices": "use_device",
-        ".disclosure": "load save",
-        ".merging": "align merge",
-        ".models.core": "Ascent model_for register simulate transform",
-        ".models.features": "LatentFeatures",
-        ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
-        ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression OrderedRegression "
-        "PoissonRegression RegressionMixture SurvivalRegression",
-        ".models.sequences": "HiddenMarkov",
-        ".models.tables": "LatentClasses",
-        ".models.topics": "LatentDirichletAllocation",
-        ".posterior": "Posterior",
-        ".remarks": "Remark",
-        ".reporting": "report",
-        ".streams": "refine",
-    },
-    "checking columns disclosure extending families interop merging plot sklearn solvers streams texts",
-)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    def __dir__() -> list[str]:
+        return [*__all__, "__version__"]

@@ -90,8 +90,16 @@ def test_beyond_loopback_only_those_who_know_the_token_see_anything(serve):
 
 @pytest.mark.parametrize("words", [["x"], ["70000"], ["127.0.0.1:"], ["1.2.3.4:80"]])
 def test_addresses_that_cannot_be_are_refused_in_a_line(words):
-    with pytest.raises(TransportFailed, match=r"--page|--plain"):
+    with pytest.raises(TransportFailed, match=r"--page|ssh -L"):
         PageAddress.parse(words)
+
+
+def test_plain_pages_are_suggested_only_by_commands_that_have_the_option():
+    with pytest.raises(TransportFailed, match="--plain"):
+        PageAddress.parse(["1.2.3.4:80"], plain=False)
+    with pytest.raises(TransportFailed, match=r"ssh -L`\.$"):
+        PageAddress.parse(["1.2.3.4:80"])
+    assert PageAddress.parse(["1.2.3.4:80"], plain=True).host == "1.2.3.4"
 
 
 def test_addresses_are_a_port_or_a_host_and_a_port():

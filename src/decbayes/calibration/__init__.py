@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from decbayes.calibration.validation import Scores as Scores
     from decbayes.calibration.validation import validate as validate
     from decbayes.calibration.worlds import quick as quick
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
-        ".differences": "heterogeneity",
-        ".intervals": "calibrate calibrated jackknifed",
-        ".learning": "reliability",
-        ".linear_response": "covariance",
-        ".matches": "overlap",
-        ".plans": "PlanReport advice try_plan",
-        ".shares": "TopicShares topic_shares",
-        ".sites": "Information",
-        ".trials": "Plan",
-        ".validation": "Choice Scores validate",
-        ".worlds": "quick",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
+            ".differences": "heterogeneity",
+            ".intervals": "calibrate calibrated jackknifed",
+            ".learning": "reliability",
+            ".linear_response": "covariance",
+            ".matches": "overlap",
+            ".plans": "PlanReport advice try_plan",
+            ".shares": "TopicShares topic_shares",
+            ".sites": "Information",
+            ".trials": "Plan",
+            ".validation": "Choice Scores validate",
+            ".worlds": "quick",
+        },
+    )

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from decbayes.disclosure.releasing import release as release
     from decbayes.disclosure.rules import Rules as Rules
     from decbayes.models.core.persons import Persons as Persons
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "._exposure": "exposure",
-        ".drafting": "load save",
-        ".guarding": "guarded",
-        ".ledger": "Entry Ledger",
-        ".manifest": "Manifest",
-        ".preparing": "check_columns prepared",
-        ".previewing": "preview",
-        ".releasing": "release",
-        ".rules": "Rules",
-        "decbayes.models.core.persons": "Persons",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._exposure": "exposure",
+            ".drafting": "load save",
+            ".guarding": "guarded",
+            ".ledger": "Entry Ledger",
+            ".manifest": "Manifest",
+            ".preparing": "check_columns prepared",
+            ".previewing": "preview",
+            ".releasing": "release",
+            ".rules": "Rules",
+            "decbayes.models.core.persons": "Persons",
+        },
+    )

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from decbayes.families.matrices import dense as dense
     from decbayes.families.registry import FAMILIES as FAMILIES
     from decbayes.families.registry import register as register
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".dirichlets.beta": "Beta",
-        ".dirichlets.dirichlet": "Dirichlet Shares Weights",
-        ".dirichlets.transitions": "Dirichlets Transitions",
-        ".family": "Family",
-        ".gamma": "Gamma",
-        ".gaussians.gaussian": "DiagonalGaussian FullGaussian IsotropicGaussian",
-        ".gaussians.gaussian_gamma": "GaussianGamma",
-        ".gaussians.isotropic_precision": "IsotropicNormalGamma",
-        ".gaussians.precision": "MeanAndPrecision NormalGamma NormalWishart",
-        ".log_odds": "Bernoulli Categorical",
-        ".matrices": "Array Contribution dense",
-        ".registry": "FAMILIES register",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".dirichlets.beta": "Beta",
+            ".dirichlets.dirichlet": "Dirichlet Shares Weights",
+            ".dirichlets.transitions": "Dirichlets Transitions",
+            ".family": "Family",
+            ".gamma": "Gamma",
+            ".gaussians.gaussian": "DiagonalGaussian FullGaussian IsotropicGaussian",
+            ".gaussians.gaussian_gamma": "GaussianGamma",
+            ".gaussians.isotropic_precision": "IsotropicNormalGamma",
+            ".gaussians.precision": "MeanAndPrecision NormalGamma NormalWishart",
+            ".log_odds": "Bernoulli Categorical",
+            ".matrices": "Array Contribution dense",
+            ".registry": "FAMILIES register",
+        },
+    )

@@ -12,15 +12,34 @@ from decbayes.families.matrices import Array
 
 
 @dataclass(frozen=True)
-class Bernoulli(Family):
+class LogOdds(Family):
+    """Outcomes by their probabilities, any log-odds of which are a distribution."""
+
+    parameter_names = ("probability",)
+
+    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(natural).all(axis=-1))
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    def deviation(self, natural: ArrayLike) -> Array:
+        (probability,) = self.columns(natural)
+        return np.sqrt(probability * (1.0 - probability))
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
+        return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Bernoulli(LogOdds):
     """One coin per row. Column: its log-odds. T(z) = z.
 
     >>> family = db.families.Bernoulli()
     >>> family.expected(family.natural(probability=[0.2, 0.9]))
     array([0.2, 0.9])
     """
-
-    parameter_names = ("probability",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(expit(np.asarray(natural, dtype=np.float64)[..., 0])),)
@@ -34,22 +53,8 @@ class Bernoulli(Family):
     def row_covariances(self, natural: ArrayLike) -> Array:
         return (self.deviation(natural) ** 2)[..., None, None]
 
-    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(natural).all(axis=-1))
-
     def natural(self, *, probability: ArrayLike) -> Array:
         return np.asarray(logit(np.atleast_1d(np.asarray(probability, dtype=np.float64))))[:, None]
-
-    def expected(self, natural: ArrayLike) -> Array:
-        return self.columns(natural)[0]
-
-    def deviation(self, natural: ArrayLike) -> Array:
-        (probability,) = self.columns(natural)
-        return np.sqrt(probability * (1.0 - probability))
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
-        return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)[..., None]
@@ -68,15 +73,13 @@ class Bernoulli(Family):
 
 
 @dataclass(frozen=True)
-class Categorical(Family):
+class Categorical(LogOdds):
     """One die per row. Columns: log-odds of its C faces, up to a constant per row. T(z) = indicator of the face.
 
     >>> family = db.families.Categorical()
     >>> family.expected(family.natural(probability=[[0.2, 0.3, 0.5]]))
     array([[0.2, 0.3, 0.5]])
     """
-
-    parameter_names = ("probability",)
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         return (np.asarray(softmax(np.asarray(natural, dtype=np.float64), axis=-1)),)
@@ -91,22 +94,8 @@ class Categorical(Family):
         (probability,) = self.columns(natural)
         return probability[..., None] * (np.eye(probability.shape[-1]) - probability[..., None, :])
 
-    def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(natural).all(axis=-1))
-
     def natural(self, *, probability: ArrayLike) -> Array:
         return np.log(np.atleast_2d(np.asarray(probability, dtype=np.float64)))
-
-    def expected(self, natural: ArrayLike) -> Array:
-        return self.columns(natural)[0]
-
-    def deviation(self, natural: ArrayLike) -> Array:
-        (probability,) = self.columns(natural)
-        return np.sqrt(probability * (1.0 - probability))
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
-        return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
     def statistics(self, value: ArrayLike) -> Array:
         return np.asarray(value, dtype=np.float64)

@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from decbayes.merging.robust import RobustMerge as RobustMerge
     from decbayes.merging.robust import Standing as Standing
     from decbayes.merging.robust import robust_merge as robust_merge
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "decbayes.files": "Library",
-        "._merge": "merge objective",
-        "._tree": "Tree tree",
-        ".aligning": "align",
-        ".alignment": "Alignment remarks",
-        ".base.agreement": "pad",
-        ".base.lineage": "Event Lineage follow",
-        ".base.products": "product",
-        ".grouping.shared": "Shared",
-        ".matching": "Symmetrized symmetrize",
-        ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings influence losses margins "
-        " observations support thin upper_bound",
-        ".robust": "Robust RobustMerge Standing robust_merge",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "decbayes.files": "Library",
+            "._merge": "merge objective",
+            "._tree": "Tree tree",
+            ".aligning": "align",
+            ".alignment": "Alignment remarks",
+            ".base.agreement": "pad",
+            ".base.lineage": "Event Lineage follow",
+            ".base.products": "product",
+            ".grouping.shared": "Shared",
+            ".matching": "Symmetrized symmetrize",
+            ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings influence losses margins "
+            " observations support thin upper_bound",
+            ".robust": "Robust RobustMerge Standing robust_merge",
+        },
+    )

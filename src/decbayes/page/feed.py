@@ -28,8 +28,11 @@ class PageAddress:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16), repr=False)
 
     @classmethod
-    def parse(cls, words: Sequence[str], *, plain: bool = False) -> "PageAddress":
-        """An address from PORT or HOST:PORT; without either, any free port of this machine."""
+    def parse(cls, words: Sequence[str], *, plain: bool | None = None) -> "PageAddress":
+        """An address from PORT or HOST:PORT; without either, any free port of this machine.
+
+        `plain` is whether pages may be read along the way, None where a command has no such option.
+        """
         host, _, port = (words[0] if words else "0").rpartition(":")
         host = host.strip("[]") or LOOPBACK
         if not port.isdecimal() or int(port) > 65535:
@@ -37,9 +40,10 @@ class PageAddress:
                 f"'{words[0]}' is not an address of a page; write --page, --page PORT, or --page HOST:PORT."
             )
         if not is_loopback(host) and not plain:
+            remedy = "reach it with `ssh -L`" if plain is None else "reach it with `ssh -L`, or allow it with --plain"
             raise TransportFailed(
                 f"A page at {host} is not encrypted, so others could read it along the way. Leave the host out and "
-                "reach it with `ssh -L`, or allow it with --plain."
+                f"{remedy}."
             )
         return cls(host, int(port))
 

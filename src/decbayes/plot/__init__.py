@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from decbayes.plot._sites import alignment as alignment
     from decbayes.plot._sites import network as network
     from decbayes.plot._sites import tree as tree
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "._components": "classes components features images mixture states topics",
-        "._probabilities": "calibration simplex",
-        "._sites": "alignment network tree",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._components": "classes components features images mixture states topics",
+            "._probabilities": "calibration simplex",
+            "._sites": "alignment network tree",
+        },
+    )

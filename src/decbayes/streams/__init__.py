@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from decbayes.streams.sda import merge_batches as merge_batches
     from decbayes.streams.sda import sda_bayes as sda_bayes
     from decbayes.updates.forgetting import forget as forget
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "decbayes.inputs.chunks": "Chunks",
-        ".one_pass": "sequential",
-        ".refinement": "Refinement refine",
-        ".sda": "epochs merge_batches sda_bayes",
-        "decbayes.updates.forgetting": "forget",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "decbayes.inputs.chunks": "Chunks",
+            ".one_pass": "sequential",
+            ".refinement": "Refinement refine",
+            ".sda": "epochs merge_batches sda_bayes",
+            "decbayes.updates.forgetting": "forget",
+        },
+    )

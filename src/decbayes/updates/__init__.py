@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from decbayes.updates.update import Epoch as Epoch
     from decbayes.updates.update import Update as Update
     from decbayes.updates.update import without as without
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".update": "Epoch Update without",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".update": "Epoch Update without",
+        },
+    )

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from decbayes.views.view import View as View
     from decbayes.views.view import register as register
     from decbayes.views.view import view_of as view_of
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".findings": "Findings Sureness",
-        ".values": "Entries Estimate Image Interval Matrix Numbers Point Profile Shares Words",
-        ".view": "View register view_of",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".findings": "Findings Sureness",
+            ".values": "Entries Estimate Image Interval Matrix Numbers Point Profile Shares Words",
+            ".view": "View register view_of",
+        },
+    )

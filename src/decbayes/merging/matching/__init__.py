@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from decbayes.merging.matching.matching import Hierarchical as Hierarchical
     from decbayes.merging.matching.matching import Matching as Matching
     from decbayes.merging.matching.quadratic import Quadratic as Quadratic
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "._exhaustive": "Exhaustive",
-        "._swaps": "Swaps",
-        "._symmetrized": "Symmetrized symmetrize",
-        ".matching": "Hierarchical Matching",
-        ".quadratic": "Quadratic",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._exhaustive": "Exhaustive",
+            "._swaps": "Swaps",
+            "._symmetrized": "Symmetrized symmetrize",
+            ".matching": "Hierarchical Matching",
+            ".quadratic": "Quadratic",
+        },
+    )

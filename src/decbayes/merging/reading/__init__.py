@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._support import seen as seen
     from decbayes.merging.reading._support import support as support
     from decbayes.merging.reading._support import thin as thin
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-        "._heterogeneity": "RANK Chance Coefficients Heterogeneity of_coefficients of_components "
-        "ranks rows_of spread_of_components",
-        "._influence": "DISAGREES Influence influence",
-        "._margins": "CLOSE losses margins upper_bound",
-        "._support": "LEAST_PER_PARAMETER alone fillings observations seen support thin",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
+            "._heterogeneity": "RANK Chance Coefficients Heterogeneity of_coefficients of_components "
+            "ranks rows_of spread_of_components",
+            "._influence": "DISAGREES Influence influence",
+            "._margins": "CLOSE losses margins upper_bound",
+            "._support": "LEAST_PER_PARAMETER alone fillings observations seen support thin",
+        },
+    )

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from decbayes.models.core.registry import register as register
     from decbayes.models.core.simulation import simulate as simulate
     from decbayes.models.core.transforms import transform as transform
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".ascent": "Ascent Fit FitInterrupted",
-        ".model": "Model",
-        ".registry": "MODELS model_for register",
-        ".simulation": "simulate",
-        ".transforms": "transform",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".ascent": "Ascent Fit FitInterrupted",
+            ".model": "Model",
+            ".registry": "MODELS model_for register",
+            ".simulation": "simulate",
+            ".transforms": "transform",
+        },
+    )

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from decbayes.models.mixtures.mixture import CategoricalMixture as CategoricalMixture
     from decbayes.models.mixtures.mixture import Mixture as Mixture
     from decbayes.models.mixtures.mixture import PoissonMixture as PoissonMixture
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        "._mean": "GaussianMean",
-        "._sampling": "gibbs",
-        ".gaussian_mixture": "GaussianMixture",
-        ".mixture": "BernoulliMixture CategoricalMixture Mixture PoissonMixture",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._mean": "GaussianMean",
+            "._sampling": "gibbs",
+            ".gaussian_mixture": "GaussianMixture",
+            ".mixture": "BernoulliMixture CategoricalMixture Mixture PoissonMixture",
+        },
+    )

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from decbayes.models.topics.quality import CoOccurrence as CoOccurrence
     from decbayes.models.topics.quality import Quality as Quality
     from decbayes.models.topics.word_prior import with_priors as with_priors
-
-__getattr__, __all__ = exported(
-    __name__,
-    {
-        ".lda": "LatentDirichletAllocation",
-        ".quality": "CoOccurrence Quality",
-        ".word_prior": "with_priors",
-    },
-)
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".lda": "LatentDirichletAllocation",
+            ".quality": "CoOccurrence Quality",
+            ".word_prior": "with_priors",
+        },
+    )
