@@ -1,19 +1,27 @@
 """Regressions over tables: linear, logistic, counts, survival, with coefficients that may vary between sites."""
 
-from decbayes.models.regressions._mixture import RegressionMixture
-from decbayes.models.regressions.linear import LinearRegression
-from decbayes.models.regressions.logistic import LogisticRegression
-from decbayes.models.regressions.negative_binomial import NegativeBinomialRegression
-from decbayes.models.regressions.ordered import OrderedRegression
-from decbayes.models.regressions.poisson import PoissonRegression
-from decbayes.models.regressions.survival import SurvivalRegression
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LinearRegression",
-    "LogisticRegression",
-    "NegativeBinomialRegression",
-    "OrderedRegression",
-    "PoissonRegression",
-    "RegressionMixture",
-    "SurvivalRegression",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions._mixture import RegressionMixture as RegressionMixture
+    from decbayes.models.regressions.linear import LinearRegression as LinearRegression
+    from decbayes.models.regressions.logistic import LogisticRegression as LogisticRegression
+    from decbayes.models.regressions.negative_binomial import NegativeBinomialRegression as NegativeBinomialRegression
+    from decbayes.models.regressions.ordered import OrderedRegression as OrderedRegression
+    from decbayes.models.regressions.poisson import PoissonRegression as PoissonRegression
+    from decbayes.models.regressions.survival import SurvivalRegression as SurvivalRegression
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            "._mixture": "RegressionMixture",
+            ".linear": "LinearRegression",
+            ".logistic": "LogisticRegression",
+            ".negative_binomial": "NegativeBinomialRegression",
+            ".ordered": "OrderedRegression",
+            ".poisson": "PoissonRegression",
+            ".survival": "SurvivalRegression",
+        },
+    )
