@@ -158,7 +158,7 @@ def test_refinement_runs_until_it_has_converged_and_says_so(shards, rng):
 
 def test_a_shift_is_measured_in_standard_deviations(rng):
     """A mean that moves by half its deviation, of two natural parameters: √(0.5² / 2)."""
-    from decbayes.streams.course import shift
+    from decbayes.updates.update import shift
 
     structure = db.GaussianMean(prior_variance=1e6, dimension=1).structure
     family = db.families.IsotropicGaussian()

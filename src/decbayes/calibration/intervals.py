@@ -17,8 +17,7 @@ from decbayes.merging import Alignment, reading
 from decbayes.merging.reading import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
 from decbayes.posterior import Posterior
-from decbayes.streams.course import shift
-from decbayes.updates.update import without
+from decbayes.updates.update import shift, without
 from decbayes.workers import jobs
 
 # A replica has converged when a pass moves it by less than this many deviations, or after this many passes.

@@ -1,23 +1,31 @@
 """Columns of tables: what each holds, agreed upon across sites, and data frames of them in and out."""
 
-from decbayes.columns.column import Column
-from decbayes.columns.frames import agree, coded, columns_of, declared, decoded, plain
-from decbayes.columns.kinds import KINDS, OTHER, Categorical, Gaussian, Missing, Poisson, YesNo, register
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "KINDS",
-    "OTHER",
-    "Categorical",
-    "Column",
-    "Gaussian",
-    "Missing",
-    "Poisson",
-    "YesNo",
-    "agree",
-    "coded",
-    "columns_of",
-    "declared",
-    "decoded",
-    "plain",
-    "register",
-]
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.columns.column import Column as Column
+    from decbayes.columns.frames import agree as agree
+    from decbayes.columns.frames import coded as coded
+    from decbayes.columns.frames import columns_of as columns_of
+    from decbayes.columns.frames import declared as declared
+    from decbayes.columns.frames import decoded as decoded
+    from decbayes.columns.frames import plain as plain
+    from decbayes.columns.kinds import KINDS as KINDS
+    from decbayes.columns.kinds import OTHER as OTHER
+    from decbayes.columns.kinds import Categorical as Categorical
+    from decbayes.columns.kinds import Gaussian as Gaussian
+    from decbayes.columns.kinds import Missing as Missing
+    from decbayes.columns.kinds import Poisson as Poisson
+    from decbayes.columns.kinds import YesNo as YesNo
+    from decbayes.columns.kinds import register as register
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".column": "Column",
+            ".frames": "agree coded columns_of declared decoded plain",
+            ".kinds": "KINDS OTHER Categorical Gaussian Missing Poisson YesNo register",
+        },
+    )

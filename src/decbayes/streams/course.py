@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 
 from decbayes.arguments import generator
-from decbayes.families import dense
 from decbayes.merging import product
 from decbayes.posterior import Posterior
 from decbayes.streams.extrapolation import Extrapolation
 from decbayes.streams.joining import bound
 from decbayes.updates import Update
+from decbayes.updates.update import shift
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]
 
@@ -71,19 +71,6 @@ class Course:
         if self.extrapolation is None:
             return after
         return self.extrapolation.followed(self.own, after, self.bound)
-
-
-def shift(before: Posterior, after: Posterior) -> float:
-    """The root mean square shift per parameter, in standard deviations: KL ≈ ½ Σ (shift / deviation)².
-
-    Parameters without contributions do not move and do not count.
-    """
-    structure = before.structure
-    nats, parameters = 0.0, 0
-    for name, family in structure.families.items():
-        nats += family.kl(after.natural[name], before.natural[name])
-        parameters += int(np.count_nonzero(dense(after.contribution[name])))
-    return float(np.sqrt(2.0 * max(nats, 0.0) / max(parameters, 1)))
 
 
 def fresh_round(

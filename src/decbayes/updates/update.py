@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.arguments import is_number
+from decbayes.families import dense
 from decbayes.merging import product
 from decbayes.merging.base.agreement import common_structure
 from decbayes.models.core.ascent import OnPass
@@ -150,3 +151,16 @@ def without(posterior: Posterior, other: Posterior) -> Posterior:
     return Posterior(
         structure, {name: posterior.contribution[name] - other.contribution[name] for name in structure.families}
     )
+
+
+def shift(before: Posterior, after: Posterior) -> float:
+    """The root mean square shift per parameter, in standard deviations: KL ≈ ½ Σ (shift / deviation)².
+
+    Parameters without contributions do not move and do not count.
+    """
+    structure = before.structure
+    nats, parameters = 0.0, 0
+    for name, family in structure.families.items():
+        nats += family.kl(after.natural[name], before.natural[name])
+        parameters += int(np.count_nonzero(dense(after.contribution[name])))
+    return float(np.sqrt(2.0 * max(nats, 0.0) / max(parameters, 1)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from decbayes import merging
+from decbayes import merging, views
 from decbayes.cli.shared.terminal import plain, progress_bar
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
@@ -17,7 +17,6 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once
-from decbayes.views import view_of
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -53,7 +52,7 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
         for coupled, slots in zip(symmetry, support["slots"], strict=True):
             if len(slots) != posterior.structure.components(coupled):
                 return []
-            units = f"{view_of(posterior.structure).unit}s"
+            units = f"{views.view_of(posterior.structure).unit}s"
             tables.append(support_table(posterior.ids, int(support["sites"]), slots, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []

@@ -33,8 +33,8 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, messages
-from decbayes.streams.course import shift
 from decbayes.updates.rounds import Round, Sent
+from decbayes.updates.update import shift
 
 AS_THEY_ARE = Reading()
 
