@@ -47,7 +47,7 @@ ALLOWED = {
     "files": FOUNDATION | {"tensors"},
     "merging": FOUNDATION | {"devices", "files"},
     "inputs": {"errors", "extras"},
-    "columns": {"arguments", "errors"},
+    "columns": {"arguments", "errors", "lazily"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"devices", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
