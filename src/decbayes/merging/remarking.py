@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.merging.base.components import LEAST_EVIDENCE, groups_of
-from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet, Structure
@@ -23,6 +23,8 @@ SAME = 1e-9
 NO_CHANCE = 28.0
 # The most decimals that data are taken to be rounded to; sums of other numbers are never the same by chance.
 DECIMALS = 6
+# Nats per observation of all slots that splitting gains beyond noise, from which on more slots would predict better.
+COSTLY = 0.05
 # The number of sites that a remark names.
 MOST_NAMED = 5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
@@ -42,22 +44,29 @@ def remarks_on(
         found += separate(of_set, names)
         found += unlike_shares(structure, coupled, of_set)
         found += near_duplicates(of_set)
+        found += small_sites(of_set)
     return ordered(found)
 
 
 def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
-    """Slots that hold components that differ. Topics are finer with any further slot: not worth a warning."""
+    """Slots that hold components that differ: a warning if that costs predictions much.
+
+    Topics are finer with any further slot: that is not worth a warning.
+    """
     if not shared.unlike:
         return
     budget = all(structure.families[name].countable for name in coupled.factors)
     several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
+    excess = float(shared.excess[list(shared.unlike)].sum())
+    serious = excess > COSTLY and not budget
+    more = f"with more than {slot_count(shared)} the merge would"
+    meaning = "predict better" if serious else "be finer, and hardly predict better" if not budget else "be finer"
     yield Remark(
         "few slots",
-        f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: "
-        f"with more than {slot_count(shared)} the merge would {'be finer' if budget else 'predict better'}.",
+        f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more} {meaning}.",
         MORE_SLOTS,
-        f"The best split gains {shared.split.max():.1f} times what splitting noise would.",
-        "note" if budget else "warning",
+        f"Splitting {'them' if several else 'it'} gains {excess:.2g} nats per observation more than noise would.",
+        "warning" if serious else "note",
     )
 
 
@@ -70,6 +79,18 @@ def near_duplicates(shared: Shared) -> Iterator[Remark]:
         pairs = listed([f"{first} and {second}" for first, second in shared.duplicates])
         yield Remark(
             "duplicate slots", f"Nearly the same: slots {pairs}.", "Fewer components would join them.", "", "note"
+        )
+
+
+def small_sites(shared: Shared) -> Iterator[Remark]:
+    """Sites too small to find the components on their own."""
+    if len(shared.evidence) > 1 and shared.per_parameter < LEAST_PER_PARAMETER:
+        yield Remark(
+            "small sites",
+            "Sites have too few data to find the components alone.",
+            "Unless these posteriors were refined together, refine first; do not rely on the intervals.",
+            f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
+            "note",
         )
 
 

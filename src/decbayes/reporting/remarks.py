@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from decbayes.merging import reading
 from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet
@@ -28,7 +27,7 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     noticed = [*of_merge(findings), *influential(findings)]
     for coupled in findings.sets:
         noticed += [*private(findings, coupled), *varying(findings, coupled), *matches(findings, coupled)]
-        noticed += [*thin(findings, coupled), *small(findings, coupled)]
+        noticed += small(findings, coupled)
     return ordered([*noticed, *lineage(findings), *findings.view.advice(findings.alignment)])
 
 
@@ -75,19 +74,6 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
             f"Sites differ by more than chance in {counted(len(names), 'component')}: {listed(names)}.",
             "Intervals assume that all sites share the same values: do not rely on those of these components.",
             f"p = {least:.1g} if the sites were the same. ×: spread between sites relative to chance.",
-        )
-
-
-def thin(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
-    """Sites too small to find the components on their own."""
-    few = reading.thin(findings.alignment, coupled)
-    if few is not None:
-        yield Remark(
-            "small sites",
-            "Sites have too few data to find the components alone.",
-            "Unless these posteriors were refined together, refine first; do not rely on the intervals.",
-            f"The median is {few:.1f} observations per parameter of a component.",
-            severity="note",
         )
 
 

@@ -13,6 +13,9 @@ from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
 
+# Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
+# data.
+LEAST_PER_PARAMETER = 5.0
 # Two slots are nearly the same if joining them loses less than this many nats per observation of the smaller one.
 ALMOST = 0.05
 # A slot holds different components if its best split gains more than this many times the gain of splitting noise: the
@@ -29,7 +32,9 @@ class Shared:
         evidence: sites × slots, the number of observations of each site.
         split: per slot, the gain of its best split, in units of the gain of splitting noise.
         limit: above this gain a slot holds components that differ.
+        excess: per slot, by how much that gain is more than noise explains, in nats per observation of all slots.
         parameters: the number of parameters that a component's data determine, in the median.
+        per_parameter: observations per parameter of a component, in the median.
         versions: each site's version of each slot, in that slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -45,7 +50,9 @@ class Shared:
     evidence: Array
     split: Array
     limit: float
+    excess: Array
     parameters: float
+    per_parameter: float
     versions: SlotSearch = field(repr=False)
 
     @cached_property
@@ -87,26 +94,41 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     )
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
-    split = split_gains(SlotSearch(components, np.concatenate(slots), base, count))
-    limit, parameters = unlike_above(problem, components.evidence), 2.0 * sampling_noise(components)
-    return Shared(versions.evidence.reshape(sites, count), split, limit, parameters, search)
+    gains, by_noise = split_gains(SlotSearch(components, np.concatenate(slots), base, count))
+    return Shared(
+        evidence=versions.evidence.reshape(sites, count),
+        split=gains / by_noise,
+        limit=unlike_above(problem, components.evidence),
+        excess=np.maximum(gains - by_noise, 0.0) / max(float(components.evidence.sum()), 1.0),
+        parameters=2.0 * sampling_noise(components),
+        per_parameter=data_per_parameter(components),
+        versions=search,
+    )
 
 
-def split_gains(search: SlotSearch) -> Array:
-    """Per slot, the gain of its best split, in units of that of splitting equally many noisy copies of one component.
+def split_gains(search: SlotSearch) -> tuple[Array, Array]:
+    """Per slot, the gain of its best split, and that of splitting equally many noisy copies of one component.
 
     Noise is the loss of components from sharing a slot after all slots are split.
     """
-    gains, lost = np.zeros(search.count), [np.zeros(0)]
+    gains, crowd, lost = np.zeros(search.count), np.ones(search.count), [np.zeros(0)]
     for slot in np.flatnonzero(np.bincount(search.labels, minlength=search.count) > 1):
         members = np.flatnonzero(search.labels == slot)
         two, whole = search.beginning_of_split(members)
         two.restart(two.gains(np.arange(len(members))).argmax(axis=1))
-        gains[slot] = (two.moves() - whole) / crowding(len(members), float(search.freedom(np.array([slot]))[0]))
+        gains[slot] = two.moves() - whole
+        crowd[slot] = crowding(len(members), float(search.freedom(np.array([slot]))[0]))
         lost.append(two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1])
     shared = np.concatenate(lost)
     level = float(np.median(shared)) if len(shared) else 0.0
-    return gains / within_bounds(level, sampling_noise(search.components))
+    return gains, crowd * within_bounds(level, sampling_noise(search.components))
+
+
+def data_per_parameter(components: Components) -> float:
+    """Observations per parameter of a component, in the median; infinite if no component has data."""
+    known = components.evidence >= LEAST_EVIDENCE
+    ratios = components.evidence[known] / np.maximum(components.effective_freedom()[known], 1.0)
+    return float(np.median(ratios)) if len(ratios) else np.inf
 
 
 def unlike_above(problem: Problem, evidence: Array) -> float:

@@ -6,11 +6,8 @@ from numpy.typing import NDArray
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, evidence_by_site
+from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, data_per_parameter
 from decbayes.structure import CoupledSet
-
-# Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
-# data.
-LEAST_PER_PARAMETER = 5.0
 
 
 def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]:
@@ -104,8 +101,5 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     1.5
     """
     problem = alignment.problem(coupled)
-    components = Components.of(problem.factors, [*problem.contents])
-    known = components.evidence >= LEAST_EVIDENCE
-    ratios = components.evidence[known] / np.maximum(components.effective_freedom()[known], 1.0)
-    median = float(np.median(ratios)) if len(ratios) and len(alignment.posteriors) > 1 else np.inf
-    return median if median < LEAST_PER_PARAMETER else None
+    median = data_per_parameter(Components.of(problem.factors, [*problem.contents]))
+    return median if median < LEAST_PER_PARAMETER and len(alignment.posteriors) > 1 else None

@@ -64,11 +64,6 @@ def print_alignment(
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
         print_heterogeneity(apart[coupled], texts)
-        if (few := reading.thin(alignment, coupled)) is not None:
-            output().print(
-                f"Sites have {few:.1f} observations per parameter of a component: too few to find alone what all data "
-                "show. Unless these posteriors were refined, refine first; do not rely on their intervals."
-            )
 
 
 def print_differences(differences: Sequence[Difference], undecided: str) -> None:
