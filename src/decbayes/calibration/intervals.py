@@ -14,7 +14,7 @@ from decbayes.calibration.sites import Information, informations, one_more_pass,
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import Alignment, reading
-from decbayes.merging.reading import LEAST_PER_PARAMETER
+from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._margins import losses as losses
     from decbayes.merging.reading._margins import margins as margins
     from decbayes.merging.reading._margins import upper_bound as upper_bound
-    from decbayes.merging.reading._support import LEAST_PER_PARAMETER as LEAST_PER_PARAMETER
     from decbayes.merging.reading._support import alone as alone
     from decbayes.merging.reading._support import fillings as fillings
     from decbayes.merging.reading._support import observations as observations
@@ -43,6 +42,6 @@ else:
             "ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins upper_bound",
-            "._support": "LEAST_PER_PARAMETER alone fillings observations seen support thin",
+            "._support": "alone fillings observations seen support thin",
         },
     )
