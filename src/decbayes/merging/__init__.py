@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from decbayes.merging.reading import Confidence as Confidence
     from decbayes.merging.reading import Heterogeneity as Heterogeneity
     from decbayes.merging.reading import Influence as Influence
+    from decbayes.merging.reading import Parties as Parties
+    from decbayes.merging.reading import Party as Party
     from decbayes.merging.reading import Reliability as Reliability
     from decbayes.merging.reading import confidence as confidence
     from decbayes.merging.reading import fillings as fillings
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading import losses as losses
     from decbayes.merging.reading import margins as margins
     from decbayes.merging.reading import observations as observations
+    from decbayes.merging.reading import parties as parties
     from decbayes.merging.reading import support as support
     from decbayes.merging.reading import thin as thin
     from decbayes.merging.reading import upper_bound as upper_bound
@@ -52,8 +55,8 @@ else:
             ".base.products": "product",
             ".grouping.shared": "Shared",
             ".matching": "Symmetrized symmetrize",
-            ".reading": "Confidence Heterogeneity Influence Reliability confidence fillings influence losses margins "
-            " observations support thin upper_bound",
+            ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings influence "
+            "losses margins observations parties support thin upper_bound",
             ".robust": "Robust RobustMerge Standing robust_merge",
         },
     )

@@ -17,14 +17,15 @@ ASK = (
 )
 CHECKED = (
     "data that count twice, sites without data, sites that share nothing with others, are much larger than the others "
-    "or disagree with them, components or terms in which sites differ by more than chance, slots that hold components "
+    "or disagree with them, groups of sites on which the merge depends, components or terms in which sites differ by "
+    "more than chance, slots that hold components "
     "that differ, duplicates, components with very little data, and close calls"
 )
 
 
 def remarks(findings: Findings) -> tuple[Remark, ...]:
     """Everything that stands out, warnings first: the remarks of the merge, and what takes longer to find."""
-    noticed = [*of_merge(findings), *influential(findings)]
+    noticed = [*of_merge(findings), *influential(findings), *findings.parties.remarks(findings.names)]
     for coupled in findings.sets:
         noticed += [*private(findings, coupled), *varying(findings, coupled), *matches(findings, coupled)]
         noticed += small(findings, coupled)

@@ -14,7 +14,7 @@ from decbayes.merging import Alignment, Reliability, Tree, reading
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.coupled import reordered
 from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
 from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
@@ -129,6 +129,11 @@ class Findings:
     @cached_property
     def influence(self) -> Influence:
         return reading.influence(self.alignment)
+
+    @cached_property
+    def parties(self) -> Parties:
+        """Which groups of sites the merge depends on."""
+        return reading.parties(self.alignment)
 
     @cached_property
     def heterogeneity(self) -> dict[CoupledSet, Heterogeneity]:

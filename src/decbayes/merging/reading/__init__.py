@@ -1,4 +1,4 @@
-"""Functions of an alignment: margins, probabilities of matches, support, influence, heterogeneity."""
+"""Functions of an alignment: margins, probabilities of matches, support, influence, groups, heterogeneity."""
 
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._margins import losses as losses
     from decbayes.merging.reading._margins import margins as margins
     from decbayes.merging.reading._margins import upper_bound as upper_bound
+    from decbayes.merging.reading._parties import Parties as Parties
+    from decbayes.merging.reading._parties import Party as Party
+    from decbayes.merging.reading._parties import parties as parties
     from decbayes.merging.reading._support import alone as alone
     from decbayes.merging.reading._support import fillings as fillings
     from decbayes.merging.reading._support import observations as observations
@@ -42,6 +45,7 @@ else:
             "ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins upper_bound",
+            "._parties": "Parties Party parties",
             "._support": "alone fillings observations seen support thin",
         },
     )

@@ -64,11 +64,17 @@ class Influence:
         return per_observation(nats, evidence)
 
     @cached_property
-    def large(self) -> NDArray[np.bool_]:
-        """Sites with several times the evidence of the median site."""
+    def times_median(self) -> Array:
+        """Each site's evidence in units of the median site's; sites without evidence are no part of the median."""
         evidence = self.evidence.sum(axis=1)
         filled = evidence[evidence > 0]
-        return np.asarray(evidence > (LARGE * np.median(filled) if len(filled) >= FEW else np.inf))
+        return np.asarray(evidence / (np.median(filled) if len(filled) else 1.0))
+
+    @cached_property
+    def large(self) -> NDArray[np.bool_]:
+        """Sites with several times the evidence of the median site."""
+        enough = (self.times_median > 0).sum() >= FEW
+        return np.asarray(self.times_median > (LARGE if enough else np.inf))
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:

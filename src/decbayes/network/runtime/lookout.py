@@ -33,6 +33,7 @@ class Lookout:
         self._root = self._looked_at = b""
         self._flags: dict[str, tuple[str, ...]] = {}
         self._same_data: set[tuple[str, ...]] = set()
+        self._groups: set[str] = set()
         self._unreachable: dict[str, str] = {}
         self.crowded: dict[str, int] = {}
         """Addresses that crowd the gate, and how many of their connections were closed in the last ten seconds."""
@@ -110,6 +111,10 @@ class Lookout:
             member = described["members"][name]
             self._log("flagged", member=name, share=member["share"], apart=member["apart"], why="; ".join(texts))
         self._flags = flags
+        warnings = set(described.get("groups", {}).get("warnings", ()))
+        for text in warnings - self._groups:
+            self._log("group", why=text)
+        self._groups = warnings
         same = {tuple(names) for names in described["same_data"]}
         for names in same - self._same_data:
             self._log("same_data", members=list(names), why="the same data set counts for each of them")
@@ -122,6 +127,9 @@ class Lookout:
         try:
             pool = self._agent.pool.as_of_now()
             merged = pool.merged()
+            if not pool.charter.rules.robust:
+                # A robust merge is made for groups that differ: nobody has to be told to use one.
+                _ = merged.parties
             described = set_description(merged, pool)
             if pool.charter.rules.notes:
                 pool.believed()

@@ -16,7 +16,7 @@ from decbayes.merging import Alignment, Confidence, reading
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
@@ -40,6 +40,7 @@ def explain(
     view = view_of(alignment.structure)
     print_differences(view.differences(alignment), view.undecided(alignment))
     print_influence(alignment, names)
+    print_parties(reading.parties(alignment), names)
 
 
 def print_alignment(
@@ -180,14 +181,28 @@ def finite(margin: float) -> float | None:
 def print_influence(alignment: Alignment, names: list[str]) -> None:
     """Each site's influence on the merge, and which sites disagree with all others. None is left out for it."""
     influence = reading.influence(alignment)
-    table = Table("site", "share", "log BF", "against", "stands out", title="influence", box=None)
+    table = Table("site", "share", "× median", "log BF", "against", "stands out", title="influence", box=None)
     for site, name in enumerate(names):
         factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
         flags = "; ".join(influence.flags(site)) or "–"
-        table.add_row(plain(name), f"{influence.share[site]:.1%}", factor, f"{influence.apart[site]:.0%}", flags)
+        shares = f"{influence.share[site]:.1%}", f"{influence.times_median[site]:.1f}"
+        table.add_row(plain(name), *shares, factor, f"{influence.apart[site]:.0%}", flags)
     output().print(table)
+    output().print("× median: its evidence in units of the median site's.")
     output().print("log BF: nats in favour of the site's components being the same as the others'.")
     output().print("against: the share of its evidence that contradicts the others.")
+
+
+def print_parties(parties: Parties, names: list[str]) -> None:
+    """How much few sites have to say, and which group of sites the merge depends on."""
+    if not parties.groups:
+        return
+    output().print(
+        f"groups: the largest {parties.largest} of {len(names)} sites have {parties.share:.0%} of the evidence. Leaving "
+        f"out groups of up to a third changes the merge by up to {parties.change:,.1f} posterior standard deviations."
+    )
+    for remark in parties.remarks(names):
+        output().print(plain(str(remark)))
 
 
 def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:

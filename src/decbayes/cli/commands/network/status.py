@@ -51,10 +51,20 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
     print(f"charter    {plain(str(answer.get('charter')))}")
     output().print(neighbour_table(answer.get("neighbours", [])))
     output().print(member_table(answer.get("members", {})))
+    print_groups(answer.get("groups", {}), len(answer.get("members", {})))
     print_notes(answer, charter, width=11)
     refused = ", ".join(f"{count} {reason}" for reason, count in answer.get("refused", {}).items())
     print(f"refused    {plain(refused) or 'nothing'}")
     print(f"problems   {plain('; '.join(wrong)) or 'none'}")
+
+
+def print_groups(groups: dict[str, Any], members: int) -> None:
+    """How much of the evidence few members have, and how much the merge depends on a group; nothing if unknown."""
+    if groups:
+        print(
+            f"groups     the largest {groups.get('largest')} of {members} members have {groups.get('share', 0):.0%} of "
+            f"all evidence; leaving out a third changes the merge by up to {groups.get('change', 0):,.1f} deviations"
+        )
 
 
 def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
@@ -71,11 +81,14 @@ def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
 
 
 def member_table(members: dict[str, dict[str, Any]]) -> Table:
-    table = Table("member", "state", "observations", "shards", "share", "log BF", "flags", box=None)
+    table = Table("member", "state", "observations", "shards", "share", "× median", "log BF", "flags", box=None)
     for name, member in members.items():
         numbers = [f"{member[key]:,}" if key in member else "–" for key in ("observations", "shards")]
         share = f"{member['share']:.1%}" if "share" in member else "–"
+        times = f"{member['times_median']:.1f}" if "times_median" in member else "–"
         factor = f"{member['log_bayes_factor']:+,.1f}" if "log_bayes_factor" in member else "–"
         flags = "; ".join(map(str, member.get("flags", ())))
-        table.add_row(*(plain(str(cell)) for cell in (name, member.get("state"), *numbers, share, factor, flags)))
+        table.add_row(
+            *(plain(str(cell)) for cell in (name, member.get("state"), *numbers, share, times, factor, flags))
+        )
     return table

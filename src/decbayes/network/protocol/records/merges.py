@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.merging import Alignment, Influence, Robust, align, reading, robust_merge
+from decbayes.merging import Alignment, Influence, Parties, Robust, align, reading, robust_merge
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
@@ -71,6 +71,16 @@ class Merged:
     def influence(self) -> Influence | None:
         """The influence of each entry on the merge, and which entries disagree with all others."""
         return None if self.alignment is None else reading.influence(self.alignment)
+
+    @cached_property
+    def parties(self) -> Parties | None:
+        """Which groups of members the merge depends on; takes as long as a dozen merges."""
+        return None if self.alignment is None else reading.parties(self.alignment)
+
+    @property
+    def parties_if_known(self) -> Parties | None:
+        """The same if somebody has looked already."""
+        return self.__dict__.get("parties")
 
     def flags(self, site: int) -> tuple[str, ...]:
         """What stands out about one of the entries."""

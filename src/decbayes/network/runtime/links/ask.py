@@ -121,7 +121,12 @@ def tells_members(description: dict[str, Any]) -> bool:
         or not all(isinstance(member, list) for member in same)
     ):
         return False
-    numbers = ("observations", "shards", "share", "log_bayes_factor", "apart")
+    groups = description.get("groups", {})
+    if not isinstance(groups, dict) or not isinstance(groups.get("warnings", []), list):
+        return False
+    if not all(isinstance(groups.get(name, 0), int | float) for name in ("largest", "share", "change")):
+        return False
+    numbers = ("observations", "shards", "share", "times_median", "log_bayes_factor", "apart")
     return all(
         isinstance(member, dict)
         and isinstance(member.get("flags", []), list)

@@ -45,7 +45,23 @@ def members_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
     """What is known of each member, with what a merge has shown; and who holds the same data."""
     called = pool.roster.called
     same = [sorted(map(called, origins)) for origins in pool.same_data()]
-    return {"members": members(pool, merged), "same_data": same}
+    return {"members": members(pool, merged), "same_data": same, **groups_description(pool, merged)}
+
+
+def groups_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
+    """How much evidence the largest third of the members has, and which groups the merge depends on, if known."""
+    parties = None if merged is None else merged.parties_if_known
+    if merged is None or parties is None:
+        return {}
+    names = [pool.roster.called(origin) for origin, _, _ in merged.entries]
+    return {
+        "groups": {
+            "largest": parties.largest,
+            "share": round(parties.share, 4),
+            "change": round(parties.change, 2),
+            "warnings": [str(remark) for remark in parties.remarks(names)],
+        }
+    }
 
 
 def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
@@ -106,6 +122,7 @@ def part_in(merged: Merged, record: Record) -> dict[str, Any]:
     (site,) = places
     return {
         "share": round(float(influence.share[site]), 4),
+        "times_median": round(float(influence.times_median[site]), 2),
         "log_bayes_factor": round(float(influence.log_bayes_factor[site].sum()), 2),
         "apart": round(float(influence.apart[site]), 4),
         "flags": list(merged.flags(site)),
@@ -189,6 +206,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         for address, count in status.get("crowded", {}).items()
     ]
     wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
+    wrong += map(str, status.get("groups", {}).get("warnings", ()))
     return wrong + [f"{' and '.join(map(str, names))} hold the same data set" for names in status.get("same_data", ())]
 
 

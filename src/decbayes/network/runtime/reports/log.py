@@ -118,6 +118,7 @@ SENTENCES = {
     "accepted": "{member} has published its contribution, {observations:,} observations",
     "excluded": "{member} has signed two records under one version, and is excluded",
     "flagged": "{member} {why}",
+    "group": "{why}",
     "stopped": "this agent has stopped",
     "withheld": "data are not published, by the disclosure rules: {why}",
     "awaiting_approval": "evidence of {observations:,} observations waits for approval",

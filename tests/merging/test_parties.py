@@ -1,0 +1,87 @@
+"""Groups of sites that decide a merge together are found by leaving them out."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.merging.base.products import scaled
+
+MEAN = db.GaussianMean(variance=1.0, prior_variance=100.0)
+CLUSTERS = np.array([[-8.0, 0.0], [0.0, 6.0], [8.0, 0.0]])
+LIE = np.array([20.0, 20.0])
+
+
+def mean_sites(means, sizes=None):
+    sizes = sizes or [50] * len(means)
+    return [MEAN.fit(np.full((size, 1), mean)).posterior for mean, size in zip(means, sizes, strict=True)]
+
+
+def cluster_sites(rng, *, liars=0, claim=1.0):
+    """Ten sites that have seen three clusters; liars have all seen one of them elsewhere, and claim more data."""
+    model = db.GaussianMixture(3, 2, variance=1.0, prior_variance=100.0)
+    sites = []
+    for site in range(10):
+        places = CLUSTERS.copy()
+        if site < liars:
+            places[0] = LIE
+        points = np.concatenate([place + rng.normal(size=(40, 2)) for place in places])
+        sites.append(scaled(model.fit(points, rng=rng).posterior, claim if site < liars else 1.0))
+    return sites
+
+
+def test_a_change_is_the_distance_between_the_merges_with_and_without_the_group():
+    """By hand: the mean of all against the mean without the group, in the deviations of the latter."""
+    means = [0.0, 0.1, -0.1, 0.05, 0.0, 0.1, 0.0, 6.0, 6.1]
+    found = db.merging.parties(db.align(mean_sites(means)))
+    group = found.groups[0]
+    assert group.sites == (7, 8)
+    everybody, rest = 50 * np.array(means), 50 * np.array(means[:7])
+    precision, without = 9 * 50 + 0.01, 7 * 50 + 0.01
+    change = abs(everybody.sum() / precision - rest.sum() / without) * np.sqrt(without)
+    assert group.change == pytest.approx(change, rel=1e-9)
+    assert group.share == pytest.approx(2 / 9)
+    assert group.stands_out
+
+
+@pytest.mark.parametrize("claim", [3.0, 4.0, 5.0])
+def test_colluders_who_claim_more_data_are_named_together(claim, rng):
+    """Three of ten who claim three to five times the data moved a merge by 193 deviations, and nobody was flagged."""
+    alignment = db.align(cluster_sites(rng, liars=3, claim=claim))
+    found = db.merging.parties(alignment)
+    assert found.outstanding[0].sites == (0, 1, 2)
+    assert found.change > 20.0
+    assert found.share == pytest.approx(3 * claim / (3 * claim + 7), abs=0.01)
+    (remark,) = found.remarks([f"site-{number}" for number in range(10)])
+    assert "site-0, site-1, site-2 (3 of 10 sites)" in str(remark)
+    assert "robust" in remark.advice
+
+
+def test_honest_sites_give_no_warning(rng):
+    found = db.merging.parties(db.align(cluster_sites(rng)))
+    assert found.remarks() == ()
+    assert found.change < 3.0
+    assert found.share == pytest.approx(0.3, abs=0.01)
+
+
+def test_numbers_of_sites_follow_their_order(rng):
+    sites = cluster_sites(rng, liars=2, claim=4.0)
+    there = db.merging.parties(db.align(sites[::-1])).outstanding[0]
+    assert there.sites == (8, 9)
+
+
+def test_a_merge_that_depends_on_everybody_is_unsteady_and_names_nobody():
+    found = db.merging.parties(db.align(mean_sites([0.0, 20.0, 40.0, 60.0, 80.0, 100.0])))
+    (remark,) = found.remarks()
+    assert (remark.kind, found.outstanding) == ("unsteady", ())
+
+
+def test_few_sites_have_no_groups():
+    found = db.merging.parties(db.align(mean_sites([0.0, 0.0, 9.0, 9.0])))
+    assert found.groups == ()
+    assert found.remarks() == ()
+
+
+def test_evidence_is_told_in_units_of_the_median_site():
+    found = db.merging.parties(db.align(mean_sites([0.0] * 5, [10, 10, 20, 30, 80])))
+    np.testing.assert_allclose(found.evidence, [0.5, 0.5, 1.0, 1.5, 4.0])
+    assert found.share == pytest.approx(80 / 150)
