@@ -42,7 +42,7 @@ def honest_sites(kind: str, setting: str, seed: int) -> tuple[Any, list[Any], li
 
 def shifted(points: Any, rng: np.random.Generator) -> Any:
     """The same site with another zero of its instruments; counts and tables stay as they are."""
-    if isinstance(points, np.ndarray) and points.dtype.kind == "f" and points.ndim == 2:
+    if isinstance(points, np.ndarray) and points.ndim == 2 and not np.array_equal(points, np.rint(points)):
         return points + rng.normal(scale=SPREAD, size=points.shape[1])
     return points
 

@@ -197,9 +197,10 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     """How much few sites have to say, and which group of sites the merge depends on."""
     if not parties.groups:
         return
+    share = f"{parties.share:.0%} of all evidence"
     output().print(
-        f"groups: the largest {parties.largest} of {len(names)} sites have {parties.share:.0%} of the evidence. Leaving "
-        f"out groups of up to a third changes the merge by up to {parties.change:,.1f} posterior standard deviations."
+        f"groups: the largest {parties.largest} of {len(names)} sites have {share}. Leaving out groups of up to a "
+        f"third changes the merge by up to {parties.change:,.1f} posterior standard deviations."
     )
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))

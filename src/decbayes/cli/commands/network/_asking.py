@@ -52,6 +52,8 @@ class Link:
 
 
 ON_THIS_MACHINE = Link()
+# Exit statuses for monitoring: all is well; the command has done its work, and something needs a look.
+WELL, LOOK = 0, 3
 
 
 def load_charter(file: Path) -> "Charter":

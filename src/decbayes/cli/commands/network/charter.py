@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from decbayes.cli.commands.network._asking import load_charter
 from decbayes.cli.shared.sharing import public_note, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_fields
+from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules, StoreFailed
 from decbayes.extras import require_extra
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 app = App(name="charter", help="Write, extend or show a charter, which states what a group agrees on.")
 
+ADVICE = (
+    "The merge is plain: a few members that are wrong together can move it far. `--rule robust=true` is advised unless "
+    "all members trust each other's data."
+)
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
 Json = Annotated[
@@ -88,6 +93,8 @@ def new(
     )
     charter.save(file)
     print_charter(charter, as_json)
+    if not charter.rules.robust:
+        messages().print(ADVICE)
 
 
 @app.command

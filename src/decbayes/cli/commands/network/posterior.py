@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter, print_notes
+from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import plain
+from decbayes.cli.shared.terminal import many, plain
 from decbayes.errors import TransportFailed
 from decbayes.extras import require_extra
 from decbayes.files import save
@@ -17,6 +17,7 @@ from decbayes.posterior import Posterior
 
 UNHEARD = "not heard of"
 KEYS = ("observations", "counted", "missing", "not_counted", "flags", "same_data", "set")
+DAMAGE = "the rest is counted. A running agent hears of them again; or take another agent's store"
 NOTES = ("intervals", "stale_notes", "overlaps", "scores", "gain", "held_back", "per")
 
 if TYPE_CHECKING:
@@ -35,8 +36,11 @@ def posterior(
     ] = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "and where members publish notes", *NOTES)] = False,
     link: Link = ON_THIS_MACHINE,
-) -> None:
-    """Print and save the merged posterior of all contributions that an agent has received."""
+) -> int:
+    """Print and save the merged posterior of all contributions that an agent has received.
+
+    Ends with 3 if the store is damaged, so that contributions are missing.
+    """
     require_extra("net", task="decbayes posterior")
     from decbayes.network.runtime.store import stored, stored_parts
 
@@ -56,10 +60,12 @@ def posterior(
     if store is not None and parts is not None:
         save_parts(stored_parts(store, agreed), parts)
     summary = summary_of(answer.description, agreed)
+    further = (*NOTES, "groups", "damaged")
     if as_json:
-        print_json(summary | {name: answer.description[name] for name in NOTES if name in answer.description})
+        print_json(summary | {name: answer.description[name] for name in further if name in answer.description})
     else:
         print_summary(summary, answer.description, agreed)
+    return LOOK if store is not None and "damaged" in answer.description else WELL
 
 
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
@@ -100,5 +106,10 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
             print(f"flag          {name} {plain(str(flag))}")
     for names in summary["same_data"]:
         print(f"same data     {plain(' and '.join(map(str, names)))} hold the same data set; it counts for each")
+    for text in description.get("groups", {}).get("warnings", ()):
+        print(f"group         {plain(str(text))}")
+    if damage := description.get("damaged"):
+        whose = f" of {', '.join(damage['members'])}" if damage["members"] else ""
+        print(f"damaged       {many(damage['entries'], 'entry', 'entries')}{plain(whose)} cannot be read; {DAMAGE}")
     print_notes(description, charter, width=14)
     print(f"set           {plain(summary['set'])[:16]}")

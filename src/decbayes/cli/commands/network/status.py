@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter, print_notes
+from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
-
-# Exit statuses for monitoring: all is well; the agent answers, and something needs a look.
-WELL, LOOK = 0, 3
 
 
 def status(

@@ -19,6 +19,7 @@ from decbayes.network.protocol.records.pool import Pool, Proof
 from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_header, open_record, verify
 from decbayes.network.runtime.reports.description import Answer, answered
+from decbayes.network.runtime.store.inventory import keep_inventory, listed, vanished
 from decbayes.posterior import Posterior
 
 # Raised whenever what is written changes, so that no decbayes reads what it does not understand.
@@ -109,8 +110,8 @@ class SqliteStore:
 
     def load(self) -> list[Saved]:
         """Everything that counts under the charter, for a new start of the agent."""
-        self.damaged = 0
         with failures(self.path):
+            self.damaged = len(vanished(self.connection))
             rows = self.connection.execute("SELECT * FROM records ORDER BY origin").fetchall()
             pairs = self.connection.execute("SELECT * FROM proofs ORDER BY origin").fetchall()
         # Keys that have replaced others are known only once the votes of those in the charter are.
@@ -163,6 +164,7 @@ class SqliteStore:
             transaction.execute(f"PRAGMA user_version = {FORMAT}")
             for statement in filter(str.strip, SCHEMA.split(";")):
                 transaction.execute(statement)
+            keep_inventory(transaction)
             if transaction.execute("SELECT count(*) FROM agreement").fetchone() == (0,):
                 transaction.execute("INSERT INTO agreement VALUES (?, ?)", self._agreement)
 
@@ -268,8 +270,12 @@ def failures(path: Path) -> Iterator[None]:
 
 
 def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
-    """The merged posterior of what an agent's store holds, whether the agent runs or not."""
-    return answered(stored_pool(path, charter))
+    """The merged posterior of what an agent's store holds, whether the agent runs or not; what is damaged is named."""
+    pool, damage = stored_pool_and_damage(path, charter)
+    if not charter.rules.robust:
+        _ = pool.merged().parties
+    answer = answered(pool)
+    return Answer(answer.posterior, answer.description | ({"damaged": damage} if damage["entries"] else {}))
 
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
@@ -282,9 +288,17 @@ def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Po
 
 
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
+    return stored_pool_and_damage(path, charter)[0]
+
+
+def stored_pool_and_damage(path: str | os.PathLike[str], charter: Charter) -> tuple[Pool, dict[str, Any]]:
+    """What a store holds; how many of its entries are damaged or gone, and which members have one that is not read."""
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
     pool = Pool(charter)
     with SqliteStore(path, charter, read_only=True) as store:
-        pool.restore(store.load())
-    return pool
+        saved = store.load()
+        pool.restore(saved)
+        unread = {origin for kind, origin in listed(store.connection)} - {item.origin for item in saved}
+        members = sorted(pool.roster.called(origin) for origin in unread if origin in pool.roster.names)
+        return pool, {"entries": store.damaged, "members": members}

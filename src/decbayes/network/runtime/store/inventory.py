@@ -1,0 +1,40 @@
+"""A second list of what a store holds, kept by the database itself: entries that vanish without a trace are missed."""
+
+import sqlite3
+
+# The tables whose rows are listed, and what identifies a row.
+LISTED = {"records": "origin", "proofs": "origin"}
+TABLE = "CREATE TABLE inventory (kind, entry)"
+# A trigger inherits how its statement deals with conflicts, so that nothing here relies on that.
+FORGET = "DELETE FROM inventory WHERE kind = '{kind}' AND entry = {row}.{key};"
+NOTE = FORGET + " INSERT INTO inventory VALUES ('{kind}', NEW.{key});"
+ACTIONS = {"INSERT": NOTE, "UPDATE": NOTE, "DELETE": FORGET}
+
+
+def keep_inventory(transaction: sqlite3.Connection) -> None:
+    """Begin the list where there is none; triggers keep it up to date, in the transaction of each change."""
+    if exists(transaction):
+        return
+    transaction.execute(TABLE)
+    for kind, key in LISTED.items():
+        transaction.execute(f"INSERT INTO inventory SELECT '{kind}', {key} FROM {kind}")
+        for event, action in ACTIONS.items():
+            text = action.format(kind=kind, key=key, row="OLD" if event == "DELETE" else "NEW")
+            transaction.execute(f"CREATE TRIGGER {kind}_{event.lower()} AFTER {event} ON {kind} BEGIN {text} END")
+
+
+def exists(connection: sqlite3.Connection) -> bool:
+    (found,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'inventory'").fetchone()
+    return bool(found)
+
+
+def listed(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
+    """All entries that were written and never taken back."""
+    rows = connection.execute("SELECT kind, entry FROM inventory").fetchall() if exists(connection) else ()
+    return {(kind, entry) for kind, entry in rows if kind in LISTED and isinstance(entry, bytes)}
+
+
+def vanished(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
+    """Entries that were written, never taken back, and are not there."""
+    held = {(kind, row[0]) for kind, key in LISTED.items() for row in connection.execute(f"SELECT {key} FROM {kind}")}
+    return listed(connection) - held
