@@ -375,7 +375,7 @@ ERRORS = {
     "simulate --picture nowhere/s.png": "nowhere is not a folder",
     "fit mixture twice.csv -o a.posterior": "twice.csv: two of its columns have one name",
     "fit mixture twice.csv --columns x -o a.posterior": "two of its columns have one name",
-    "fit mixture objects.npy -o a.posterior": "objects.npy: not a readable .npy file.",
+    "fit mixture objects.npy -o a.posterior": "it holds Python objects",
     "fit mixture folder -o a.posterior": "folder is a folder; name one file",
     "merge first.posterior -o m.posterior --picture m.docx": "pictures are written as .png, .svg or .pdf",
     "merge first.posterior -o m.posterior --tree m": "pictures are written as .png, .svg or .pdf",
