@@ -259,3 +259,23 @@ def test_years_may_be_names_of_columns(run, tmp_path, rng):
     rows = [f"{rng.choice(['north', 'south'])},{rng.normal():.2f},{rng.normal():.2f}" for _ in range(60)]
     (tmp_path / "a.csv").write_text("\n".join(["region,2019,2020", *rows]))
     assert run("columns a.csv -o a.columns")[0] == 0
+
+
+def test_an_interrupted_fit_leaves_a_draft_under_the_rules(run, tmp_path, rng, monkeypatch):
+    from decbayes.models.core.ascent import FitInterrupted
+
+    points = np.append(rng.normal(size=(60, 1)), [[50.0]], axis=0)
+    np.save("a.npy", points)
+    original = db.GaussianMixture.fit
+
+    def interrupted(self, data, **options):
+        raise FitInterrupted(original(self, data, **options | {"progress": None}))
+
+    line = "fit mixture a.npy --components 2 --variance 1 --prior-variance 1000 -o a"
+    with monkeypatch.context() as patch:
+        patch.setattr(db.GaussianMixture, "fit", interrupted)
+        assert run(line)[0] == 130
+    assert sorted(np.asarray(load("a").contribution["weights"])[:, 0].round(6)) == [0.0, 61.0]
+    assert manifest_in(load_note("a")).rules == RULES
+    status, _, errors = run(line)
+    assert (status, "Going on" in errors) == (0, True)

@@ -1,7 +1,7 @@
 """Fits that were interrupted: a folder beside the posterior says how far it is, and the same command goes on.
 
 A fit whose model can say all of its state ends with the bits that it would have had without an interruption. Others
-go on from the posterior.
+go on from the posterior. The folder is for this site only: nothing is hidden in it.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from decbayes.models.core.ascent import Ascent, Fit, FitInterrupted, OnPass, Pas
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 
-NOTE = "note.json"
+NOTE, STATE = "note.json", "best.posterior"
 
 
 class Counted:
@@ -54,10 +54,11 @@ class Unfinished:
         try:
             note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
             paused = None if note["paused"] is None else opened(note["paused"], folder)
-            left = cls(load(output), int(note["passes"]), int(note["starts"]), paused)
+            left = cls(load(folder / STATE), int(note["passes"]), int(note["starts"]), paused)
+            unchanged = note["draft"] == load(output).digest
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return left if (note.get("command"), note.get("posterior")) == (command, left.posterior.digest) else None
+        return left if unchanged and note.get("command") == command else None
 
     @classmethod
     def after(cls, report: Counted, interruption: FitInterrupted, left: "Unfinished | None") -> "Unfinished":
@@ -71,12 +72,13 @@ class Unfinished:
     def counted(self, bar: OnPass) -> Counted:
         return Counted(bar, self.passes if self.paused is None else 0, self.paused)
 
-    def save(self, output: Path, command: str) -> None:
-        save(self.posterior, output)
-        note = {"command": command, "posterior": self.posterior.digest, "passes": self.passes, "starts": self.starts}
+    def save(self, output: Path, command: str, draft: Posterior) -> None:
+        """Keep the state, and which draft of it is in the output."""
+        note = {"command": command, "draft": draft.digest, "passes": self.passes, "starts": self.starts}
         folder, made = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
+        save(self.posterior, made / STATE)
         note["paused"] = None if self.paused is None else written(self.paused, made, "state")
         (made / NOTE).write_text(json.dumps(note), encoding="utf-8")
         forget(output)

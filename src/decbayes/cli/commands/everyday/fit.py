@@ -179,15 +179,18 @@ def fit(
     safe = within(model, observations, in_force, persons=persons)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
+    write = partial(save_draft, site=site, changed=safe.changed, left_out=told.left_out)
+    write = partial(
+        write, output=output, observations=observations, rules=in_force, persons=safe.persons, person=person
+    )
+    write = partial(write, **beside(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
         if before is None or forgetting is None:
-            outcome = fitted(model, observations, before, output, command, seed)
+            outcome = fitted(model, observations, before, output, command, seed, write)
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
-    write = partial(save_draft, site=site, changed=safe.changed, left_out=told.left_out)
-    write = partial(write, persons=safe.persons, person=person)
-    write(outcome.posterior, output, observations, in_force, **beside(before, public_documents(known, model)))
+    write(outcome.posterior)
     forget(output)
     messages().print(f"{output}: {outcome.text}")
     if as_json:
@@ -226,9 +229,15 @@ def outcome_values(outcome: Outcome, output: Path, observations: int) -> dict[st
 
 
 def fitted(
-    model: Model, observations: Any, before: Sent | None, output: Path, command: str, seed: int
+    model: Model,
+    observations: Any,
+    before: Sent | None,
+    output: Path,
+    command: str,
+    seed: int,
+    write: Callable[[Posterior], Posterior],
 ) -> Outcome | None:
-    """The fit, if there was anything to learn; an interrupted one is kept in its place."""
+    """The fit, if there was anything to learn; of an interrupted one a draft is written in its place."""
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
@@ -237,7 +246,8 @@ def fitted(
             report = Counted(bar) if left is None else left.counted(bar)
             fit = fit_on(model, observations, left, seed, report, **on_top(before))
     except FitInterrupted as interruption:
-        Unfinished.after(report, interruption, left).save(output, command)
+        draft = write(interruption.fit.posterior)
+        Unfinished.after(report, interruption, left).save(output, command, draft)
         messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
         raise
     structure, bound = fit.posterior.structure, fit.bound[-1]
