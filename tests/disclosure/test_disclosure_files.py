@@ -173,3 +173,62 @@ def test_preview_shows_what_the_file_says_and_its_status(run, draft, points):
     status, shown, _ = run("preview bad.posterior --data bad.npy")
     assert status == 3
     assert "must not leave" in shown
+
+
+def test_other_data_are_not_the_data_behind_a_file(run, draft, points, tmp_path):
+    np.save("other.npy", points + 1.0)
+    np.save("fewer.npy", points[1:])
+    for name, why in (
+        ("other", "sums in the file are of other data"),
+        ("fewer", "99 rows, and the file was made from 100"),
+    ):
+        status, shown, _ = run(f"preview a.posterior --data {name}.npy")
+        assert (status, why in shown) == (3, True)
+        status, _, errors = run(f"release a.posterior --approve Kim --data {name}.npy")
+        assert (status, why in errors) == (1, True)
+    assert "--data" in run("release a.posterior --approve Kim")[2]
+    assert not manifest_in(load_note(draft)).released
+    assert not (tmp_path / "releases.ledger").exists()
+
+
+def test_a_file_under_rules_is_judged_by_these_or_by_stricter_ones(run, draft, tmp_path):
+    assert "judged by them" in run("preview a.posterior --data a.npy --rules none")[2]
+    (tmp_path / "loose.toml").write_text("least_cell = 2\nleast_outcome = 2\n")
+    (tmp_path / "strict.toml").write_text("least_observations = 200\n")
+    assert run("preview a.posterior --data a.npy --rules loose.toml")[0] == 0
+    assert run("preview a.posterior --data a.npy --rules strict.toml")[0] == 3
+    assert "a file needs at least 200" in run("release a.posterior --approve Kim --data a.npy --rules strict.toml")[2]
+
+
+@pytest.mark.parametrize(("changed", "refused"), [(3, True), (5, False)])
+def test_a_changed_record_counts_once_and_equal_records_count_each(run, draft, points, changed, refused):
+    assert run("release a.posterior --approve Kim --data a.npy")[0] == 0
+    later = points.copy()
+    later[:changed] += 0.5
+    np.save("b.npy", later)
+    db.save(MODEL.fit(later, rng=1).posterior, "b.posterior", data=later)
+    status, _, errors = run("release b.posterior --approve Kim --data b.npy")
+    assert (status == 1) == refused, errors
+
+
+def test_one_more_record_like_another_is_noticed(run, points):
+    answers = np.repeat(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), 30, axis=0)
+    model = db.BernoulliMixture(1, 2)
+    for name, data in (("a", answers), ("b", np.append(answers, answers[:1], axis=0))):
+        np.save(f"{name}.npy", data)
+        db.save(model.fit(data, rng=1).posterior, f"{name}.posterior", data=data)
+    assert run("release a.posterior --approve Kim --data a.npy")[0] == 0
+    assert "differs by 1 person" in run("release b.posterior --approve Kim --data b.npy")[2]
+
+
+def test_a_preview_says_what_a_merge_will_show(run, draft, points, rng):
+    far = np.append(points, rng.normal(80.0, 1.0, size=(40, 1)), axis=0)
+    three = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1000.0)
+    one = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1000.0)
+    np.save("far.npy", far)
+    db.save(three.fit(far, rng=2).posterior, "mine.posterior", data=far)
+    db.save(one.fit(points, rng=1).posterior, "theirs.posterior", data=points)
+    _, shown, _ = run("preview mine.posterior --data far.npy --others theirs.posterior --json")
+    said = {json.loads(line)["topic"]: json.loads(line)["text"] for line in shown.splitlines()}
+    assert "the sums of 2 files" in said["the merge shows"]
+    assert "1 component of yours" in said["the merge shows"]

@@ -6,6 +6,7 @@ from planted import ATTACKS, rows
 
 import decbayes as db
 from decbayes.disclosure import Rules, guarded, prepared
+from decbayes.disclosure._origin import holds_sums_of
 from decbayes.errors import NotDisclosed
 from decbayes.files import load
 from decbayes.models.core.registry import MODELS
@@ -94,3 +95,18 @@ def test_a_site_whose_rows_are_all_of_one_kind_can_still_take_part(rng):
     alone = prepared(db.LatentClasses.from_frame(table, components=2), table, RULES)
     assert alone.model.columns["ward"].categories == ("other",)
     assert len(alone.model.fit(alone.data, rng=0).bound)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_sums_in_a_file_are_those_of_its_data_and_of_no_others(name):
+    model, data, posterior, _ = fitted(name, 0, safe=True)
+    db.save(posterior, "a", data=data)
+    sent = load("a")
+    assert holds_sums_of(model, sent, data) is not False
+    _, other, _ = ATTACKS[name].draw(np.random.default_rng(1), COUNT, False)
+    # Where features were left out, sums are incomplete.
+    assert holds_sums_of(model, sent, model.joined([other])) is (None if name == "LatentFeatures" else False)
+    assert holds_sums_of(model, sent, data, "on top") is None
+    if posterior.structure.symmetry and name != "LatentFeatures":
+        assert holds_sums_of(model, sent, data, "round")
+        assert not holds_sums_of(model, sent, model.joined([other]), "round")

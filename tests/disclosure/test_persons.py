@@ -184,3 +184,23 @@ def test_persons_must_be_as_many_as_observations(rng):
         prepared(model, points, RULES, persons=range(59))
     with pytest.raises(NotDisclosed, match="There are 10 observations"):
         db.save(model.fit(points).posterior, "a", data=points, persons=np.arange(60) % 10)
+
+
+def test_scores_overlaps_and_sums_for_calibrations_count_persons(run, rng, tmp_path):
+    table = visits(rng)
+    write_csv(tmp_path / "all.csv", table)
+    few = np.isin(table["patient"], [f"Q{number:04d}" for number in range(15)])
+    write_csv(tmp_path / "few.csv", {name: values[few] for name, values in table.items()})
+    for name, seed in (("a", "1"), ("b", "2")):
+        like = ["--like", "a"] if name == "b" else [*FITS["classes"][1:], "--columns", "age,cost"]
+        status, _, errors = run(["fit", "classes", "all.csv", "--person", "patient", *like, "--seed", seed, "-o", name])
+        assert status == 0, errors
+    for line in (
+        "overlap few.csv a b -o x.overlaps",
+        "validate few.csv a b -o x.scores",
+        "calibrate a few.csv -o x.information",
+    ):
+        assert "There are 15 observations" in run(f"{line} --person patient")[2]
+        status, _, errors = run(line)
+        assert status == 0, errors
+        assert run(line.replace("few", "all") + " --person patient")[0] == 0

@@ -1,6 +1,6 @@
 """Whether a file is about these data: sums that do not depend on the fit must be theirs."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -8,27 +8,36 @@ from decbayes.families import Array, Family, dense
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 
-# Relative to the largest sum of a factor: what rounding may change, and what belongs to other data.
-SAME, DIFFERENT = 1e-8, 1e-5
+Made = Literal["fit", "round", "on top"]
+"""How a file was made: by a fit of these data alone, in a later round, or on top of earlier data."""
+
+# Relative to the largest sum of a factor: what rounding may change, what belongs to other data, and how far from its
+# fixed point a fit may have ended.
+SAME, DIFFERENT, CONVERGED = 1e-8, 1e-5, 1e-3
 
 
-def holds_sums_of(model: Model, posterior: Posterior, data: Any) -> bool:
-    """Whether all sums over records that do not depend on what the model believes are those of the data.
+def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "fit") -> bool | None:
+    """Whether sums over records that do not depend on what the model believes are those of the data; None if there are
+    no such sums.
 
     Of components only totals are compared: who belongs to which is a matter of belief, and small ones were joined.
-    Where features were left out of the file, totals say nothing.
+    Without components all sums of a fit must be theirs, given what the fit believes. Where features were left out of
+    the file, totals say nothing.
     """
-    if not model.joins:
-        return True
+    if not model.joins or made == "on top":
+        return None
+    alone = made == "fit" and not posterior.structure.symmetry
     believed = model.contributed(posterior, data)
-    unsure = model.contributed(Posterior.of_prior(posterior.structure), data)
+    unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
+    compared = 0
     for name, family in posterior.structure.families.items():
         stated, now, then = (totals(model, family, each.contribution[name]) for each in (posterior, believed, unsure))
         size = max(float(np.abs(now).max(initial=0.0)), 1.0)
         known = np.abs(now - then) <= SAME * size
-        if (np.abs(stated - now)[known] > DIFFERENT * size).any():
+        compared += int(known.sum())
+        if (np.abs(stated - now)[known] > (CONVERGED if alone else DIFFERENT) * size).any():
             return False
-    return True
+    return True if compared else None
 
 
 def totals(model: Model, family: Family, contribution: Any) -> Array:

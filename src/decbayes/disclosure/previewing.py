@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from decbayes.columns import OTHER
 from decbayes.disclosure._exposure import Exposure, exposure
-from decbayes.disclosure._origin import holds_sums_of
+from decbayes.disclosure._origin import Made, holds_sums_of
 from decbayes.disclosure.guarding import of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
@@ -101,7 +101,7 @@ def preview(
     members: Sequence[str] = (),
     persons: Any = None,
     others: Sequence[Posterior] = (),
-    whole: bool = True,
+    made: Made = "fit",
 ) -> Preview:
     """What a posterior would tell others if its file left the site.
 
@@ -114,7 +114,7 @@ def preview(
         members: keyed digests of the persons, see `person_digests`.
         persons: whom each observation is about, by name or number, where a person may have several.
         others: posteriors of other sites, to see what a merge with them will show.
-        whole: whether the file holds these data and no earlier ones.
+        made: how the file was made: by a "fit" of these data alone, in a later "round", or "on top" of earlier data.
 
     >>> rng = np.random.default_rng(0)
     >>> points = rng.normal(size=(200, 1)) + 10.0 * rng.integers(2, size=(200, 1))
@@ -133,7 +133,7 @@ def preview(
     behind = Persons.of(persons).checked(model.count(data))
     sizes = sizes_of(model, posterior, data, behind)
     exposed = exposure(model, posterior, data, rng=0, persons=behind)
-    statements += about_origin(model, posterior, data, manifest, whole)
+    statements += about_origin(model, posterior, data, manifest, made)
     statements += [*about_size(model, behind.total(model.count(data)), rules), *about_components(model, sizes, rules)]
     statements += [*about_columns(model, data, rules, behind), *about_words(model, posterior, data, rules, behind)]
     statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
@@ -212,15 +212,17 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
 
 
 def about_origin(
-    model: Model, posterior: Posterior, data: Any, manifest: Manifest | None, whole: bool
+    model: Model, posterior: Posterior, data: Any, manifest: Manifest | None, made: Made
 ) -> Iterator[Statement]:
     rows = model.count(data)
     if manifest is not None and manifest.rows and manifest.rows != rows:
         text = f"{rows:,} rows, and the file was made from {manifest.rows:,}: they are not the data behind it"
         yield Statement("your data", text, "stop")
-    elif not whole:
-        yield Statement("your data", "the file holds earlier data as well, so that its sums were not compared", "look")
-    elif holds_sums_of(of_number(model, posterior), posterior, data):
+        return
+    theirs = holds_sums_of(of_number(model, posterior), posterior, data, made)
+    if theirs is None:
+        yield Statement("your data", "their number is right; sums in such a file cannot be compared with them", "look")
+    elif theirs:
         yield Statement("your data", "the sums in the file are theirs")
     else:
         yield Statement("your data", "the sums in the file are of other data: name those that were fitted", "stop")

@@ -23,6 +23,7 @@ from decbayes.cli.shared.sharing import (
 from decbayes.cli.shared.terminal import many, messages
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
+from decbayes.disclosure._origin import Made
 from decbayes.disclosure.preparing import Prepared
 from decbayes.disclosure.previewing import Preview
 from decbayes.disclosure.releasing import person_digests
@@ -75,8 +76,8 @@ def previewed(
         return look(), []
     safe = data_behind(model, files, reading, manifest)
     members = person_digests(model, safe.data, ledger, safe.persons) if keep or ledger.path.exists() else []
-    earlier = bool(note.get("holds")) and not note.get("round")
-    seen = look(safe.data, members=members, persons=safe.persons, whole=not earlier)
+    made: Made = "round" if note.get("round") else "on top" if note.get("holds") else "fit"
+    seen = look(safe.data, members=members, persons=safe.persons, made=made)
     return replace(seen, private=(*pooled_away(model, files, manifest), *seen.private)), members
 
 
