@@ -1,7 +1,8 @@
 """`python -m decbayes`, and the command `decbayes`: Ctrl-C ends it quietly, even while Python still imports."""
 
+# What `signal` rests on. That imports `enum`, and Ctrl-C during an import is shown with its traceback.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 
 TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
 

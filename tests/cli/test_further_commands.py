@@ -88,3 +88,14 @@ def test_ctrl_c_while_python_imports_ends_quietly(seconds, tmp_path):
     ended = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
     assert ended.returncode == 128 + signal.SIGINT
     assert "Traceback" not in ended.stderr
+
+
+def test_nothing_slow_is_imported_before_ctrl_c_is_handled():
+    """Until then Python shows a traceback; its own start is not ours to mend."""
+    source = str(Path(db.__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {source!r}); import decbayes.__main__; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    imported = set(run.stdout.split())
+    assert not imported & {"enum", "re", "signal", "typing"}
+    ours = {"decbayes.__main__", "decbayes.errors", "decbayes.lazily"}
+    assert {name for name in imported if name.startswith("decbayes.")} == ours
