@@ -42,9 +42,9 @@ class Calibration:
     def check(self, factor: str, means: Mapping[str, Array]) -> None:
         """Refuse deviations that are not one for each entry of the means, or not deviations."""
         expected = {name: np.shape(part) for name, part in means.items()}
-        found = {name: part.shape for name, part in self.deviations.get(factor, {}).items()}
-        if expected != found:
-            raise InvalidPosterior(f"The calibration of '{factor}' has the shapes {found}, its mean has {expected}.")
+        shapes = {name: part.shape for name, part in self.deviations.get(factor, {}).items()}
+        if expected != shapes:
+            raise InvalidPosterior(f"The calibration of '{factor}' has the shapes {shapes}, its mean has {expected}.")
         if not all((part >= 0.0).all() for part in self.deviations[factor].values()):
             raise InvalidPosterior(f"The calibration of '{factor}' holds deviations below zero, or NaN.")
 

@@ -263,11 +263,11 @@ def remarks_from(description: str) -> tuple[Remark, ...]:
 
 def calibration_from(description: str, tensors: Arrays) -> Calibration | None:
     """Deviations that a calibration has found, if there are any."""
-    found = {name: tensors[name] for name in sorted(tensors) if name.startswith(CALIBRATION)}
-    method = parsed_header(description).get("calibration") if found or '"calibration":' in description else None
-    if bool(found) != (method is not None) or any(name.count("/") != 2 for name in found):
+    calibration = {name: tensors[name] for name in sorted(tensors) if name.startswith(CALIBRATION)}
+    method = parsed_header(description).get("calibration") if calibration or '"calibration":' in description else None
+    if bool(calibration) != (method is not None) or any(name.count("/") != 2 for name in calibration):
         raise InvalidFile("The calibration is not described properly; calibrate the posterior again.")
-    return None if method is None else Calibration.of_arrays(method, found)
+    return None if method is None else Calibration.of_arrays(method, calibration)
 
 
 def parse(content: bytes) -> tuple[str, Arrays]:
@@ -358,9 +358,9 @@ def check_names(structure: Structure, tensors: Arrays) -> None:
     expected = {f"prior/{name}" for name in structure.families}
     expected |= {f"contribution/{name}/{part}" for name in structure.families for part in parts[name]}
     # What a calibration adds is checked with the posterior.
-    found = {name for name in tensors if not name.startswith(CALIBRATION)}
-    if expected != found:
-        raise InvalidFile(f"The arrays {sorted(expected ^ found)} are missing or unexpected.")
+    present = {name for name in tensors if not name.startswith(CALIBRATION)}
+    if expected != present:
+        raise InvalidFile(f"The arrays {sorted(expected ^ present)} are missing or unexpected.")
 
 
 def contribution_from(tensors: Arrays, name: str, structure: Structure) -> Any:

@@ -94,13 +94,13 @@ def gathered(tasks: Iterable[Callable[[], Result]], *, size: int | None = None) 
     waiting = list(tasks)
     if size is not None and size < HEAVY * len(waiting):
         return [task() for task in waiting]
-    found: dict[int, Result] = {}
+    results: dict[int, Result] = {}
 
     def do(number: int) -> None:
-        found[number] = waiting[number]()
+        results[number] = waiting[number]()
 
     share_out(partial(do, number) for number in range(len(waiting)))
-    return [found[number] for number in range(len(waiting))]
+    return [results[number] for number in range(len(waiting))]
 
 
 def thread_count() -> int:

@@ -102,13 +102,13 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
     (first, vocabulary), *others = lists
     for path, other in others:
         if other.recipe != vocabulary.recipe:
-            recipes = " and ".join(str(each.recipe) or "the usual one" for each in (other, vocabulary))
+            recipes = " and ".join(str(words.recipe) or "the usual one" for words in (other, vocabulary))
             raise InvalidData(
                 f"{path} and {first} were made by different recipes ({recipes}). Let all sites run `decbayes words` "
                 "with the same options."
             )
     all_lists = (vocabulary, *(other for _, other in others))
-    listed = chain.from_iterable(zip(each.words, each.documents or repeat(0), strict=False) for each in all_lists)
+    listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
     return added_up(sorted(listed), vocabulary.recipe)
 
 

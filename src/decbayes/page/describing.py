@@ -134,10 +134,14 @@ def drawings(view: View, posterior: Posterior, filled: Collection[int] = ()) -> 
     """One drawing per component. Scales are those of `filled` components, if given."""
     parts = view.parts(posterior, shape=view.shape(posterior, guess=True))
     drawn = [drawing(part) for part in parts]
-    scaled = [each for slot, each in enumerate(drawn) if each["kind"] == "profile" and (not filled or slot in filled)]
-    ranges = [column_range(columns) for columns in zip(*(each["columns"] for each in scaled), strict=True)]
-    for each in drawn:
-        for column, limits in zip(each.get("columns", ()), ranges, strict=False):
+    scaled = [
+        component
+        for slot, component in enumerate(drawn)
+        if component["kind"] == "profile" and (not filled or slot in filled)
+    ]
+    ranges = [column_range(columns) for columns in zip(*(component["columns"] for component in scaled), strict=True)]
+    for component in drawn:
+        for column, limits in zip(component.get("columns", ()), ranges, strict=False):
             if "mean" in column:
                 column["limits"] = listed(limits)
     return drawn

@@ -114,7 +114,7 @@ def deviations(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
     lows, highs, few = means - spreads, means + spreads, range(min(len(means), MOST_COMPONENTS))
 
     def lines(column: int) -> list[Line]:
-        values = [Interval(*(float(each[k, column]) for each in (means, lows, highs))) for k in few]
+        values = [Interval(*(float(ends[k, column]) for ends in (means, lows, highs))) for k in few]
         return [Line(str(clusters[k].label), value) for k, value in zip(few, values, strict=True)]
 
     drawings = [panel(names[column], intervals(lines(column), name=names[column])) for column in chosen]
@@ -202,7 +202,9 @@ def move(probability: float) -> Markup:
 def coefficients(findings: Findings, merged: Sequence[Estimate]) -> Markup:
     """A table of the merged coefficients, and a drawing of each with those of the sites."""
     head = ("term", "mean", "standard deviation", f"{LEVEL:.0%} interval")
-    rows = [(each.name, number(each.mean), number(each.deviation), range_text(each)) for each in merged]
+    rows = [
+        (estimate.name, number(estimate.mean), number(estimate.deviation), range_text(estimate)) for estimate in merged
+    ]
     few = 1 < len(findings.sites) <= MOST_SITES
     compared = [site for site in findings.sites if few and findings.evidence[site] >= findings.least]
     posteriors = findings.alignment.posteriors
@@ -221,7 +223,7 @@ def coefficients(findings: Findings, merged: Sequence[Estimate]) -> Markup:
 def between_sites(findings: Findings) -> Markup | None:
     """How far terms differ between sites, if they may."""
     estimates = findings.view.between(findings.merged)
-    rows = [(each.name, number(each.mean), range_text(each)) for each in estimates]
+    rows = [(estimate.name, number(estimate.mean), range_text(estimate)) for estimate in estimates]
     head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")
     return table(head, rows, right=(1, 2)) if rows else None
 
@@ -240,7 +242,9 @@ def shortened(name: str) -> str:
 def parameters(findings: Findings) -> Markup:
     """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
     sets = findings.sets
-    hidden = {(name, k) for each in sets for name in each.factors for k in np.flatnonzero(findings.hidden(each))}
+    hidden = {
+        (name, k) for coupled in sets for name in coupled.factors for k in np.flatnonzero(findings.hidden(coupled))
+    }
     summary = findings.merged.summary(top=10, level=LEVEL)
     shown = [row for row in summary if (row["factor"], row["component"]) not in hidden]
     rows = [

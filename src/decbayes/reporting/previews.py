@@ -61,11 +61,19 @@ def statements(said: Sequence[Statement]) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", tag("b", MARKS[each.severity], class_=f"mark {each.severity}", title=MEANINGS[each.severity])),
-            tag("th", each.topic, scope="row"),
-            tag("td", each.text),
+            tag(
+                "td",
+                tag(
+                    "b",
+                    MARKS[statement.severity],
+                    class_=f"mark {statement.severity}",
+                    title=MEANINGS[statement.severity],
+                ),
+            ),
+            tag("th", statement.topic, scope="row"),
+            tag("td", statement.text),
         )
-        for each in sorted(said, key=lambda each: order.index(each.severity))
+        for statement in sorted(said, key=lambda statement: order.index(statement.severity))
     ]
     legend = [tag("span", f"{mark} {MEANINGS[severity]}") for severity, mark in MARKS.items()]
     shown = tag("table", tag("tbody", rows), class_="checks")

@@ -149,8 +149,8 @@ def summary(findings: Findings) -> str:
     sites = counted(len(findings.sites), "site")
     data = f"{findings.total} at {sites}" if findings.total else f"Data at {sites}"
     if estimates := findings.view.estimates(findings.merged):
-        tested = [each for each in estimates if each.null is not None]
-        clear = [each.name for each in tested if not each.low <= (each.null or 0.0) <= each.high]
+        tested = [estimate for estimate in estimates if estimate.null is not None]
+        clear = [estimate.name for estimate in tested if not estimate.low <= (estimate.null or 0.0) <= estimate.high]
         return f"{data}. Coefficients whose {LEVEL:.0%} intervals exclude zero: {listed(clear) or 'none'}."
     if not findings.sets:
         return f"{data}, merged into one posterior."
@@ -181,7 +181,7 @@ def figures(findings: Findings) -> Markup:
     if findings.total:
         shown[f"{unit}s"] = float(sizes.sum())
     if findings.sets:
-        shown["components"] = float(sum((each.evidence.sum(axis=0) > 0).sum() for each in findings.shared.values()))
+        shown["components"] = float(sum((shared.evidence.sum(axis=0) > 0).sum() for shared in findings.shared.values()))
     if findings.sets and several:
         shown["close calls"] = float(sum(sure.close.sum() for sure in findings.sureness.values()))
     if several:

@@ -73,6 +73,6 @@ def most_different(parts: Sequence[Profile], most: int) -> list[str]:
 
 
 def difference(values: Sequence[Interval | Shares]) -> float:
-    known = [each for value in values for each in (value.of.values() if isinstance(value, Shares) else [value])]
-    width = float(np.mean([abs(each.high - each.mean) for each in known]))
-    return float(np.std([each.mean for each in known]) / max(width, 1e-12))
+    known = [interval for value in values for interval in (value.of.values() if isinstance(value, Shares) else [value])]
+    width = float(np.mean([abs(interval.high - interval.mean) for interval in known]))
+    return float(np.std([interval.mean for interval in known]) / max(width, 1e-12))

@@ -31,11 +31,11 @@ class CoefficientView(View):
 
     def advice(self, alignment: Alignment) -> Iterator[Remark]:
         """Which coefficients differ by more than chance, and how to let them."""
-        notable = sorted((each for each in self.differences(alignment) if each.notable), key=lambda each: -each.times)
+        notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
         if not notable:
             return
-        terms = [term for term in self._terms() if self._differs(term, {each.name for each in notable})]
-        names = ", ".join(f"{each.name} ({each.times:.1f} ×)" for each in notable)
+        terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
+        names = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
             "sites differ",
             f"Sites differ by more than chance in {names}: intervals, which assume equal coefficients, are too narrow.",

@@ -59,12 +59,12 @@ class Ballot:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         structure = self.posteriors[0].structure
-        coupled = {tuple(each.factors): each for each in structure.symmetry}
+        coupled = {tuple(one.factors): one for one in structure.symmetry}
         return tuple(self._group(names, coupled.get(names)) for names in groups_of(structure))
 
     def _group(self, names: tuple[str, ...], coupled: CoupledSet | None) -> Group:
         rows = identity(len(self.posteriors[0].structure.prior[names[0]]))
-        order = [rows if coupled is None else own[coupled] for own in self.sets]
+        order = [rows if coupled is None else of_site[coupled] for of_site in self.sets]
         return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
 
     def decided(self) -> "Outcome":
@@ -117,16 +117,16 @@ class Ballot:
 
     def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
         """The posteriors with each component weighted; what says how frequent components are, by its share."""
-        found = []
+        weighted_posteriors = []
         for site, posterior in enumerate(self.posteriors):
             parts = dict(posterior.contribution)
             for group, *amounts in zip(self.groups, weights, shares, strict=True):
-                own, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
+                weight, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
                 for name in group.names:
                     family = posterior.structure.families[name]
-                    parts[name] = weighted_part(family, parts[name], share if family.over_components else own)
-            found.append(Posterior(posterior.structure, parts, posterior.ids))
-        return found
+                    parts[name] = weighted_part(family, parts[name], share if family.over_components else weight)
+            weighted_posteriors.append(Posterior(posterior.structure, parts, posterior.ids))
+        return weighted_posteriors
 
 
 @dataclass(frozen=True)
@@ -176,11 +176,11 @@ class Outcome:
 
         Nothing, if its site disagrees clearly somewhere: without that component the others would be too frequent.
         """
-        found = []
+        shares = []
         for part in self.parts:
             scale = np.where(against(part) > FLAGGED, 0.0, part.group.scale)
-            found.append(rounded(scale[part.group.site] * part.weights))
-        return found
+            shares.append(rounded(scale[part.group.site] * part.weights))
+        return shares
 
     @cached_property
     def weights(self) -> list[Array]:
@@ -194,11 +194,11 @@ class Outcome:
     @cached_property
     def alignment(self) -> Alignment:
         """The alignment, with posteriors as they count."""
-        found = self.reached.alignment
-        if all((own == 1.0).all() for own in (*self.weights, *self.shares)):
-            return found
-        divisions = {coupled: replace(division, received=None) for coupled, division in found.divisions.items()}
-        return replace(found, posteriors=self.ballot.weighted(self.weights, self.shares), divisions=divisions)
+        alignment = self.reached.alignment
+        if all((amounts == 1.0).all() for amounts in (*self.weights, *self.shares)):
+            return alignment
+        divisions = {coupled: replace(division, received=None) for coupled, division in alignment.divisions.items()}
+        return replace(alignment, posteriors=self.ballot.weighted(self.weights, self.shares), divisions=divisions)
 
     def standings(self) -> list[tuple[float, float, float]]:
         """For each site, the shares of its evidence that count, that clearly disagree, and that are its alone."""
@@ -211,17 +211,22 @@ class Outcome:
             unconfirmed = (part.weights > 0.5) & ~confirmed & (part.group.coupled is not None)
             alone.append(of_sites(part.group, unconfirmed))
         shares = np.mean(counts, axis=0), np.max(contradicted, axis=0), np.max(alone, axis=0)
-        return [(float(own[0]), float(own[1]), float(own[2])) for own in zip(*shares, strict=True)]
+        return [
+            (float(site_shares[0]), float(site_shares[1]), float(site_shares[2]))
+            for site_shares in zip(*shares, strict=True)
+        ]
 
     def by_slot(self) -> Array:
         """Sites × slots, group after group: how much of the evidence that a site has there counts."""
-        found = []
+        by_group = []
         for part, weights in zip(self.parts, self.weights, strict=True):
             key = part.group.site * part.slots + part.labels
             size = part.group.sites * part.slots
-            total, counted = (np.bincount(key, own * part.group.evidence, size) for own in (np.ones(len(key)), weights))
-            found.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, part.slots))
-        return np.concatenate(found, axis=1)
+            total, counted = (
+                np.bincount(key, amount * part.group.evidence, size) for amount in (np.ones(len(key)), weights)
+            )
+            by_group.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, part.slots))
+        return np.concatenate(by_group, axis=1)
 
 
 def main_party(part: Settled) -> Sites:
@@ -247,7 +252,7 @@ def slots_in(alignment: Alignment, group: Group) -> tuple[Indices, int]:
     if group.coupled is None:
         return group.row, len(alignment.structure.prior[group.names[0]])
     pairs = zip(alignment.slots(group.coupled), group.order, strict=True)
-    return np.concatenate([slots[own] for slots, own in pairs]), alignment.structure.components(group.coupled)
+    return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
 
 
 def against(part: Settled) -> Array:
@@ -258,8 +263,8 @@ def against(part: Settled) -> Array:
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:
     """The mean of amounts over each site's evidence."""
     total = np.bincount(group.site, group.evidence, group.sites)
-    found = np.bincount(group.site, group.evidence * np.asarray(amounts), group.sites)
-    return np.asarray(np.divide(found, total, out=np.full(group.sites, nothing), where=total > 0.0))
+    sums = np.bincount(group.site, group.evidence * np.asarray(amounts), group.sites)
+    return np.asarray(np.divide(sums, total, out=np.full(group.sites, nothing), where=total > 0.0))
 
 
 def by_label(amounts: Array, order: Indices) -> Array:

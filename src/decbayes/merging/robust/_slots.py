@@ -84,7 +84,7 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     heard = np.array([reached.votes.sum(axis=0) for reached in tried])
     best = heard.argmax(axis=0)[labels]
     everybody = np.arange(len(labels))
-    parts = (np.array([getattr(each, name) for each in tried]) for name in ("weights", "lost", "tolerance"))
+    parts = (np.array([getattr(attempt, name) for attempt in tried]) for name in ("weights", "lost", "tolerance"))
     return Settled(group, slots, labels, *(part[best, everybody] for part in parts))
 
 
@@ -175,12 +175,12 @@ def lenient(reached: Settled) -> Settled:
     """What a site has in a slot may be one thing in parts: then each part counts if all of it together agrees."""
     group, slots = reached.group, reached.slots
     key = group.site * slots + reached.labels
-    own, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.core))
+    whole, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.core))
     totals = reached.totals()
     rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
     left = np.tile(totals[1], group.sites) - mine[1]
-    lost = group.losses(own, (rest, left))
-    together = weights_of(lost[key], group.tolerance(in_common(own[1], left)[key]))
+    lost = group.losses(whole, (rest, left))
+    together = weights_of(lost[key], group.tolerance(in_common(whole[1], left)[key]))
     in_parts = np.bincount(key)[key] > 1
     return replace(reached, weights=np.where(in_parts, np.maximum(reached.weights, together), reached.weights))
 
@@ -196,10 +196,10 @@ def as_mixtures(reached: Settled) -> Settled:
 def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     """D of each of a site's components and the best mixture of what the other sites have in slots."""
     group = reached.group
-    own = np.flatnonzero(group.site == site)
-    counts, labels = group.rows[0][own], reached.labels[own]
+    places = np.flatnonzero(group.site == site)
+    counts, labels = group.rows[0][places], reached.labels[places]
     rest = totals.copy()
-    np.subtract.at(rest, labels, reached.core[own, None] * counts)
+    np.subtract.at(rest, labels, reached.core[places, None] * counts)
     rest = np.maximum(rest, 0.0)
     size = rest.sum(axis=1)
     profiles = (rest + FEW) / (size + FEW * rest.shape[1])[:, None]
@@ -209,7 +209,7 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
         shares *= (counts / (shares @ profiles)) @ profiles.T
         shares = np.maximum(shares, 1e-9)
         shares /= shares.sum(axis=1, keepdims=True)
-    lost = group.alone[own].copy()
+    lost = group.alone[places].copy()
     expected = np.zeros_like(counts)
     predicted = shares @ profiles
     received = np.empty_like(shares)
@@ -235,8 +235,8 @@ def uncapped(reached: Settled) -> Array:
         known = np.flatnonzero((group.site == site) & group.known)
         if not len(known) or (reached.weights[known] < 1.0).any():
             continue
-        own = group.site == site
-        totals, evidence = group.sums(reached.labels, reached.core * ~own, reached.slots)
+        of_site = group.site == site
+        totals, evidence = group.sums(reached.labels, reached.core * ~of_site, reached.slots)
         slots = reached.labels[known]
         others = [total[slots] for total in totals], evidence[slots]
         for larger in np.geomspace(1.0, scale[site], SCALES) / scale[site]:

@@ -131,14 +131,14 @@ class RobustMerge:
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
         sites = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(self.sites)))
-        found = [
+        remarks = [
             Remark("site hardly counts", f"{sites[site]} {reason}.", ASK)
             if self.sites[site].flagged
             else Remark("site counts less", f"{sites[site]} {reason}.", ASK, severity="note")
             for site, reason in self.reasons(sites).items()
         ]
         for slot, having in self.further():
-            found.append(
+            remarks.append(
                 Remark(
                     "further slot",
                     f"Slot {slot} was added for what only {', '.join(sites[site] for site in having)} found.",
@@ -147,7 +147,7 @@ class RobustMerge:
                     "note",
                 )
             )
-        return ordered([*found, *quick_remarks(self.alignment, [sites[site] for site in self.merged])])
+        return ordered([*remarks, *quick_remarks(self.alignment, [sites[site] for site in self.merged])])
 
     def further(self) -> list[tuple[int, list[int]]]:
         """The slots that fewest sites support, as many as were added, and these sites."""
@@ -160,8 +160,8 @@ class RobustMerge:
 
     def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
         """Why sites were left out, count for less or should be looked at; the others are not in it."""
-        told = {site: standing.reason(names) for site, standing in enumerate(self.sites)}
-        return {site: reason for site, reason in told.items() if reason}
+        reasons = {site: standing.reason(names) for site, standing in enumerate(self.sites)}
+        return {site: reason for site, reason in reasons.items() if reason}
 
 
 def robust_merge(
@@ -206,7 +206,7 @@ def robust_merge(
         ballot if speaking >= FEWEST and not repeated else replace(ballot.among(counted), judging=speaking >= FEWEST)
     )
     outcome = ballot.decided()
-    return told(outcome, [counted[place] for place in outcome.sites], repeated, order)
+    return described(outcome, [counted[place] for place in outcome.sites], repeated, order)
 
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:
@@ -220,20 +220,20 @@ def copies(groups: Sequence[Group]) -> dict[int, int]:
     pairs = np.tril((parameters > 0.0)[:, None] & (parameters > 0.0), -1)
     usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
     unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
-    found: dict[int, int] = {}
+    first_of: dict[int, int] = {}
     for one, other in np.argwhere(pairs & (alike | (unlikely & (lost * LESS_ALIKE <= usual)))).tolist():
-        found.setdefault(one, found.get(other, other))
-    return found
+        first_of.setdefault(one, first_of.get(other, other))
+    return first_of
 
 
 def site_losses(group: Group) -> Array:
     """(sites, sites): what the components of one site lose beside those of another; infinite if not compared."""
     candidates = group.agreement.candidates
-    found = np.full((group.sites, group.sites), np.inf)
+    distances = np.full((group.sites, group.sites), np.inf)
     for site in np.unique(group.site[candidates]).tolist():
         nearest = group.agreement.lost[:, group.site[candidates] == site].min(axis=1)
-        found[:, site] = np.bincount(group.site, np.where(group.known, nearest, 0.0), group.sites)
-    return found
+        distances[:, site] = np.bincount(group.site, np.where(group.known, nearest, 0.0), group.sites)
+    return distances
 
 
 def same_profiles(group: Group) -> Array:
@@ -241,11 +241,11 @@ def same_profiles(group: Group) -> Array:
     evidence = np.maximum(np.bincount(group.site, group.evidence, group.sites), LITTLE)
     profiles = np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)
     profiles = profiles / evidence[:, None]
-    apart = np.array([np.abs(profiles - own).max(axis=1) for own in profiles])
+    apart = np.array([np.abs(profiles - profile).max(axis=1) for profile in profiles])
     return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
 
 
-def told(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
+def described(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
     """The outcome in the caller's order; `merged` are the places of the outcome's sites in the canonical order."""
     standings = {order[place]: Standing(*shares) for place, shares in zip(merged, outcome.standings(), strict=True)}
     standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}
@@ -254,5 +254,5 @@ def told(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], orde
     weights = np.zeros((len(order), by_slot.shape[1]))
     numbers = tuple(order[place] for place in merged)
     weights[[*numbers]] = by_slot
-    found = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
-    return replace(found, posterior=replace(found.posterior, remarks=found.remarks()))
+    merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
+    return replace(merge, posterior=replace(merge.posterior, remarks=merge.remarks()))

@@ -79,29 +79,31 @@ class Group:
     ) -> "Group":
         structure = posteriors[0].structure
         factors = {name: Factor(structure.families[name], structure.prior[name]) for name in names}
-        told = [name for name in names if not factors[name].family.over_components] or [*names]
-        sizes = [len(own) for own in order]
+        judged_names = [name for name in names if not factors[name].family.over_components] or [*names]
+        sizes = [len(labels) for labels in order]
         pairs = zip(posteriors, order, strict=True)
-        contents = [{name: factors[name].family.rows(p.contribution[name], own) for name in names} for p, own in pairs]
+        contents = [
+            {name: factors[name].family.rows(p.contribution[name], labels) for name in names} for p, labels in pairs
+        ]
         known = [name for name in names if not factors[name].family.follows] or [*names]
         evidence = observed([(factors[name], [rows[name] for rows in contents]) for name in known])
-        for name in told:
-            rows = [own[name] for own in contents]
+        for name in judged_names:
+            rows = [site[name] for site in contents]
             evidence = claimed(evidence, observed([(factors[name], rows)]))
         scale = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
-        each = np.repeat(scale, sizes)
-        counted = all(factors[name].family.countable for name in told)
+        scales = np.repeat(scale, sizes)
+        counted = all(factors[name].family.countable for name in judged_names)
         matrices = []
-        for name in told:
+        for name in judged_names:
             if counted:
-                parts = [csr_array(p.contribution[name])[own] for p, own in zip(posteriors, order, strict=True)]
-                matrices.append(frequent(csr_array(diags_array(each) @ vstack(parts))))
+                parts = [csr_array(p.contribution[name])[labels] for p, labels in zip(posteriors, order, strict=True)]
+                matrices.append(frequent(csr_array(diags_array(scales) @ vstack(parts))))
             else:
-                matrices.append(each[:, None] * np.concatenate([own[name].written_out() for own in contents]))
-        total = float((each * evidence).sum())
-        judged = tuple(factors[name] for name in told)
+                matrices.append(scales[:, None] * np.concatenate([site[name].written_out() for site in contents]))
+        total = float((scales * evidence).sum())
+        judged = tuple(factors[name] for name in judged_names)
         base = tuple(brought_along(factor, total) for factor in judged)
-        return cls(names, coupled, judged, tuple(order), scale, tuple(matrices), each * evidence, base, counted)
+        return cls(names, coupled, judged, tuple(order), scale, tuple(matrices), scales * evidence, base, counted)
 
     @property
     def sites(self) -> int:
@@ -109,7 +111,7 @@ class Group:
 
     @cached_property
     def site(self) -> Indices:
-        return np.repeat(np.arange(self.sites), [len(own) for own in self.order])
+        return np.repeat(np.arange(self.sites), [len(labels) for labels in self.order])
 
     @cached_property
     def row(self) -> Indices:
@@ -120,18 +122,18 @@ class Group:
     def parameters(self) -> Array:
         """How many parameters each component's own data can tell apart."""
         if self.counted:
-            found = np.sum([np.minimum(rows, 1.0).sum(axis=1) - 1.0 for rows in self.rows], axis=0)
+            freedom = np.sum([np.minimum(rows, 1.0).sum(axis=1) - 1.0 for rows in self.rows], axis=0)
         else:
             pairs = zip(self.factors, self.rows, strict=True)
-            found = np.sum([factor.family.freedom(rows) for factor, rows in pairs], axis=0)
-        return np.asarray(np.maximum(found, 1.0))
+            freedom = np.sum([factor.family.freedom(rows) for factor, rows in pairs], axis=0)
+        return np.asarray(np.maximum(freedom, 1.0))
 
     @cached_property
     def votes(self) -> Array:
         """1 for a component that its site knows well, less for one that hardly has evidence."""
-        own = np.bincount(self.site, self.evidence, self.sites)
+        site_evidence = np.bincount(self.site, self.evidence, self.sites)
         count = np.bincount(self.site, minlength=self.sites)
-        enough = np.maximum(own * np.minimum(KNOWN, AVERAGE / count), LITTLE)
+        enough = np.maximum(site_evidence * np.minimum(KNOWN, AVERAGE / count), LITTLE)
         return np.asarray(np.minimum(self.evidence / enough[self.site], 1.0))
 
     @cached_property
@@ -149,12 +151,14 @@ class Group:
         parts = zip(self.factors, rows, self.base, strict=True)
         return np.asarray(np.sum([factor.family.peak(part, evidence, base) for factor, part, base in parts], axis=0))
 
-    def losses(self, own: Sums, others: Sums, alone: Array | None = None, rest: Array | None = None) -> Array:
+    def losses(
+        self, rows_and_evidence: Sums, others: Sums, alone: Array | None = None, rest: Array | None = None
+    ) -> Array:
         """D of each row and another; none where the other says nothing, infinite where a row alone is improper.
 
         `alone` and `rest` are the information of both, where it is known.
         """
-        (rows, evidence), (more, further) = own, others
+        (rows, evidence), (more, further) = rows_and_evidence, others
         alone = self.information(rows, evidence) if alone is None else alone
         rest = self.information(more, further) if rest is None else rest
         together = self.information([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
@@ -201,8 +205,8 @@ class Agreement:
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
         rest = group.information(*loud)
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
-        for own, others in comparisons(group, candidates):
-            first, second = (pair.ravel() for pair in np.meshgrid(own, others, indexing="ij"))
+        for some, others in comparisons(group, candidates):
+            first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
             mine = [rows[first] for rows in group.rows], group.evidence[first]
             more = [rows[second] for rows in loud[0]], loud[1][second]
             lost[first, second] = group.losses(mine, more, group.alone[first], rest[second])
@@ -215,20 +219,20 @@ class Agreement:
 def chosen_candidates(group: Group) -> Indices:
     """The components that sites know; of many sites, those of every second one, or third, and so on."""
     pairs = min(MOST_PAIRS, MOST_NUMBERS // max(rows.shape[1] for rows in group.rows))
-    most = max(pairs // len(group.site), FEWEST_SITES * max(len(own) for own in group.order))
+    most = max(pairs // len(group.site), FEWEST_SITES * max(len(labels) for labels in group.order))
     every = -(-int(group.known.sum()) // most)
     return np.flatnonzero(group.known & (group.site % max(every, 1) == 0))
 
 
 def comparisons(group: Group, candidates: Indices) -> list[tuple[Indices, Indices]]:
     """Components, and places of candidates with which they are compared, some at a time: any, or those of one row."""
-    found = []
+    blocks = []
     for row in [None] if group.coupled else np.unique(group.row).tolist():
         here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
         places = np.flatnonzero(np.isin(candidates, here))
         at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
-        found += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
-    return found
+        blocks += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
+    return blocks
 
 
 def one_by_one(factor: Factor, first: Array, second: Array) -> Array:
@@ -247,10 +251,10 @@ def one_by_one(factor: Factor, first: Array, second: Array) -> Array:
 
 def coefficients(factor: Factor, rows: Array) -> tuple[Array, Array] | None:
     """The means and variances of a vector of several parameters that rows are about; None where they are not."""
-    found = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
-    if found is None or found[0].shape[1] < 2:
+    expansion = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
+    if expansion is None or expansion[0].shape[1] < 2:
         return None
-    shift, precision = found
+    shift, precision = expansion
     sizes, directions = np.linalg.eigh(precision)
     sizes = np.maximum(sizes, NOTHING * sizes.max(axis=1, initial=1.0, keepdims=True))
     along = np.einsum("kij,ki->kj", directions, shift) / sizes

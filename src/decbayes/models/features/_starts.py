@@ -100,10 +100,10 @@ Move = Callable[[State], Array]
 
 # How the assignments of one feature may be rebuilt from its own and another's; exact for certain assignments.
 RECOMBINATIONS: tuple[Callable[[Array, Array], Array], ...] = (
-    lambda own, other: own + other - own * other,  # or: the feature was a difference
-    lambda own, other: own * (1.0 - other),  # and not: it was a sum
-    lambda own, other: own * other,  # and: it stood in for what both share
-    lambda own, other: own + other - 2.0 * own * other,  # either: their overlap was wrong
+    lambda one, other: one + other - one * other,  # or: the feature was a difference
+    lambda one, other: one * (1.0 - other),  # and not: it was a sum
+    lambda one, other: one * other,  # and: it stood in for what both share
+    lambda one, other: one + other - 2.0 * one * other,  # either: their overlap was wrong
 )
 
 # Passes of coordinate ascent before a move is judged. One misses many good moves, four cost time and find few more.

@@ -42,10 +42,14 @@ class Statement:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The statement as a record's body holds it: JSON, filled up to whole numbers."""
-        told: dict[str, Any] = {"rules": self.rules.plain()}
+        statement: dict[str, Any] = {"rules": self.rules.plain()}
         if self.approval is not None:
-            told |= {"approver": self.approval.approver, "reason": self.approval.reason, "date": self.approval.date}
-        content = canonical_json(told)
+            statement |= {
+                "approver": self.approval.approver,
+                "reason": self.approval.reason,
+                "date": self.approval.date,
+            }
+        content = canonical_json(statement)
         return {NAME: np.frombuffer(content + b" " * (-len(content) % 4), dtype="<i4")}
 
 
@@ -64,11 +68,11 @@ def statement_from(arrays: Mapping[str, Any]) -> Statement | None:
     if part.ndim != 1 or part.dtype != np.dtype("<i4") or part.nbytes > MOST_BYTES:
         raise InvalidFile("the statement on disclosure is not a short text.")
     try:
-        told = msgspec.json.decode(part.tobytes(), type=Told)
-        rules = Rules.of(told.rules)
+        statement = msgspec.json.decode(part.tobytes(), type=Told)
+        rules = Rules.of(statement.rules)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidRules, TypeError):
         raise InvalidFile("the statement on disclosure cannot be read.") from None
-    approval = Approval(told.approver, told.reason, told.date) if told.approver else None
+    approval = Approval(statement.approver, statement.reason, statement.date) if statement.approver else None
     if approval is not None and not approval.proper:
         raise InvalidFile("the statement on disclosure has a name or a reason that cannot be printed.")
     return Statement(rules, approval)

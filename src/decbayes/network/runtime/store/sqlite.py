@@ -173,15 +173,15 @@ class SqliteStore:
         return self.charter.id, self.charter.model.structure.fingerprint
 
     def _check_format(self) -> None:
-        (found,) = self.connection.execute("PRAGMA user_version").fetchone()
+        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if found > FORMAT:
+        if version > FORMAT:
             raise StoreFailed(
-                f"{self.path} is of a newer decbayes (format {found}; this one knows {FORMAT}). Update decbayes."
+                f"{self.path} is of a newer decbayes (format {version}; this one knows {FORMAT}). Update decbayes."
             )
-        if found < FORMAT and tables:
+        if version < FORMAT and tables:
             raise StoreFailed(
-                f"{self.path} is of an older decbayes (format {found}; this one knows {FORMAT}), or no store at all. "
+                f"{self.path} is of an older decbayes (format {version}; this one knows {FORMAT}), or no store at all. "
                 "Move it away and start with a new one."
             )
 
@@ -192,16 +192,16 @@ class SqliteStore:
 
     def _sound(self, read: Read[Item], rows: Sequence[Row], members: Roster) -> list[Item]:
         """What can be read; what is damaged is counted, and what belongs to another epoch or to nobody is passed by."""
-        found = []
+        records = []
         for row in rows:
             try:
-                found.append(read(row, members))
+                records.append(read(row, members))
             except Refused as error:
                 self.damaged += error.reason not in ("fingerprint", "membership", "rules")
                 if error.reason == "rules":
                     # It was published before the group agreed on these rules: whatever obeys them takes its place.
                     self._unsound.add(row[0])
-        return found
+        return records
 
     def _record(self, row: Row, members: Roster) -> Record:
         origin, _, version, *parts = row
