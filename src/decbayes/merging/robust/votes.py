@@ -246,7 +246,7 @@ def one_by_one(factor: Factor, first: Array, second: Array) -> Array:
     (mean, variance), (other, further) = one, two
     largest = (0.5 * (mean - other) ** 2 / (variance + further)).max(axis=1)
     free = factor.family.freedom(first)
-    return np.asarray(largest * tolerated(free, 0.0, 0.0) / (tolerated(np.ones(1), 0.0, 0.0) + np.log(free)))
+    return np.asarray(largest * chance(free) / (chance(1.0) + np.log(free)))
 
 
 def coefficients(factor: Factor, rows: Array) -> tuple[Array, Array] | None:
@@ -277,7 +277,7 @@ def usual_loss(group: Group, candidates: Indices, lost: Array, shared: Array) ->
     if not len(excess):
         return 0.0
     # Two sites differ by twice as much as one site and the mean of many.
-    within = float((tolerated(group.parameters, 0.0, 0.0) / by_chance[:, 0]).min()) / (2.0 * USUAL)
+    within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
     return max(0.0, within * float(np.median(np.nanquantile(excess, QUARTER, axis=1))))
 
 
@@ -286,8 +286,13 @@ def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
 
     Sites differ by more than chance in counts of words, say: by so much per observation that both sides have.
     """
-    chance = 0.5 * parameters + DEVIATIONS * np.sqrt(0.5 * parameters)
-    return np.asarray(np.maximum(chance, USUAL * usual * np.asarray(shared)))
+    return np.asarray(np.maximum(chance(parameters), USUAL * usual * np.asarray(shared)))
+
+
+def chance(parameters: ArrayLike) -> Array:
+    """The mean of ½χ² and some deviations more."""
+    half = 0.5 * np.asarray(parameters)
+    return np.asarray(half + DEVIATIONS * np.sqrt(half))
 
 
 def weights_of(lost: Array, tolerance: Array) -> Array:

@@ -1,0 +1,379 @@
+"""The parts of a robust merge: what components lose, what is tolerated, who is heard, and who is given a slot."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from scipy.stats import chi2, chi2_contingency
+from test_grouping import posterior
+
+import decbayes as db
+from decbayes.families import FullGaussian, Transitions
+from decbayes.merging import robust_merge
+from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.robust import votes
+from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
+from decbayes.merging.robust._slots import Settled, elected, middles, mixture_losses
+
+MEAN = db.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
+MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))
+
+
+def group_of(posteriors, cap=np.inf):
+    """The components of all sites, as a robust merge compares them."""
+    _, readings = canonical_order(posteriors)
+    return Ballot(posteriors, [reading.components for reading in readings], cap, False, True).groups[0]
+
+
+def means_of(*pairs):
+    """Sites with so many observations that all have one value."""
+    return [MEAN.fit(np.full((count, 1), float(value))).posterior for value, count in pairs]
+
+
+def half_g(first, second):
+    """Half of the likelihood-ratio statistic for two rows of counts being of one distribution."""
+    table = np.array([first, second])
+    table = table[:, table.any(axis=0)]
+    return 0.5 * chi2_contingency(table, correction=False, lambda_="log-likelihood").statistic
+
+
+def counted(rng, *topics, words=1000):
+    return [rng.multinomial(words, topic).astype(float) for topic in topics]
+
+
+def test_what_counts_lose_is_half_a_likelihood_ratio(rng):
+    first, second = counted(rng, [0.5, 0.3, 0.2, 0.0], [0.1, 0.4, 0.2, 0.3])
+    group = group_of([posterior([first]), posterior([second])])
+    expected = half_g(first, second)
+    np.testing.assert_allclose(group.agreement.lost[[0, 1], [1, 0]], expected)
+    nothing = np.zeros((1, 4)), np.zeros(1)
+    own = [first[None]], np.array([1000.0])
+    assert group.losses(own, ([nothing[0]], nothing[1])) == 0.0
+    np.testing.assert_allclose(group.losses(own, ([second[None]], np.array([1000.0]))), expected)
+
+
+def test_those_compared_with_speak_with_the_evidence_in_the_middle_at_least(rng):
+    rows = counted(rng, [0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.5, 0.2, 0.3])
+    rows[2] = rows[2] / 10.0
+    group = group_of([posterior([row]) for row in rows])
+    lost = group.agreement.lost
+    assert lost[0, 1] == pytest.approx(half_g(rows[0], rows[1]))
+    assert lost[0, 2] == pytest.approx(half_g(rows[0], 10.0 * rows[2]))
+    assert lost[2, 0] == pytest.approx(half_g(rows[2], rows[0]))
+
+
+def test_chance_makes_half_a_chi_square_and_a_few_deviations_of_it_are_tolerated():
+    for parameters in (1.0, 7.0, 200.0):
+        half = chi2(parameters).mean() / 2, chi2(parameters).std() / 2
+        chance = half[0] + 2.5 * half[1]
+        assert votes.tolerated(np.array(parameters), 40.0, 0.0) == pytest.approx(chance)
+        assert votes.tolerated(np.array(parameters), 40.0, chance / 50.0) == pytest.approx(2.0 * chance)
+        assert votes.tolerated(np.array(parameters), 40.0, chance / 101.0) == pytest.approx(chance)
+
+
+def test_weights_fall_with_the_square_of_the_loss_and_vanish_at_three_times_the_tolerance():
+    lost = 4.0 * np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.99, 3.01])
+    np.testing.assert_allclose(votes.weights_of(lost, np.array(4.0)), [1, 1, 1, 1 / 2.25, 0.25, 1 / 2.99**2, 0.0])
+
+
+def test_a_comparison_rests_on_the_observations_of_both():
+    """The variance of a difference of means is σ² (1/n + 1/m)."""
+    np.testing.assert_allclose(1.0 / votes.in_common(np.array([3.0, 8.0]), np.array([6.0, 8.0])), [0.5, 0.25])
+    assert votes.in_common(np.array([0.0]), np.array([0.0])) == 0.0
+
+
+@pytest.mark.parametrize("cap", [1.0, 1.5])
+def test_nobody_votes_with_more_than_the_cap(cap):
+    evidence = np.array([0.0, 10.0, 20.0, 30.0, 400.0])
+    voting = evidence * votes.capped(evidence, cap)
+    np.testing.assert_allclose(voting, np.minimum(evidence, cap * 25.0))
+    np.testing.assert_array_equal(votes.capped(np.zeros(3), cap), 1.0)
+
+
+def test_a_factor_is_believed_if_it_claims_over_twice_the_observations():
+    """In units of the usual claim, three per observation."""
+    evidence, claims = np.full(6, 10.0), np.array([30.0, 30.0, 30.0, 90.0, 50.0, 0.0])
+    np.testing.assert_allclose(votes.claimed(evidence, claims), [10, 10, 10, 30, 10, 10])
+    np.testing.assert_array_equal(votes.claimed(evidence, np.zeros(6)), evidence)
+
+
+def test_rare_columns_are_compared_as_one(monkeypatch):
+    counts = np.array([[5.0, 0.0, 1.0, 9.0, 2.0], [4.0, 3.0, 1.0, 9.0, 0.0]])
+    np.testing.assert_array_equal(votes.frequent(csr_array(counts)), counts)
+    monkeypatch.setattr(votes, "COLUMNS", 2)
+    found = votes.frequent(csr_array(counts))
+    np.testing.assert_array_equal(found, np.column_stack([counts[:, [3, 0]], counts[:, [1, 2, 4]].sum(axis=1)]))
+
+
+@pytest.mark.parametrize(("rows", "enough"), [([100.0, 3.0, 1.0, 0.0], 5.2), ([100.0, 3.0, 1.0] + [0.0] * 7, 2.6)])
+def test_sites_vote_fully_for_what_holds_a_twentieth_or_a_quarter_of_the_average(rows, enough):
+    group = group_of([posterior([[count, 0.0, 0.0] for count in rows])])
+    np.testing.assert_allclose(np.sort(group.votes), np.sort(np.minimum(np.array(rows) / enough, 1.0)))
+
+
+def test_parameters_are_those_that_data_can_tell_apart(rng):
+    group = group_of([posterior([[40.0, 3.0, 0.25, 0.0], [9.0, 0.0, 0.0, 0.0]])])
+    np.testing.assert_allclose(np.sort(group.parameters), [1.0, 1.25])
+    plane = db.GaussianMean(variance=2.0, prior_variance=1e6, dimension=2)
+    np.testing.assert_allclose(group_of([plane.fit(np.ones((9, 2))).posterior]).parameters, 2.0)
+
+
+def test_the_usual_loss_is_the_quarter_of_what_nearest_components_lose(rng):
+    truth = rng.dirichlet(np.ones(8), size=2)
+    rows = [counted(rng, *truth, words=500 + 100 * site) for site in range(5)]
+    group = group_of([posterior(site_rows) for site_rows in rows])
+    flat = group.rows[0]
+    rates = []
+    for one in range(10):
+        pairs = [other for other in range(10) if group.site[other] != group.site[one]]
+        middle = np.median(group.evidence)
+        louder = {other: max(1.0, middle / group.evidence[other]) for other in pairs}
+        shared = {o: 1.0 / (1.0 / flat[one].sum() + 1.0 / (louder[o] * flat[o].sum())) for o in pairs}
+        rates.append(min(half_g(flat[one], louder[other] * flat[other]) / shared[other] for other in pairs))
+    assert group.agreement.usual == pytest.approx(np.quantile(rates, 0.25))
+
+
+def test_means_that_differ_by_chance_are_tolerated_as_chance_is_and_others_more(rng):
+    alike, unlike = (
+        group_of(means_of(*((value, 50) for value in rng.normal(0.0, spread, size=12)))) for spread in (0.2, 3.0)
+    )
+    chance = chi2(1).mean() / 2 + 2.5 * chi2(1).std() / 2
+    shared = votes.in_common(alike.evidence, alike.evidence)
+    np.testing.assert_allclose(alike.tolerance(shared), chance)
+    assert (unlike.tolerance(shared) > 5.0 * chance).all()
+
+
+def settled(group, labels, weights, slots):
+    return Settled(group, slots, np.array(labels), np.array(weights), *np.zeros((2, len(labels))))
+
+
+def test_a_site_has_one_vote_per_slot():
+    group = group_of([posterior([[50.0, 0.0], [0.0, 50.0]]), posterior([[50.0, 1.0], [1.0, 50.0]])])
+    reached = settled(group, [0, 0, 1, 1], [0.3, 1.0, 0.2, 0.0], 3)
+    np.testing.assert_allclose(reached.votes, [[1.0, 0.0, 0.0], [0.0, 0.2, 0.0]])
+    (totals,), evidence = reached.totals()
+    np.testing.assert_allclose(totals, [group.rows[0][1], [0, 0], [0, 0]])
+    np.testing.assert_allclose(evidence, [50.0, 0.0, 0.0])
+
+
+def test_a_slot_begins_with_what_most_sites_agree_with():
+    group = group_of(
+        means_of(*((0.01 * site, 30) for site in range(4)), *((9.0 + 0.01 * site, 30) for site in range(3)))
+    )
+    chosen = middles(group, np.zeros(7, dtype=np.intp), 2)
+    assert chosen[0, 0] < 4
+    assert chosen[-1, 0] >= 4
+    np.testing.assert_array_equal(chosen[:, 1], -1)
+
+
+def electorate(rng, sites, kinds):
+    """One component per site, each of some kind; components agree with those of their kind, more or less."""
+    kind = np.asarray(kinds)
+    weights = np.where(
+        kind[:, None] == kind, rng.uniform(0.6, 1.0, size=(sites, sites)), rng.uniform(0, 0.1, (sites, sites))
+    )
+    agreement = SimpleNamespace(weights=weights)
+    return SimpleNamespace(site=np.arange(sites), sites=sites, votes=np.ones(sites), agreement=agreement)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_other_choice_of_candidates_is_heard_by_more(seed):
+    rng = np.random.default_rng(seed)
+    group = electorate(rng, 9, rng.integers(4, size=9))
+    weights = group.agreement.weights
+    best = max(weights[:, list(some)].max(axis=1).sum() for some in combinations(range(9), 3))
+    chosen = elected(group, 3, 0)
+    assert len(set(chosen.tolist())) == 3
+    assert weights[:, chosen].max(axis=1).sum() == pytest.approx(best, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "slots"), [([0, 0, 0, 1, 1, 1, 2, 2, 2, 3], 3), ([0, 0, 1, 1], 2), ([0, 0, 1, 2], 1)]
+)
+def test_spare_slots_are_for_what_two_sites_share(kinds, slots):
+    group = electorate(np.random.default_rng(0), len(kinds), kinds)
+    group.agreement.weights = np.equal.outer(kinds, kinds).astype(float)
+    assert len(elected(group, 1, 5)) == slots
+
+
+def topic_sites(rng):
+    first, second = np.array([6, 3, 1, 0, 0, 0]) / 10.0, np.array([0, 0, 0, 5, 4, 1]) / 10.0
+    rows = [counted(rng, first, second) for _ in range(3)]
+    return first, second, rows
+
+
+def loss_in(rng, component, *, slots=2):
+    """What a component of a fourth site loses as a mixture of the slots of three others."""
+    _, _, rows = topic_sites(rng)
+    kept = [site_rows[:slots] for site_rows in rows]
+    group = group_of([posterior(site_rows) for site_rows in [*kept, [component]]])
+    first = np.array([row[:3].sum() > row[3:].sum() for row in group.rows[0]])
+    reached = settled(group, np.where(first, 0, slots - 1), [1.0] * (3 * slots) + [0.0], slots)
+    totals = [np.sum([site_rows[slot] for site_rows in kept], axis=0) for slot in range(slots)]
+    (lost,) = mixture_losses(reached, reached.totals()[0][0], 3)
+    return lost, totals
+
+
+def test_as_a_mixture_of_one_slot_a_component_loses_what_it_loses_beside_it(rng):
+    component = rng.multinomial(300, [0.4, 0.4, 0.2, 0, 0, 0]).astype(float)
+    lost, (total,) = loss_in(rng, component, slots=1)
+    assert lost == pytest.approx(half_g(component, total), rel=1e-6)
+
+
+def test_a_component_that_uses_one_slot_loses_what_it_loses_beside_that_one(rng):
+    component = rng.multinomial(300, [0.4, 0.4, 0.2, 0, 0, 0]).astype(float)
+    lost, totals = loss_in(rng, component)
+    assert lost == pytest.approx(half_g(component, totals[0]), rel=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_a_mixture_of_slots_loses_what_chance_makes_of_it(share, rng):
+    first, second, _ = topic_sites(rng)
+    component = rng.multinomial(400, share * first + (1.0 - share) * second).astype(float)
+    lost, totals = loss_in(rng, component)
+    assert lost < votes.tolerated(np.array(5.0), 0.0, 0.0)
+    assert min(half_g(component, total) for total in totals) > 100.0
+    # The best shares by a general optimiser: what the slots' own counts lose is small beside 3,000 of each.
+    profiles = np.array([total / total.sum() for total in totals])
+
+    def explained(logit):
+        return -(component @ np.log(np.array([1.0, np.exp(logit[0])]) @ profiles / (1.0 + np.exp(logit[0])) + 1e-300))
+
+    known = component[component > 0]
+    expected = minimize(explained, [0.0]).fun + (known * np.log(known / known.sum())).sum()
+    assert lost == pytest.approx(expected, rel=0.2)
+
+
+@pytest.mark.parametrize("away", [0.0, 0.3, 0.45])
+def test_a_large_site_counts_as_far_as_it_agrees_with_everybody(away):
+    """D = ½ P Q d² / (P + Q) grows with its evidence: as much of it counts as is tolerated, up to a twelfth."""
+    merged = robust_merge(means_of(*((0.05 * site, 20) for site in range(-2, 3)), (away, 2000)))
+    tolerance, capped = 0.5 + 2.5 * np.sqrt(0.5), 30.0 / 2000.0
+
+    def lost(counts):
+        return 0.5 * 50.0 * (1000.0 * counts) / (50.0 + 1000.0 * counts) * away**2
+
+    counts = merged.weights[5, 0]
+    step = capped ** (-1.0 / 11.0)
+    assert lost(counts) <= 1.01 * tolerance
+    assert counts == 1.0 or lost(counts * step) > 0.99 * tolerance
+    assert counts >= capped
+    assert (counts == 1.0) == (lost(1.0) <= tolerance)
+
+
+def clustered(sizes, moved=0.0):
+    """A site with so many points in each of three clusters far apart; the first may be elsewhere."""
+    rng = np.random.default_rng(sizes)
+    parts = [
+        centre + rng.normal(size=(size, 1)) for centre, size in zip((-100.0 + moved, 0.0, 100.0), sizes, strict=True)
+    ]
+    return MIXTURE.fit(np.concatenate(parts), rng=rng).posterior
+
+
+def rows_at(part, centres):
+    """The component that is nearest to each centre: its number."""
+    means = part.mean("components")[:, 0]
+    return [int(np.argmin(np.abs(means - centre))) for centre in centres]
+
+
+@pytest.fixture(scope="module")
+def displaced():
+    """One of eight sites has a fifth of its points elsewhere."""
+    sites = [clustered((30 + site, 30, 30 - site)) for site in range(1, 8)]
+    return robust_merge([clustered((18, 45, 27), moved=7.0), *sites]), clustered((18, 45, 27), moved=7.0), sites
+
+
+def test_standings_are_shares_of_a_sites_evidence(displaced):
+    merged, _, _ = displaced
+    standing = merged.sites[0]
+    assert standing.against == pytest.approx(0.2, abs=1e-6)
+    assert standing.counts == pytest.approx(0.8, abs=1e-6)
+    slots = rows_at(merged.posterior, [-100.0, 0.0, 100.0])
+    np.testing.assert_allclose(merged.weights[0, slots], [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(merged.weights[1:], 1.0)
+    for other in merged.sites[1:]:
+        assert (other.counts, other.against, other.alone) == (1.0, 0.0, 0.0)
+
+
+def test_what_agrees_is_added_and_frequencies_are_those_of_the_sites_that_agree_everywhere(displaced):
+    merged, liar, sites = displaced
+    own = merged.posterior
+    places = {part: rows_at(part, [-100.0, 0.0, 100.0]) for part in (own, liar, *sites)}
+    for slot, centre in enumerate(places[own]):
+        heard = sites if slot == 0 else [liar, *sites]
+        for name in ("components", "weights"):
+            counted_sites = heard if name == "components" else sites
+            expected = sum(part.contribution[name][places[part][slot]] for part in counted_sites)
+            np.testing.assert_allclose(own.contribution[name][centre], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4])
+def test_what_nobody_confirms_is_a_share_too(share):
+    """All know two clusters; one has part of its points in a third one that only it has."""
+    sites = [clustered((0, 30 + site, 30 - site)) for site in range(6)]
+    only = round(60 * share)
+    merged = robust_merge([clustered((only, 30 - only // 2, 30 - only // 2)), *sites])
+    assert merged.sites[0].alone == pytest.approx(share, abs=1e-6)
+    assert (merged.sites[0].counts, merged.sites[0].against) == (1.0, 0.0)
+    assert [standing.alone for standing in merged.sites[1:]] == [0.0] * 6
+
+
+@pytest.mark.parametrize(("alone", "against", "flagged"), [(0.49, 0.09, False), (0.51, 0.0, True), (0.0, 0.11, True)])
+def test_sites_are_flagged_for_half_alone_or_a_tenth_against(alone, against, flagged):
+    assert db.merging.Standing(alone=alone, against=against).flagged == flagged
+
+
+def test_copies_of_copies_repeat_the_first():
+    sites = [clustered((30 + 3 * site, 30, 30 - 2 * site)) for site in range(1, 5)]
+    merged = robust_merge([*sites, sites[1], sites[1]])
+    assert [standing.copy_of for standing in merged.sites] == [None] * 4 + [1, 1]
+    assert {standing.counts for standing in merged.sites[4:]} == {0.0}
+
+
+def test_a_transition_counts_as_the_less_of_the_two_states_that_it_is_between(rng):
+    part, weights = rng.gamma(1.0, size=(3, 3)), np.array([1.0, 0.5, 0.0])
+    found = weighted_part(Transitions(), part, weights)
+    for i in range(3):
+        for j in range(3):
+            assert found[i, j] == part[i, j] * min(weights[i], weights[j])
+    family = db.families.Dirichlet()
+    np.testing.assert_array_equal(weighted_part(family, csr_array(part), weights).toarray(), weights[:, None] * part)
+
+
+def test_amounts_go_back_to_their_labels(rng):
+    amounts, order = rng.random(5), rng.permutation(5)
+    np.testing.assert_array_equal(by_label(amounts[order], order), amounts)
+
+
+def coefficient_rows(means, precision):
+    """What fits say that have found these coefficients with this precision."""
+    return np.column_stack([means @ precision, np.tile(-0.5 * precision.ravel(), (len(means), 1))])
+
+
+def test_coefficients_have_the_means_and_variances_of_their_gaussian(rng):
+    spread = rng.normal(size=(4, 4))
+    precision, means = 100.0 * (spread @ spread.T + np.eye(4)), rng.normal(size=(3, 4))
+    factor = votes.Factor(FullGaussian(), np.zeros((1, 20)))
+    found, variances = votes.coefficients(factor, coefficient_rows(means, precision))
+    np.testing.assert_allclose(found, means)
+    np.testing.assert_allclose(variances, np.tile(np.diag(np.linalg.inv(precision)), (3, 1)))
+
+
+def test_one_coefficient_far_off_is_tolerated_as_seldom_as_all_together():
+    """Two fits with ten independent coefficients: the one that differs most, and all of them, seldom do by chance."""
+    rng, size = np.random.default_rng(0), 10
+    factor = votes.Factor(FullGaussian(), np.zeros((1, size + size**2)))
+    means = rng.normal(size=(2, 1500, size)) / 10.0
+    first, second = (coefficient_rows(each, 100.0 * np.eye(size)) for each in means)
+    found = votes.one_by_one(factor, first, second)
+    half = 100.0 / 4.0 * (means[0] - means[1]) ** 2
+    tolerances = [chi2(p).mean() / 2 + 2.5 * chi2(p).std() / 2 for p in (1, size)]
+    np.testing.assert_allclose(found, half.max(axis=1) * tolerances[1] / (tolerances[0] + np.log(size)), rtol=1e-6)
+    assert np.mean(half.sum(axis=1) > tolerances[1]) < 0.05
+    assert np.mean(found > tolerances[1]) < 0.05
+    line = votes.Factor(FullGaussian(), np.zeros((1, 2)))
+    single = coefficient_rows(means[0, :2, :1], 100.0 * np.eye(1))
+    np.testing.assert_array_equal(votes.one_by_one(line, single[:1], single[1:]), 0.0)
