@@ -28,6 +28,20 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionstart():
+    """Each worker compiles the kernels of some models; the others then load them."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    if worker is None or count is None:
+        return
+    from decbayes.cli.commands.planning.warm_up import models, use
+
+    several = list(models())
+    kinds = list(dict.fromkeys(type(model) for model, _ in several))[int(worker.removeprefix("gw")) :: int(count)]
+    for model, size in several:
+        if type(model) in kinds:
+            use(model, size)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Tests of one file run in one worker, which makes their fixtures and compiles their kernels only once."""

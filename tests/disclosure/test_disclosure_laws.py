@@ -1,5 +1,7 @@
 """Laws of the disclosure rules, for every model: a model without an attack in `planted` fails the first of them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from planted import ATTACKS, rows
@@ -15,6 +17,7 @@ RULES = Rules()
 COUNT = 200
 
 
+@cache
 def fitted(name, seed, rare=True, safe=False):
     model, data, planted = ATTACKS[name].draw(np.random.default_rng(seed), COUNT, rare)
     if safe:
