@@ -50,7 +50,9 @@ def entry_name(entry: tuple[int, ...], labels: Sequence[str]) -> str:
 
 
 LONGEST_ID = 64
-MEAN_FIELD = "mean-field, not calibrated"
+MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
+# Intervals that cover far less than they say after one broadcast of many sites.
+PRECISION, NARROW = "precision", "too narrow to be used: refine, then calibrate"
 
 
 class Interval(NamedTuple):
@@ -147,16 +149,30 @@ class Posterior(Displayed):
         Each entry by itself, with equal tails. `uncertainty` says whether they are calibrated.
         """
         check_level(level)
-        natural, family = self.natural[factor], self._family(factor)
-        stretch = 1.0 if self.calibration is None else self.calibration.stretch(factor, family, natural)
+        natural, family, stretch = self.natural[factor], self._family(factor), self.stretch(factor)
         tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
         lower, upper = (self._part(factor, quantity, family.quantile(natural, tail, stretch)) for tail in tails)
         return Interval(lower, upper)
 
+    def stretch(self, factor: str) -> Any:
+        """How many times wider calibrated intervals are than the family's, in its format; 1 without a calibration."""
+        natural = self.natural[factor]
+        return 1.0 if self.calibration is None else self.calibration.stretch(factor, self._family(factor), natural)
+
     @property
     def uncertainty(self) -> str:
-        """Where deviations and intervals come from, in words."""
-        return MEAN_FIELD if self.calibration is None else f"calibrated by {self.calibration.method}"
+        """Where deviations and intervals come from, in words, and where they should not be used."""
+        if self.calibration is not None:
+            return f"calibrated by {self.calibration.method}"
+        families = self.structure.families.values()
+        if not self.structure.symmetry and all(family.exact_alone for family in families):
+            return EXACT
+        return f"{MEAN_FIELD}; {NARROW}" if any(family.two_sided for family in families) else MEAN_FIELD
+
+    def _uncertainty(self, quantity: str) -> str:
+        """The same for one quantity: mean field is much too sure of the precisions of components."""
+        narrow = quantity == PRECISION and self.uncertainty == MEAN_FIELD and bool(self.structure.symmetry)
+        return f"{MEAN_FIELD}; {NARROW}" if narrow else self.uncertainty
 
     def parameters(self, factor: str) -> dict[str, Array]:
         """The ordinary parameters of a factor: α, mean and variance, …"""
@@ -229,7 +245,7 @@ class Posterior(Displayed):
                 by_quantity[name] = entries
         for component, quantity, entry, numbers in value_rows(values, self.structure.labels.get(factor, ()), top=top):
             place = {"factor": factor, "component": component, "quantity": quantity, "entry": entry}
-            yield {**place, **numbers, "uncertainty": self.uncertainty}
+            yield {**place, **numbers, "uncertainty": self._uncertainty(quantity)}
 
     def _family(self, factor: str) -> Family:
         return self.structure.families[factor]

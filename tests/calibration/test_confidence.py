@@ -12,6 +12,7 @@ from decbayes.calibration.learning import distance, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.merging.reading import Curve, Reliability
+from decbayes.reporting.reports import page
 
 KNOWN = Reliability(Curve(-1.0, (1.0, 0.2, 0.3)), Curve(-1.0, (1.0, 0.2, 0.3, 0.5)), 400, 0.8, 0.25)
 MODEL = db.GaussianMixture(3, dimension=1, variance=1.0, prior_variance=25.0, ascent=db.Ascent(restarts=1))
@@ -270,3 +271,49 @@ def posterior_of(points, shares):
     numbers = shares.sum(axis=0)
     components = np.column_stack([shares.T @ points, -0.5 * numbers])
     return db.Posterior(MODEL.structure, {"components": components, "weights": numbers[:, None]})
+
+
+@pytest.fixture
+def pairs(rng):
+    """Four sites with the same two clusters, far apart."""
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
+    shards = [rng.choice([-20.0, 20.0], size=(60, 1)) + rng.normal(size=(60, 1)) for _ in range(4)]
+    return [model.fit(shard, rng=rng).posterior for shard in shards]
+
+
+ALWAYS = db.merging.Reliability(Curve(10.0, (0.0,) * 3), Curve(10.0, (0.0,) * 4), 100, 1.0, 0.0)
+
+
+def test_matches_in_a_slot_that_holds_unlike_things_are_not_called_sure(pairs):
+    """Half of what the other sites have in the slot is something else: two clusters in one slot were 99 % sure."""
+    fused = db.align(pairs, components=1)
+    (coupled,) = fused.structure.symmetry
+    said = np.concatenate([site[coupled] for site in db.merging.confidence(fused, ALWAYS).probabilities])
+    evidence = np.concatenate(db.merging.observations(fused, coupled))
+    means = np.concatenate([posterior.mean("components")[:, 0] for posterior in pairs])
+    sites = np.repeat(np.arange(4), 2)
+    for place in range(8):
+        others = evidence * (sites != sites[place])
+        same = others[np.sign(means) == np.sign(means[place])].sum() / others.sum()
+        assert said[place] == pytest.approx(same, abs=0.05)
+
+
+def test_matches_in_slots_of_one_thing_stay_sure(pairs):
+    found = db.align(pairs)
+    (coupled,) = found.structure.symmetry
+    said = np.concatenate([site[coupled] for site in db.merging.confidence(found, ALWAYS).probabilities])
+    assert (said > 0.8).all()
+
+
+def test_a_report_that_cannot_rate_matches_says_so_and_counts_no_close_calls(pairs, monkeypatch):
+    monkeypatch.setattr(worlds, "QUICK", 0)
+    text = page(db.align(pairs), names="abcd")
+    assert "How likely matches are right is not known" in text
+    assert "close calls</span>" not in text
+    assert "expected to be wrong</span>" not in text
+
+
+def test_a_report_rates_matches_by_itself_where_that_takes_seconds(pairs):
+    text = page(db.align(pairs), names="abcd")
+    assert "expected to be wrong</span>" in text
+    assert "How likely matches are right" not in text

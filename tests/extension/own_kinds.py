@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaincinv, xlog1py
+from scipy.special import xlog1py
 
 from decbayes.columns import Column, Gaussian, register
 from decbayes.columns.cells import as_numbers, refuse
@@ -74,9 +74,8 @@ class Exponential(Numbers):
         shape, rate = self.family.columns(natural)
         return rate / shape
 
-    def quantile(self, natural, share):
-        shape, rate = self.family.columns(natural)
-        return rate / gammaincinv(shape, 1.0 - share)
+    def quantile(self, natural, share, stretch=1.0):
+        return 1.0 / self.family.quantile(natural, 1.0 - share, stretch)
 
     def cumulative(self, natural, place, values):
         shape, rate = (part[:, place] for part in self.family.columns(natural))

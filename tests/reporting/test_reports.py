@@ -159,7 +159,7 @@ def test_matches_have_the_probabilities_that_were_learned(orchards):
     np.testing.assert_allclose(shown, 1.0 / (1.0 + np.exp(-0.5)), atol=0.01)
     assert "Close calls (probability under 0.8)" in text
     assert ", margin " not in text
-    assert ", margin " in page(found, names=NAMES)
+    assert ", margin " in page(found, names=NAMES, reliability=False)
 
 
 def test_a_site_that_disagrees_is_named_with_what_it_says(wards):

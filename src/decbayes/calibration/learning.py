@@ -39,7 +39,7 @@ def reliability(
     model: Model | None = None,
     solver: Solver | None = None,
     matches: int = MATCHES,
-    length: float = LENGTH,
+    length: float | None = None,
 ) -> Reliability:
     """Learn how likely matches are right, by simulating sites of the same number, size and similarity.
 
@@ -51,7 +51,7 @@ def reliability(
         model: the settings of simulated fits. Default: the posteriors' model with its default settings.
         solver: the solver of the alignment, if it is not the default.
         matches: the least number of matches to simulate.
-        length: the mean length of documents in words, if known.
+        length: the mean length of documents in words; default: 100.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -62,7 +62,7 @@ def reliability(
     """
     check_kind(Alignment, alignment=alignment)
     check_whole(1, matches=matches)
-    setting = Setting(alignment, None if model is None else model.ascent, solver, length)
+    setting = Setting(alignment, None if model is None else model.ascent, solver, length or LENGTH)
     return learned(worlds_of(setting), matches)
 
 

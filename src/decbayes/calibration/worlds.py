@@ -191,8 +191,8 @@ def simulated_shard(setting: Setting, parameters: dict[str, Any], site: int, rng
         shares = (evidence + LEAST_EVIDENCE) / (evidence + LEAST_EVIDENCE).sum()
         parameters = {**parameters, weights[0]: shares}
     elif not weights and exclusive(setting):
-        present = np.flatnonzero(evidence > PRESENT * evidence.sum())
-        structure = structure.with_components(max(len(present), 1))
+        present = np.flatnonzero(evidence >= max(PRESENT * evidence.sum(), evidence.min()))
+        structure = structure.with_components(len(present))
         parameters = {name: rows_of(family, parameters[name], present) for name, family in setting.families.items()}
     model = setting.of_structure(structure)
     if model.made_up:

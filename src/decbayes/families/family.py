@@ -78,6 +78,9 @@ class Family(ABC):
     two_sided: ClassVar[bool] = False
     """Whether there is also a column per component, which relabelling moves like its row: transitions."""
 
+    exact_alone: ClassVar[bool] = False
+    """Whether a posterior of such factors only, without components, is exact: its models are conjugate."""
+
     term: ClassVar[str | None] = None
     """The name of the row term in `kernels/terms.py`, if it is compiled there."""
 

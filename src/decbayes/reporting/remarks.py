@@ -11,6 +11,7 @@ from decbayes.views import Findings
 from decbayes.views.text import counted, listed, number
 
 MOST_NAMED = 5  # sites that stand out
+SOME_WRONG = 1.0  # matches that are expected to be wrong
 ASK = (
     "It may be right, or have seen something else: ask how its data were collected. "
     "A robust merge (--robust) hardly counts sites that clearly disagree with most others."
@@ -81,6 +82,21 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     sure = findings.sureness[coupled]
     close, matched = int(sure.close.sum()), int((~np.isnan(sure.values)).sum())
+    if len(findings.sites) > 1 and sure.expected_wrong is None:
+        yield Remark(
+            "matches",
+            "How likely matches are right is not known.",
+            "Margins are no probabilities: a match with a large one may be wrong. --confidence simulates such sites.",
+            severity="note",
+        )
+    elif sure.expected_wrong is not None and sure.expected_wrong >= SOME_WRONG:
+        wrong = f"{number(round(sure.expected_wrong))} of {number(matched)}"
+        yield Remark(
+            "wrong matches",
+            f"About {wrong} matches are expected to be wrong.",
+            "Check those that are close calls; refinement resolves most of them.",
+            severity="warning" if sure.expected_wrong > 0.1 * matched else "note",
+        )
     if close:
         yield Remark(
             "close calls",

@@ -8,11 +8,14 @@ from pathlib import Path
 from shlex import join
 from typing import Any
 
+import numpy as np
+
 import decbayes
 from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
+from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
@@ -20,7 +23,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, l
 from decbayes.reporting.overviews import overview
 from decbayes.reporting.remarks import CHECKED, remarks
 from decbayes.views import Findings
-from decbayes.views.findings import LEAST
+from decbayes.views.findings import LEAST, learned
 from decbayes.views.text import counted, listed, number
 from decbayes.views.values import Shape
 from decbayes.views.view import LEVEL
@@ -40,7 +43,7 @@ GLOSSARY = (
     "of different sites share one number in the merge.",
     "{sureness}",
     "apart: nats per observation that a site's version of a component loses by the merge.",
-    "Intervals and standard deviations come from variational Bayes ({uncertainty}), and are often too narrow.",
+    "{intervals}",
     "This report shows only what the posterior files hold, and no data. Still, a component with very few observations "
     "may describe them closely.",
 )
@@ -55,7 +58,7 @@ def report(
     shape: Shape | None = None,
     least: float = LEAST,
     command: str = "",
-    reliability: Reliability | None = None,
+    reliability: Reliability | bool = True,
     counts: CoOccurrence | None = None,
     rows: Sequence[int] | None = None,
 ) -> None:
@@ -67,9 +70,10 @@ def report(
     `alignment` is what `db.align` returns, and `path` where to write. `names` are those of the sites, by default
     "site 0" and so on. `title` is the heading. `shape` is the height and width of components that are images.
     Components with fewer than `least` observations are counted and not shown, since they may describe single ones.
-    `command` is shown as the way to reproduce it. With `reliability` (`db.checking.reliability`) matches have
-    probabilities instead of margins, and with `counts` (`db.texts.Quality.co_occurrence`, summed over all sites)
-    topics have their coherence. `rows` says how many persons, documents or sequences are behind each posterior.
+    `command` is shown as the way to reproduce it. Matches have the probabilities of `reliability`
+    (`db.checking.reliability`), which is learned where that takes seconds, or margins if it is False. With `counts`
+    (`db.texts.Quality.co_occurrence`, summed over all sites) topics have their coherence. `rows` says how many persons,
+    documents or sequences are behind each posterior.
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -95,6 +99,9 @@ def page(
 ) -> str:
     """The report as text; `known` is what `Findings` takes."""
     sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
+    if isinstance(known.setdefault("reliability", True), bool):
+        length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
+        known["reliability"] = learned(alignment, length) if known["reliability"] else None
     findings = Findings.by_name(alignment, sites, **known)
     sections = {
         "What deserves a look": attention(findings),
@@ -183,7 +190,9 @@ def figures(findings: Findings) -> Markup:
     if findings.sets:
         shown["components"] = float(sum((shared.evidence.sum(axis=0) > 0).sum() for shared in findings.shared.values()))
     if findings.sets and several:
-        shown["close calls"] = float(sum(sure.close.sum() for sure in findings.sureness.values()))
+        wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
+        if len(wrong) == len(findings.sureness):
+            shown["matches expected to be wrong"] = float(np.round(sum(wrong), 1))
     if several:
         shown["sites that stand out"] = float(sum(bool(findings.influence.flags(site)) for site in findings.sites))
     boxes = [tag("div", tag("b", number(value)), tag("span", name)) for name, value in shown.items()]
@@ -286,5 +295,15 @@ def reproduction(findings: Findings, command: str) -> Markup:
 def reading(findings: Findings) -> Markup:
     """What the words mean, and the limits of this report."""
     known = next((sure.name for sure in findings.sureness.values()), "margin")
-    texts = [text.format(uncertainty=findings.merged.uncertainty, sureness=SURENESS[known]) for text in GLOSSARY]
+    texts = [text.format(intervals=intervals_text(findings.merged), sureness=SURENESS[known]) for text in GLOSSARY]
     return tag("ul", [tag("li", text) for text in texts], class_="note")
+
+
+def intervals_text(merged: Posterior) -> str:
+    """Where intervals come from, and how far to trust them."""
+    if merged.uncertainty == EXACT:
+        return "Intervals and standard deviations are exact: this model has its posterior in closed form."
+    if merged.calibration is not None:
+        return f"Intervals and standard deviations are {merged.uncertainty}."
+    known = merged.uncertainty
+    return f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."

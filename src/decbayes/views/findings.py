@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, Reliability, Tree, reading
@@ -24,6 +25,8 @@ from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
 LEAST = 5.0
+# Matches to learn from.
+SIMULATED = 100
 # What one person, document or sequence is called where contributions count parts of it.
 RECORDS = {"word": "document", "step": "sequence"}
 
@@ -37,20 +40,36 @@ class Sureness:
     words: str
     name: str = "margin"
     limit: str = f"under {CLOSE:g} nats"
+    expected_wrong: float | None = None
+    """How many matches are expected to be wrong; None if that is not known."""
 
 
 def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
     """How certain each match is: the only place that chooses the measure."""
     if reliability is not None:
-        values = least_sure(alignment, coupled, reading.confidence(alignment, reliability).probabilities)
+        known = reading.confidence(alignment, reliability)
+        values = least_sure(alignment, coupled, known.probabilities)
         words = (
             "the probability that a component belongs in its slot, learned from simulations of sites like these, is "
             f"below {DOUBTFUL:g}"
         )
-        return Sureness(values, values < DOUBTFUL, words, "probability", f"probability under {DOUBTFUL:g}")
+        limit, (wrong, _) = f"probability under {DOUBTFUL:g}", known.expected_wrong(coupled)
+        return Sureness(values, values < DOUBTFUL, words, "probability", limit, wrong)
     values = least_sure(alignment, coupled, reading.margins(alignment))
     words = f"the objective would lose less than {CLOSE:g} nats in the next best slot"
     return Sureness(values, values < CLOSE, words)
+
+
+def learned(alignment: Alignment, length: float | None = None) -> Reliability | None:
+    """How reliable matches are, learned from simulated sites; None if that takes long or cannot be done."""
+    from decbayes import calibration  # simulates sites, which loads all models
+
+    if len(alignment.posteriors) < 2 or not calibration.quick(alignment):
+        return None
+    try:
+        return calibration.reliability(alignment, matches=SIMULATED, length=length)
+    except NotCalibrated:
+        return None
 
 
 def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]]) -> Array:

@@ -28,6 +28,7 @@ class IsotropicGaussian(Family):
     """
 
     parameter_names = ("mean", "variance")
+    exact_alone = True
     term = "isotropic Gaussian"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:

@@ -32,6 +32,7 @@ class GaussianGamma(Family):
 
     parameter_names = ("mean", "scaled_precision", "shape", "rate")
     value_type = MeanAndPrecision
+    exact_alone = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)

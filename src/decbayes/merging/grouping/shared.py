@@ -111,7 +111,13 @@ def split_gains(search: SlotSearch) -> tuple[Array, Array]:
 
     Noise is the loss of components from sharing a slot after all slots are split.
     """
+    return halved(search)[:2]
+
+
+def halved(search: SlotSearch) -> tuple[Array, Array, Indices]:
+    """The same gains, and the half of its slot's best split that each component is in."""
     gains, crowd, lost = np.zeros(search.count), np.ones(search.count), [np.zeros(0)]
+    halves = np.zeros(len(search.labels), dtype=np.intp)
     for slot in np.flatnonzero(np.bincount(search.labels, minlength=search.count) > 1):
         members = np.flatnonzero(search.labels == slot)
         two, whole = search.beginning_of_split(members)
@@ -119,9 +125,10 @@ def split_gains(search: SlotSearch) -> tuple[Array, Array]:
         gains[slot] = two.moves() - whole
         crowd[slot] = crowding(len(members), float(search.freedom(np.array([slot]))[0]))
         lost.append(two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1])
+        halves[members] = two.labels
     shared = np.concatenate(lost)
     level = float(np.median(shared)) if len(shared) else 0.0
-    return gains, crowd * within_bounds(level, sampling_noise(search.components))
+    return gains, crowd * within_bounds(level, sampling_noise(search.components)), halves
 
 
 def data_per_parameter(components: Components) -> float:

@@ -15,7 +15,9 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment
-from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
+from decbayes.merging.grouping.search import SlotSearch
+from decbayes.merging.grouping.shared import UNLIKE, halved, unlike_above
 from decbayes.merging.reading._margins import losses, margins
 from decbayes.merging.reading._support import alone, observations
 from decbayes.structure import CoupledSet
@@ -131,6 +133,8 @@ class Confidence:
 def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
     """The probability that each component belongs to its slot.
 
+    It is lower where the slot holds unlike things, and the other sites' components are mostly like others there.
+
     Args:
         alignment: what `align` returns.
         reliability: the map from margins and evidence to probabilities, which `db.checking.reliability` learns from
@@ -152,12 +156,35 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
     for coupled in alignment.structure.symmetry:
         counts, lonely = observations(alignment, coupled), alone(alignment, coupled)
         shares = checked_overlaps(overlaps, [len(evidence) for evidence in counts])
+        together = kept_together(alignment, coupled)
         for site, by_set in enumerate(probabilities):
-            sure = reliability.probabilities(
+            sure = together[site] * reliability.probabilities(
                 all_margins[site][coupled], counts[site], all_losses[site][coupled], shares[site]
             )
             by_set[coupled] = np.where(lonely[site] | (counts[site] < LEAST_EVIDENCE), np.nan, sure)
     return Confidence(probabilities, reliability, overlaps is not None)
+
+
+def kept_together(alignment: Alignment, coupled: CoupledSet) -> list[Array]:
+    """For each site and component, a factor below 1 where its slot holds unlike things: 1 − u (1 − s).
+
+    ρ is the gain of the slot's best split relative to that of splitting noise, and u = max(0, 1 − 1/ρ) how likely the
+    split is real; words of topics scatter more, and there ρ is divided by the ratio of the limits above which slots
+    are called unlike. s is the share of the other sites' evidence that would stay with the component.
+    """
+    problem, slots = alignment.problem(coupled), alignment.slots(coupled)
+    components, labels = Components.of(problem.factors, [*problem.contents]), np.concatenate(slots)
+    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    gains, noise, halves = halved(SlotSearch(components, labels, base, problem.components))
+    sites, places = np.repeat(np.arange(len(slots)), list(map(len, slots))), 2 * labels + halves
+    evidence = np.zeros((len(slots), 2 * problem.components))
+    np.add.at(evidence, (sites, places), components.evidence)
+    others = evidence.sum(axis=0) - evidence
+    whole = others[sites, 2 * labels] + others[sites, 2 * labels + 1]
+    same = np.divide(others[sites, places], whole, out=np.ones(len(labels)), where=whole > 0.0)
+    usual = max(1.0, unlike_above(problem, components.evidence) / UNLIKE)
+    real = 1.0 - 1.0 / np.maximum(gains / (noise * usual), 1.0)
+    return np.split(1.0 - real[labels] * (1.0 - same), np.cumsum(list(map(len, slots)))[:-1])
 
 
 def checked_overlaps(overlaps: Sequence[Any] | None, sizes: Sequence[int]) -> list[Array]:

@@ -70,8 +70,11 @@ class Columnwise(ABC):
         """(K, entries): the mean of a new value, or how probable it is: one entry per column, or per category."""
 
     @abstractmethod
-    def quantile(self, natural: Array, share: float) -> Array:
-        """(K, entries): the parameter behind `expected` lies below with that probability."""
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        """(K, entries): the parameter behind `expected` lies below with that probability.
+
+        `stretch` is how many times wider than the family's its distribution is, as `Family.quantile` takes it.
+        """
 
     @abstractmethod
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:

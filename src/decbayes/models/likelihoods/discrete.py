@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammaincinv, gammaln
+from scipy.special import betainc, gammaln
 
 from decbayes.families import Array, Beta, Dirichlets, Gamma
 from decbayes.families.matrices import split
@@ -54,9 +54,8 @@ class YesOrNo(Columnwise):
     def expected(self, natural: Array) -> Array:
         return self.family.expected(natural).reshape(len(natural), -1)
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        alpha, beta = (part.reshape(len(natural), -1) for part in self.family.columns(natural))
-        return np.asarray(betaincinv(alpha, beta, share))
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return self.family.quantile(natural, share, stretch).reshape(len(natural), -1)
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         yes = self.expected(natural)[:, place]
@@ -118,9 +117,8 @@ class Counted(Numbers):
     def expected(self, natural: Array) -> Array:
         return self.family.expected(natural)
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        shape, rate = self.family.columns(natural)
-        return np.asarray(gammaincinv(shape, share) / rate)
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return np.asarray(self.family.quantile(natural, share, stretch))
 
 
 @dataclass(frozen=True)
@@ -180,11 +178,8 @@ class Categories(Columnwise):
     def expected(self, natural: Array) -> Array:
         return self.family.expected(natural)
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        (alpha,) = self.family.columns(natural)
-        others = self.family.spread(self.family.sums(alpha)) - alpha
-        # A column of one category is certain of it.
-        return np.asarray(np.where(others > 0, betaincinv(alpha, np.where(others > 0, others, 1.0), share), 1.0))
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return np.asarray(self.family.quantile(natural, share, stretch))
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         return most_probable(shares @ np.split(self.expected(natural), self.family.starts[1:], axis=1)[place])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import gammaln, stdtr
 
 from decbayes.families import Array, DiagonalGaussian, MeanAndPrecision, NormalGamma, NormalWishart
 from decbayes.families.gaussians.gaussian import diagonal
@@ -125,9 +125,8 @@ class DiagonalCovariance(RealColumns):
     def expected(self, natural: Array) -> Array:
         return self.from_units(self.family.columns(natural)[0])
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        mean, strength, shape, rate = self.family.columns(natural)
-        return self.from_units(mean + stdtrit(2 * shape, share) * np.sqrt(rate / (shape * strength)))
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return self.from_units(self.family.quantile(natural, share, stretch).mean)
 
 
 @dataclass(frozen=True)
@@ -182,8 +181,8 @@ class KnownVariances(RealColumns):
     def expected(self, natural: Array) -> Array:
         return self.from_units(self.family.expected(natural))
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        return self.from_units(self.family.quantile(natural, share))
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return self.from_units(self.family.quantile(natural, share, stretch))
 
 
 @dataclass(frozen=True)
@@ -255,8 +254,8 @@ class Correlated(RealColumns):
     def expected(self, natural: Array) -> Array:
         return self.from_units(self.family.columns(natural)[0])
 
-    def quantile(self, natural: Array, share: float) -> Array:
-        return self.from_units(self.family.quantile(natural, share).mean)
+    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
+        return self.from_units(self.family.quantile(natural, share, stretch).mean)
 
 
 def real_likelihood(covariance: Covariance = "diagonal", variance: float | None = None, **units: Any) -> RealColumns:

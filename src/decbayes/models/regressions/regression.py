@@ -354,13 +354,18 @@ class Regression(Tabled, Model):
         check_structure(posterior, self.structure, "posterior")
         unit, offset = self.units_and_offset()
         mean, deviation, low, high = self.outcome.interval(posterior.natural[FACTOR], level)
-        wider = unit * self._widening(posterior)
+        wider = unit * self._widening(posterior) * self._stretch(posterior)
         ends = {
             "low": mean * unit + offset + wider * (low - mean),
             "high": mean * unit + offset + wider * (high - mean),
         }
         parts = {"mean": mean * unit + offset, "deviation": deviation * wider} | ends
         return term_rows(self.table.design.labels, parts)
+
+    def _stretch(self, posterior: Posterior) -> Array:
+        """How many times wider calibrated intervals are; 1 without a calibration."""
+        stretches = self.outcome.family.stretches(posterior.natural[FACTOR], posterior.stretch(FACTOR))
+        return np.asarray(next(iter(stretches.values()))[0])
 
     def _widening(self, posterior: Posterior) -> Array:
         _, covariance = self.outcome.moments(posterior.natural[FACTOR])

@@ -37,9 +37,9 @@ def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, l
     rows = []
     for part in emissions.parts:
         likelihood, natural = column_likelihood(part), posterior.natural[part.name]
-        values = {"mean": likelihood.expected(natural)}
+        values, wider = {"mean": likelihood.expected(natural)}, posterior.stretch(part.name)
         values |= {
-            end: likelihood.quantile(natural, 0.5 + side * level) for end, side in (("low", -0.5), ("high", 0.5))
+            end: likelihood.quantile(natural, 0.5 + side * level, wider) for end, side in (("low", -0.5), ("high", 0.5))
         }
         for entry, (name, category) in enumerate(entries(columns, part)):
             shown = {key: columns[name].shown(value[:, entry]) for key, value in values.items()}

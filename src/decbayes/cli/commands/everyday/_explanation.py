@@ -86,7 +86,7 @@ def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | 
     if not isinstance(sure, Confidence):
         yield f"Probabilities are not calibrated: {plain(sure)}"
         yield "In brackets: the objective's loss in the next best slot, in nats."
-        yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g})."
+        yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g}); others may be wrong, too."
         return
     learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
     yield "In brackets: the probability that it belongs there, learned from"

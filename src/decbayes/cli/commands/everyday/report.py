@@ -76,7 +76,7 @@ def report(
             shape=shape,
             least=float(in_force.least_cell) if least is None else least,
             command=merge_command(files, components, solver, since),
-            reliability=reliability,
+            reliability=reliability or False,
             counts=counted,
             rows=rows_behind(posteriors, read),
         )
