@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from decbayes.merging.reading import Reliability as Reliability
     from decbayes.merging.reading import confidence as confidence
     from decbayes.merging.reading import fillings as fillings
+    from decbayes.merging.reading import grouping_bound as grouping_bound
     from decbayes.merging.reading import influence as influence
     from decbayes.merging.reading import losses as losses
     from decbayes.merging.reading import margins as margins
     from decbayes.merging.reading import observations as observations
     from decbayes.merging.reading import parties as parties
+    from decbayes.merging.reading import proven as proven
     from decbayes.merging.reading import support as support
     from decbayes.merging.reading import thin as thin
     from decbayes.merging.reading import upper_bound as upper_bound
@@ -55,8 +57,8 @@ else:
             ".base.products": "product",
             ".grouping.shared": "Shared",
             ".matching": "Symmetrized symmetrize",
-            ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings influence "
-            "losses margins observations parties support thin upper_bound",
+            ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings grouping_bound "
+            "influence losses margins observations parties proven support thin upper_bound",
             ".robust": "Robust RobustMerge Standing robust_merge",
         },
     )

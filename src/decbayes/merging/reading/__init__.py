@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._margins import CLOSE as CLOSE
     from decbayes.merging.reading._margins import losses as losses
     from decbayes.merging.reading._margins import margins as margins
-    from decbayes.merging.reading._margins import upper_bound as upper_bound
     from decbayes.merging.reading._parties import Parties as Parties
     from decbayes.merging.reading._parties import Party as Party
     from decbayes.merging.reading._parties import parties as parties
+    from decbayes.merging.reading._proofs import Bounded as Bounded
+    from decbayes.merging.reading._proofs import grouping_bound as grouping_bound
+    from decbayes.merging.reading._proofs import proven as proven
+    from decbayes.merging.reading._proofs import upper_bound as upper_bound
     from decbayes.merging.reading._support import alone as alone
     from decbayes.merging.reading._support import fillings as fillings
     from decbayes.merging.reading._support import observations as observations
@@ -44,8 +47,9 @@ else:
             "._heterogeneity": "RANK Chance Coefficients Heterogeneity of_coefficients of_components "
             "ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
-            "._margins": "CLOSE losses margins upper_bound",
+            "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",
+            "._proofs": "Bounded grouping_bound proven upper_bound",
             "._support": "alone fillings observations seen support thin",
         },
     )

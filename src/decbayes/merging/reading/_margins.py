@@ -10,11 +10,10 @@ from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import Components, bases, prior_components
-from decbayes.merging.base.coupled import constant, coupled_problem, fitting
 from decbayes.merging.base.problem import Assignments, Problem, best_permutation
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.placement import Placement
-from decbayes.merging.matching.quadratic import Chains, Match
+from decbayes.merging.matching.quadratic import Chains
 from decbayes.structure import CoupledSet, Permutation, identity, inverse
 
 Losses = Callable[[int, NDArray[np.bool_]], Array]
@@ -83,30 +82,6 @@ def by_site(alignment: Alignment, values: Callable[[Problem, Sequence[Indices]],
         {coupled: column[site] for coupled, column in zip(sets, columns, strict=True)}
         for site in range(len(alignment.posteriors))
     )
-
-
-def upper_bound(alignment: Alignment) -> float:
-    """An upper bound on J over all permutations: no one-to-one alignment exceeds it.
-
-        J ≤ Σ_i max_P Σ_k A(λ0_k + N c_iP(k)) / N
-
-    It holds because A is convex, and is reached if all posteriors are the same. It is infinite if a posterior is so
-    much less certain than the prior that N copies of it could not be merged.
-
-    Args:
-        alignment: what `align` returns.
-
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites, solver="matching")
-    >>> alignment.objective[-1] <= db.merging.upper_bound(alignment) + 1e-9
-    True
-    """
-    structure = alignment.structure
-    padded = fitting(alignment.posteriors, structure)
-    sets = [problem_bound(coupled_problem(padded, coupled, structure)) for coupled in structure.symmetry]
-    return sum(sets) + constant(alignment.posteriors, alignment.order, structure)
 
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
@@ -181,44 +156,3 @@ def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bo
     now = inverse(optimal)[permutation]
     deficit = float((gain[slots, permutation] - gain[slots, optimal]).sum())
     return np.where(same_place[slots, now], np.maximum(leaving[now], 0.0), 0.0) + deficit
-
-
-def problem_bound(problem: Problem) -> float:
-    """An upper bound on J of one coupled set, by the convexity of A."""
-    slots, plain = identity(problem.components), problem.one_sided
-    summed = [np.array(factor.prior) for factor in plain.factors]
-    total = 0.0
-    for both, contents in zip(problem.contents, plain.contents, strict=True):
-        gain = full_gain(plain, contents)
-        if np.isnan(gain).any():
-            return np.inf
-        total += most_of(problem, both, gain) / problem.sites
-        for natural, rows in zip(summed, contents, strict=True):
-            rows.add_to(natural, slots, slots)
-    for factor, natural in zip(plain.factors, summed, strict=True):
-        # Terms that do not depend on rows are the same for all permutations.
-        total += float(factor.family.row_terms(factor.prior).sum()) + factor.family.shared_term(natural)
-    return total
-
-
-def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
-    """An upper bound for N copies of one site over all permutations; `gain` is that of one-sided factors."""
-    slots = identity(problem.components)
-    if not problem.two_sided:
-        return float(gain[slots, best_permutation(gain)].sum())
-    pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
-    rest = [factor.prior + 1.0 for factor, _ in pairs]
-    match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
-    # With a prior that treats components alike, all permutations have the same value.
-    return match.value(slots) if problem.exchangeable else match.bound()
-
-
-def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
-    """The gain of the prior from N copies of a site; NaN where that leaves the domain."""
-    slots = identity(problem.components)
-    pairs = zip(problem.factors, contents, strict=True)
-    gains = [
-        factor.family.totals(factor.prior).gains(rows.times(problem.sites), slots, np.full_like(slots, -1))
-        for factor, rows in pairs
-    ]
-    return np.asarray(np.sum(gains, axis=0))
