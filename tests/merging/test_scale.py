@@ -222,9 +222,13 @@ class TestOptimality:
             assert db.merging.upper_bound(alike) == pytest.approx(alike.objective[-1], rel=1e-10)
 
     def test_posteriors_less_certain_than_the_prior_have_no_bound(self):
-        doubtful = db.Posterior(topics(2, 4), {"topics": np.array([[-0.03, 5.0, 0, 0], [3.0, 0, 0, 0]])})
+        doubtful, likewise = (
+            db.Posterior(topics(2, 4), {"topics": np.array([[-0.03, 5.0, 0, 0], [-0.03, third, 0, 0]])})
+            for third in (3.0, 4.0)
+        )
         sure = db.Posterior(topics(2, 4), {"topics": np.full((2, 4), 1.0)})
-        assert db.merging.upper_bound(db.align([doubtful, sure, sure])) == np.inf
+        assert db.merging.upper_bound(db.align([doubtful, likewise, sure])) == np.inf
+        assert db.merging.upper_bound(db.align([doubtful, sure, sure])) < np.inf
 
     def test_restarts_are_made_by_default_where_they_are_cheap(self, rng):
         posteriors = [draw(mixture(4), rng) for _ in range(6)]
