@@ -57,8 +57,8 @@ else:
             ".base.products": "product",
             ".grouping.shared": "Shared",
             ".matching": "Symmetrized symmetrize",
-            ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings grouping_bound "
-            "influence losses margins observations parties proven support thin upper_bound",
+            ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings "
+            "grouping_bound influence losses margins observations parties proven support thin upper_bound",
             ".robust": "Robust RobustMerge Standing robust_merge",
         },
     )
