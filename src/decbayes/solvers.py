@@ -1,6 +1,6 @@
 """How components find their slots: give one to `merge`, `align` or `refine` as `solver=`, or its name."""
 
-from decbayes.merging.base.solver_registry import register
+from decbayes.merging.base.problem import register
 from decbayes.merging.grouping import Grouping
 from decbayes.merging.matching import Exhaustive, Hierarchical, Matching, Quadratic, Swaps
 

@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.merging.base.solver_registry import SOLVERS
+from decbayes.merging.base.problem import SOLVERS
 
 MODEL = db.GaussianMixture(3, 1, variance=0.25, prior_variance=100.0)
 

@@ -23,8 +23,7 @@ from decbayes.merging.base.coupled import (
     reordered,
 )
 from decbayes.merging.base.lineage import check_followed
-from decbayes.merging.base.problem import STRENGTH, Number, OnMatch, Problem, Solution, Solver
-from decbayes.merging.base.solver_registry import checked_solver
+from decbayes.merging.base.problem import STRENGTH, Number, OnMatch, Problem, Solution, Solver, checked_solver
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.number import found_number

@@ -23,8 +23,7 @@ from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.views import Findings, Image, Interval, Numbers, Point, Profile, Shares, View, Words, view_of
 from decbayes.views.findings import LEAST
-from decbayes.views.text import four_digits, value_text
-from decbayes.views.values import Part, Row
+from decbayes.views.values import Part, Row, four_digits, value_text
 
 Drawing = dict[str, Any]
 

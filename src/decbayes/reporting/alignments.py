@@ -14,7 +14,7 @@ from decbayes.reporting.markup import Markup, coordinate, figure, image, joined,
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
-from decbayes.views.text import counted, number
+from decbayes.views.values import counted, number
 
 MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)

@@ -11,8 +11,7 @@ from decbayes.posterior import Posterior
 from decbayes.reporting.markup import Markup, description, image, joined, left_out, note, table, tag
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings, Image, Words
-from decbayes.views.text import counted, number, value_text
-from decbayes.views.values import Part, Row
+from decbayes.views.values import Part, Row, counted, number, value_text
 
 MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8

@@ -8,8 +8,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.reporting.markup import Markup, coordinate, tag
-from decbayes.views.text import number
-from decbayes.views.values import Interval
+from decbayes.views.values import Interval, number
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels

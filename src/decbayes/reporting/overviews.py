@@ -11,8 +11,7 @@ from decbayes.reporting.markup import Markup, figure, joined, left_out, table, t
 from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
-from decbayes.views.text import number
-from decbayes.views.values import Part
+from decbayes.views.values import Part, number
 from decbayes.views.view import LEVEL
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0

@@ -8,7 +8,7 @@ from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
-from decbayes.views.text import counted, listed, number
+from decbayes.views.values import counted, listed, number
 
 MOST_NAMED = 5  # sites that stand out
 SOME_WRONG = 1.0  # matches that are expected to be wrong

@@ -24,8 +24,7 @@ from decbayes.reporting.overviews import overview
 from decbayes.reporting.remarks import CHECKED, remarks
 from decbayes.views import Findings
 from decbayes.views.findings import LEAST, learned
-from decbayes.views.text import counted, listed, number
-from decbayes.views.values import Shape
+from decbayes.views.values import Shape, counted, listed, number
 from decbayes.views.view import LEVEL
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.

@@ -20,7 +20,7 @@ from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
-from decbayes.views.text import counted
+from decbayes.views.values import counted
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.

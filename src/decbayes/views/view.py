@@ -15,8 +15,20 @@ from decbayes.posterior import Posterior
 from decbayes.registering import Registry
 from decbayes.remarks import Remark
 from decbayes.structure import Structure
-from decbayes.views.text import MOST_NUMBERS, number, value_text
-from decbayes.views.values import Difference, Entries, Estimate, Image, Matrix, Part, Row, Shape, Trace
+from decbayes.views.values import (
+    MOST_NUMBERS,
+    Difference,
+    Entries,
+    Estimate,
+    Image,
+    Matrix,
+    Part,
+    Row,
+    Shape,
+    Trace,
+    number,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment

@@ -9,8 +9,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
-from decbayes.views.text import number
-from decbayes.views.values import Part, Shape, Words
+from decbayes.views.values import Part, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
 
 TELLING = 5  # words that tell a topic from the others

@@ -10,8 +10,7 @@ from decbayes.cli.shared.terminal import plain
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-from decbayes.views.text import four_digits, value_text
-from decbayes.views.values import Row, Shape
+from decbayes.views.values import Row, Shape, four_digits, value_text
 from decbayes.views.view import as_images
 
 SHADES = " ░▒▓█"

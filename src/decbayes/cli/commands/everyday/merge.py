@@ -24,8 +24,7 @@ from decbayes.errors import InvalidStructure
 from decbayes.files import save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import same_columns
-from decbayes.merging.base.problem import Solver
-from decbayes.merging.base.solver_registry import SOLVERS
+from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.rounds import Sent, together
