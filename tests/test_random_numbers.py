@@ -35,13 +35,12 @@ CALLS = {
 }
 # Written by whoever extends the library, and called with a generator by those above.
 PARTS = {"draw", "made_up", "example"}
-NOT_NEEDED = {"mean", "linear regression", "logistic regression", "Poisson regression"} | {
-    f"{kind}, varying" for kind in ("linear", "logistic", "Poisson")
-}
+REGRESSIONS = ("linear", "logistic", "Poisson", "negative binomial", "ordered")
+NOT_NEEDED = {"mean", "survival"} | {f"{kind}{rest}" for kind in REGRESSIONS for rest in (" regression", ", varying")}
 
 
 def taking_rng():
-    """Every public function, and every public method of a class, with an `rng`."""
+    """Every public function, and every public method of a class, with an `rng`; functions once, by their first name."""
     rooms = [(f"db.{name}", getattr(db, name)) for name in db.__all__]
     named = [(at, room, name) for at, room in rooms for name in getattr(room, "__all__", ())]
     rooms += [(f"{at}.{name}", getattr(room, name)) for at, room, name in named]
@@ -52,8 +51,9 @@ def taking_rng():
         for name, method in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_") and name not in PARTS
     ]
-    functions = [(at, value) for at, value in rooms if inspect.isfunction(value)]
-    return {at: value for at, value in functions + methods if "rng" in inspect.signature(value).parameters}
+    functions = {value: at for at, value in reversed(rooms) if inspect.isfunction(value)}
+    drawing = [*((at, value) for value, at in functions.items()), *methods]
+    return {at: value for at, value in drawing if "rng" in inspect.signature(value).parameters}
 
 
 def same(first, second):

@@ -156,8 +156,8 @@ class OrderedRegression(Regression):
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
     ) -> tuple[Array, NDArray[np.float64]]:
         """Rows with made-up predictors, or with those of `data`, and the linear predictor of each step."""
-        points = self.made_up_rows(size, rng, data, rows)
-        linear, noise = self.drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+        points = self._made_up_rows(size, rng, data, rows)
+        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
         beyond = self.outcome.draw(linear, noise, rng).reshape(len(points), -1)
         reached = np.cumprod(beyond, axis=1).sum(axis=1).astype(int)
         points[:, self.table.target_place] = np.argsort(self.stack.places)[reached]

@@ -420,20 +420,20 @@ class Regression(Tabled, Model):
 
         Where something varies there are `rows` of each site, unless `data` says which site each is from.
         """
-        points = self.made_up_rows(size, rng, data, rows)
-        linear, noise = self.drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+        points = self._made_up_rows(size, rng, data, rows)
+        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
         unit, zero = self.target_units
         points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
         return points, linear
 
-    def made_up_rows(self, size: int, rng: np.random.Generator, data: Any, rows: int) -> Array:
+    def _made_up_rows(self, size: int, rng: np.random.Generator, data: Any, rows: int) -> Array:
         """Rows whose outcome is still to be drawn."""
         if data is not None:
             return self.table.points(data, target=False)[:size]
         points, sites = self.table.made_up(size, rng), np.arange(size) // rows
         return np.column_stack([points, sites]) if self.varying else points
 
-    def drawn_linear(
+    def _drawn_linear(
         self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
     ) -> tuple[Array, float]:
         """The linear predictor of each row, with what is drawn for its site; and the deviation of the noise."""

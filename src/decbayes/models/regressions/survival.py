@@ -236,9 +236,9 @@ class SurvivalRegression(Regression):
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
     ) -> tuple[Array, NDArray[np.float64]]:
         """Persons with made-up predictors, or with those of `data`, who are followed for up to twice the last cut."""
-        points = self.made_up_rows(size, rng, data, rows)
+        points = self._made_up_rows(size, rng, data, rows)
         stacked = self.table.rows(points, every=True)
-        linear, _ = self.drawn_linear(parameters, stacked, points, rng)
+        linear, _ = self._drawn_linear(parameters, stacked, points, rng)
         hazard = self.rate * np.exp(np.minimum(linear.reshape(len(points), -1), 30.0))
         low, high = self.stack.ends
         length = np.where(np.isfinite(high), high - low, 1e12)
