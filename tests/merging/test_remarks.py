@@ -36,9 +36,21 @@ def test_a_sound_merge_says_nothing(rng):
 
 
 def test_too_few_slots_are_a_warning(rng):
-    sites = [fitted([-10.0, 10.0], rng), fitted([10.0, 30.0], rng)] * 1 + [fitted([-10.0, 30.0], rng)]
+    sites = [fitted(centres, rng) for centres in ([-10.0, 10.0], [10.0, 30.0], [-10.0, 30.0])]
     assert "few slots" in kinds(sites, components=2)
     assert "few slots" not in kinds(sites, components=3)
+    (remark,) = [remark for remark in db.merge(sites, components=2).remarks if remark.kind == "few slots"]
+    assert remark.is_warning
+    assert "probably predict better" in remark.what
+
+
+def test_components_that_differ_by_little_are_a_note(rng):
+    """Ten sites of a thousand points: a difference of 0.2 deviations is certain, and hardly changes predictions."""
+    one = db.GaussianMixture(1, 1, variance=1.0, prior_variance=400.0)
+    sites = [fitted([0.2 * (site % 2)], rng, 1000, one) for site in range(10)]
+    (remark,) = [remark for remark in db.merge(sites).remarks if remark.kind == "few slots"]
+    assert not remark.is_warning
+    assert "hardly predict better" in remark.what
 
 
 def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(rng):
@@ -92,9 +104,9 @@ def test_equal_sums_of_a_few_round_numbers_may_be_chance(totals, no_chance):
 
 
 def test_equal_sums_by_chance_are_rare_among_sites_of_their_own_data(rng):
-    """Sites of three yes/no columns and twenty rows often have equal sums; none is called a copy."""
-    model = db.BernoulliMixture(2, 3)
-    sites = [model.fit((rng.random((20, 3)) < 0.5).astype(float), rng=rng).posterior for _ in range(60)]
+    """Sites of two yes/no columns and ten rows often have equal sums; none is called a copy."""
+    model = db.BernoulliMixture(2, 2)
+    sites = [model.fit((rng.random((10, 2)) < 0.5).astype(float), rng=rng).posterior for _ in range(25)]
     assert len({tuple(data_totals(site).round(6)) for site in sites}) < len(set(sites))
     assert "counted twice" not in kinds(set(sites))
 

@@ -168,7 +168,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     >>> db.merging.remarks(db.align(sites))
     ()
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
-    Slot 0 holds components that differ: with more than 1 slot the merge would predict better. ...
+    Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better. ...
     """
     named = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(alignment.posteriors)))
     if len(named) != len(alignment.posteriors):

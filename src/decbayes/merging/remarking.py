@@ -60,7 +60,9 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iter
     excess = float(shared.excess[list(shared.unlike)].sum())
     serious = excess > COSTLY and not budget
     more = f"with more than {slot_count(shared)} the merge would"
-    meaning = "predict better" if serious else "be finer, and hardly predict better" if not budget else "be finer"
+    meaning = (
+        "probably predict better" if serious else "be finer, and hardly predict better" if not budget else "be finer"
+    )
     yield Remark(
         "few slots",
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more} {meaning}.",
@@ -145,7 +147,7 @@ def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> 
     if gain.mean() > 0.0:
         yield Remark(
             "unlike shares",
-            "Sites have the components in different shares: alone they predict their own data better than the merge.",
+            "Sites have the components in different shares: alone they may predict their own data better than merged.",
             "To predict at one site, use the merged components with the weights of that site.",
             f"Estimated gain: {gain.mean():.2g} nats per observation.",
         )
