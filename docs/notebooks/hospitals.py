@@ -57,7 +57,7 @@ tables["north"].head(3)
 columns = db.columns.agree(*(db.columns.columns_of(table) for table in tables.values()))
 model = db.LatentClasses(components=3, columns=columns)
 posteriors = {name: model.fit(table, rng=rng).posterior for name, table in tables.items()}
-found = db.align(posteriors.values())
+found = db.align(posteriors.values(), components=3)
 found
 
 # %% [markdown]
@@ -88,7 +88,7 @@ print("north:", mean_weights("north"), " hill:", mean_weights("hill"))
 # %%
 tables["hill"]["weight"] /= 2.2046
 posteriors["hill"] = model.fit(tables["hill"], rng=rng).posterior
-corrected = db.align(posteriors.values())
+corrected = db.align(posteriors.values(), components=3)
 print([name for site, name in enumerate(posteriors) if db.merging.influence(corrected).flags(site)])
 
 # %% [markdown]

@@ -222,7 +222,7 @@ def test_a_merge_that_is_not_refined_says_so(rng):
     points = np.where(rng.random((160, 1)) < 0.5, -0.7, 0.7) + 0.5 * rng.standard_normal((160, 1))
     shards = np.array_split(points, 20)
     local = [model.fit(shard, rng=rng).posterior for shard in shards]
-    merged = db.merge(local)
+    merged = db.merge(local, components=2)
     with pytest.warns(RuntimeWarning, match="Refine it first"):
         found = db.calibrate(model, shards, merged)
     assert "not refined" in found.uncertainty

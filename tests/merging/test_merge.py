@@ -179,7 +179,7 @@ def test_the_mixture_of_the_paper_is_merged_almost_as_well_as_fitted():
         posteriors = [model.fit(shard, rng=rng).posterior for shard in train.reshape(10, 3)]
         merged = {
             "batch": model.fit(train, rng=rng).posterior,
-            "amps": db.merge(posteriors),
+            "amps": db.merge(posteriors, components=3),
             "naive": db.merging.product(posteriors),
         }
         for method, posterior in merged.items():

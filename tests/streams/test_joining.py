@@ -6,7 +6,8 @@ from scipy.special import digamma, gammaln, logsumexp
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.streams import joining
+from decbayes.streams import joining, refinement
+from decbayes.streams.widening import wide_numbers
 
 CENTRES = np.array([[-6.0, 0.0], [0.0, 5.0], [6.0, 0.0], [0.0, -5.0]])
 
@@ -41,6 +42,24 @@ def test_the_summed_bound_is_that_of_all_data(rng):
     assert found == pytest.approx(written_out(np.concatenate(shards), merged, model.weight_prior), rel=1e-9)
 
 
+def test_orders_of_slots_count_and_empty_ones_have_none(rng):
+    model, shards = clusters(3), sites_of(rng)
+    merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards], components=3)
+    wide = db.merging.pad(merged, 5)
+    for posterior, orders in ((merged, 6), (wide, 60)):
+        found = joining.evidence_of(model.sized(len(posterior.natural["weights"])), shards, posterior, rng)
+        known = written_out(np.concatenate(shards), posterior, model.weight_prior)
+        assert found == pytest.approx(known + np.log(orders), rel=1e-9)
+
+
+def test_empty_slots_are_joined_to_others(rng):
+    model, shards = clusters(4), sites_of(rng, 3, 60)
+    wide = [db.merging.pad(model.fit(shard, rng=rng).posterior, 12) for shard in shards]
+    found = db.refine(clusters(12), shards, wide, rounds=2, rng=rng, components=12).posteriors
+    left = joining.narrowed(clusters(12), shards, list(found), "auto", rng)
+    assert joining.slots_of(left[0]) == 4
+
+
 def test_joined_slots_hold_what_both_held(rng):
     posterior = clusters(4).fit(sites_of(rng)[0], rng=rng).posterior
     found = joining.joined(posterior, 1, 3)
@@ -62,13 +81,59 @@ def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(ask
         assert distance.min(axis=0).max() < 0.5
 
 
+def test_small_sites_that_find_one_class_each_find_all_of_them_together(rng):
+    chances = np.clip(rng.beta(1.0, 3.0, size=(6, 60)), 0.02, 0.98)
+    classes = [rng.integers(6, size=60) for _ in range(8)]
+    shards = [1.0 * (rng.random((60, 60)) < chances[own]) for own in classes]
+    model = db.BernoulliMixture("auto", 60, ascent=db.Ascent(restarts=0))
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    assert max(len(posterior.natural["weights"]) for posterior in posteriors) < 6
+    found = db.refine(model, shards, posteriors, rng=rng, components="auto")
+    assert len(found.merged.natural["weights"]) == 6
+    labels = model.assign(found.merged, np.concatenate(shards)).argmax(axis=1)
+    assert db.checking.adjusted_rand(np.concatenate(classes), labels) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("found", "begun", "kept"),
+    [([5], [20], 5), ([18, 12], [20, 40], 12), ([18, 9], [20, 40], 18), ([20, 39], [20, 40], 39)],
+)
+def test_a_start_whose_slots_are_nearly_all_needed_is_followed_by_a_wider_one(found, begun, kept, monkeypatch):
+    """The wider one stays if its bound is higher."""
+    heights, tried, left = {5: 0.0, 18: 0.0, 12: 100.0, 9: -100.0, 20: 0.0, 39: 1.0}, [], iter(found)
+
+    class Result:
+        def __init__(self, slots):
+            self.merged = slots
+
+    def start(self, model, fits, most):
+        tried.append(model.components)
+        return Result(next(left))
+
+    monkeypatch.setattr(refinement, "slots_of", lambda slots: slots)
+    monkeypatch.setattr(refinement, "sized", lambda model, slots: model)
+    monkeypatch.setattr(refinement, "evidence_of", lambda model, shards, slots, rng: heights[slots])
+    monkeypatch.setattr(refinement.Search, "begun", start)
+    monkeypatch.setattr(refinement.Search, "fitted", lambda self, model, times: [])
+    search = refinement.Search(clusters(6), (), None, None, "sequential", 1.0, 0, (), (), "auto")
+    assert search.widened([20, 40], 1).merged == kept
+    assert tried == begun
+
+
+@pytest.mark.parametrize(("sites", "rows", "numbers"), [(4, 150, [20, 40, 60]), (2, 25, [5]), (1, 30, [])])
+def test_sites_begin_with_twice_as_many_components_as_needed_if_they_have_rows_for_them(sites, rows, numbers, rng):
+    shards = sites_of(rng, sites, rows)
+    posteriors = [clusters(4).fit(shard, rng=rng).posterior for shard in shards]
+    assert wide_numbers(clusters(4), shards, posteriors) == numbers
+
+
 def test_of_the_proposed_joins_the_best_is_made(rng, monkeypatch):
     model = clusters(4)
     own = [model.fit(sites_of(rng)[0], rng=rng).posterior]
     options = [[joining.joined(own[0], *pair)] for pair in ((0, 1), (2, 3), (0, 2))]
     worth = {own[0]: 0.0, options[0][0]: 5.0, options[1][0]: 9.0, options[2][0]: 7.0}
     monkeypatch.setattr(joining, "proposed", lambda own: options)
-    monkeypatch.setattr(joining, "bound", lambda model, shards, merged, rng: worth[merged])
+    monkeypatch.setattr(joining, "evidence_of", lambda model, shards, merged, rng: worth[merged])
     assert joining.narrowed(model, [None], own, 3, rng) == options[1]
 
 

@@ -54,7 +54,7 @@ def heterogeneity(
     >>> model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> sites = [model.fit(rng.normal(mean, size=(50, 1)), rng=rng).posterior for mean in (0.0, 0.0, 3.0)]
-    >>> (differences,) = db.checking.heterogeneity(db.align(sites)).values()
+    >>> (differences,) = db.checking.heterogeneity(db.align(sites, components=1)).values()
     >>> differences.differ(0)
     True
     """

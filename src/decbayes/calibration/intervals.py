@@ -151,7 +151,7 @@ def calibrate(
     check_kind(Posterior, posterior=merged)
     check_whole(2, replicas=replicas)
     check_whole(0, seed=seed)
-    model = model.for_posterior(merged)
+    model = model.for_posterior(merged).sized_for(merged)
     if (method or model.calibrated_by) == "bootstrap":
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
         away = shift(merged, one_more_pass(model, data, merged))

@@ -99,7 +99,7 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     parameters = drawn_parameters(source, rng)
     shards = [model.draw(parameters, plan.observations, rng, **plan.drawing)[0] for _ in range(plan.sites)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    alignment = align(posteriors)
+    alignment = align(posteriors, components="largest")
     merged = (
         alignment.merged() if not plan.rounds else refine(model, shards, posteriors, rounds=plan.rounds, rng=rng).merged
     )

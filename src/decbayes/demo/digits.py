@@ -116,7 +116,7 @@ class Story:
         return {
             "best site alone": max(first, key=self.digits.score),
             "naive merge": product(first),
-            "AMPS": align(first).merged(),
+            "AMPS": align(first, components="largest").merged(),
             **refined,
             "all data in one place": self.digits.batch,
         }

@@ -163,7 +163,7 @@ def merge_sklearn(
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
             check_agreement(fitted[0], fitted[index], index)
-    merged = merge(posteriors, components=components, solver=solver)
+    merged = merge(posteriors, components=components or "largest", solver=solver)
     return to_sklearn(merged, named=hasattr(fitted[0], "feature_names_in_"))
 
 

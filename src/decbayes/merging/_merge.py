@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from decbayes.errors import MergeWarning, StructureMismatch
-from decbayes.merging.aligning import aligned, merged_structure
+from decbayes.merging.aligning import aligned, largest_structure
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import check_different
 from decbayes.merging.base.canonical import canonical_order
@@ -43,7 +43,9 @@ def merge(
 
     Args:
         posteriors: one per site, fitted with the same prior to separate data. A `Library` reads them from files.
-        components: the number of slots, or "auto" to find it. Default: the largest number of components of a posterior.
+        components: the number of slots; "auto" to estimate it; "largest" for that of the posterior with the most
+            components. Default: for mixtures and classes, as many as predict the sites' data well, at least "largest";
+            otherwise "largest". `align(…).reason` says why.
         solver: how to search, an object of `db.solvers` or its name. Default: `Grouping` where an observation belongs
             to one component (mixtures, topics), `Matching` where it has several at once (features), `Quadratic` for
             hidden Markov models.
@@ -97,6 +99,6 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[Cou
     """
     sites, slots = as_sequence(posteriors), tuple(assignments)
     order, readings = canonical_order(sites)
-    structure = merged_structure(sites, readings, order, None, None)
+    structure = largest_structure(readings)
     check_assignments(slots, len(sites), structure)
     return assigned_product(sites, slots, order, structure).log_partition()

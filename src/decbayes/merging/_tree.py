@@ -11,7 +11,7 @@ from decbayes.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.aligning import align, merged_structure
+from decbayes.merging.aligning import align, largest_structure
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases
@@ -105,7 +105,7 @@ def tree(posteriors: Iterable[Posterior]) -> Tree:
     """
     sequence = as_sequence(posteriors)
     order, readings = canonical_order(sequence)
-    structure = merged_structure(sequence, readings, order, None, None)
+    structure = largest_structure(readings)
     if not structure.resizable:
         raise StructureMismatch(
             f"A tree needs one set of components that share a prior, which {structure} does not have."

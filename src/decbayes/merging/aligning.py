@@ -24,11 +24,14 @@ from decbayes.merging.base.coupled import (
 )
 from decbayes.merging.base.lineage import check_followed
 from decbayes.merging.base.problem import STRENGTH, Number, OnMatch, Problem, Solution, Solver, checked_solver
-from decbayes.merging.grouping.grouping import Grouping
+from decbayes.merging.grouping.default_number import default_number
+from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.number import found_number
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
+
+FOUND = "joining any two of them would lose clearly more than noise explains"
 
 
 def align(
@@ -43,7 +46,9 @@ def align(
 
     Args:
         posteriors: one per site, of one structure; numbers of components may differ.
-        components: the number of slots, or "auto" to find it. Default: the largest number of components of a posterior.
+        components: the number of slots; "auto" to estimate it; "largest" for that of the posterior with the most
+            components. Default: for mixtures and classes, as many as predict the sites' data well, at least "largest";
+            otherwise "largest". `reason` of the result says why.
         solver: how to search, an object of `db.solvers` or its name. Default: depends on the model, as for `merge`.
         since: an earlier merge whose components keep their ids and numbers.
         progress: called without arguments whenever another site was matched, possibly from several threads.
@@ -74,7 +79,9 @@ def aligned(
     """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
     given, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(given)
-    structure = merged_structure(given, readings, order, components, since)
+    structure, why = sized_structure(given, readings, order, components, chosen, since)
+    count = most_components(structure)
+    reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
     solutions = {
         coupled: solve_canonically(given, coupled, order, readings, structure, chosen, since, progress)
         for coupled in structure.symmetry
@@ -86,7 +93,7 @@ def aligned(
     proven = [STRENGTH.index(solution.optimality) for solution in solutions.values()]
     weakest = STRENGTH[min(proven, default=-1)]
     ids = slot_ids(given, readings, structure, assignments)
-    alignment = Alignment(assignments, (), given, tuple(order), structure, weakest, divisions, ids=ids)
+    alignment = Alignment(assignments, (), given, tuple(order), structure, weakest, divisions, None, ids, reason)
     traces = [solution.objective for solution in solutions.values()]
     return alignment if since is None else alignment.since(since), traces
 
@@ -104,28 +111,51 @@ def slot_ids(
     return inherited(ids, slots, evidence, structure.components(coupled))
 
 
-def merged_structure(
-    posteriors: Sequence[Posterior],
-    readings: Sequence[Canonical],
-    order: Sequence[int],
-    components: Number,
-    since: Posterior | None,
-) -> Structure:
-    """The structure of the merge: that of the posteriors, with this number of components."""
+def largest_structure(readings: Sequence[Canonical], since: Posterior | None = None) -> Structure:
+    """The structure with the most components, of the posteriors and an earlier merge."""
     structures = [reading.structure for reading in readings]
     if since is not None:
         check_kind(Posterior, since=since)
         check_followed(since.structure, structures[0])
         structures.append(since.structure)
-    largest = max(structures, key=most_components)
-    if components is None or not largest.symmetry:
-        return largest
+    return max(structures, key=most_components)
+
+
+def sized_structure(
+    posteriors: Sequence[Posterior],
+    readings: Sequence[Canonical],
+    order: Sequence[int],
+    components: Number,
+    solver: Solver | None,
+    since: Posterior | None,
+) -> tuple[Structure, str]:
+    """The structure of the merge, that of the posteriors with some number of components; and why, if none was given."""
+    largest = largest_structure(readings, since)
+    most, names = most_components(largest), "the earlier merge or the largest site" if since else "the largest site"
+    as_largest = f"as many as {names} has components" if largest.symmetry else ""
+    if components == "largest" or not largest.symmetry:
+        return largest, as_largest
+    if components is not None and components != "auto":
+        return largest.with_components(components), ""
+    coupled = largest.symmetry[0]
+    contents = [readings[site].components[coupled] for site in order]
+    problem = problem_of(reordered(posteriors, order), coupled, largest, contents)
+    raised = since is None and largest.resizable and raisable(problem, solver)
     if components == "auto":
-        coupled = largest.symmetry[0]
-        contents = [readings[site].components[coupled] for site in order]
-        problem = coupled_problem(reordered(posteriors, order), coupled, largest, contents)
-        return largest.with_components(found_number(following(problem, since, coupled, largest)))
-    return largest.with_components(components)
+        number, clear = found_number(following(loaded_from(posteriors, problem), since, coupled, largest))
+        if clear or not raised:
+            return largest.with_components(number), FOUND if clear else f"no number stands out; {as_largest}"
+    if not raised:
+        return largest, as_largest
+    default = default_number(loaded_from(posteriors, problem))
+    reason = f"no number stands out; {default}" if components == "auto" else str(default)
+    return (largest if default.slots == most else largest.with_components(default.slots)), reason
+
+
+def raisable(problem: Problem, solver: Solver | None) -> bool:
+    """Whether more slots than components of a site may help: not for topics, which more slots always make finer."""
+    many_to_one = not getattr(solver or solver_for(problem), "one_to_one", True)
+    return many_to_one and problem.sites > 1 and not countable(problem) and not is_large(problem)
 
 
 def following(problem: Problem, since: Posterior | None, coupled: CoupledSet, structure: Structure) -> Problem:

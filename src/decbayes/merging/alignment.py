@@ -55,6 +55,7 @@ class Alignment(Displayed):
         divisions: how the counts of mixed components are divided among slots.
         lineage: what became of the components of the earlier merge that this one follows.
         ids: the ids that slots inherit from the sites' components.
+        reason: why there are this many slots, in a sentence; empty if the number was given.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -75,6 +76,7 @@ class Alignment(Displayed):
     divisions: Mapping[CoupledSet, Division] = field(default_factory=dict, repr=False)
     lineage: Lineage | None = field(default=None, repr=False)
     ids: tuple[str, ...] = field(default=(), repr=False)
+    reason: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)
@@ -83,12 +85,13 @@ class Alignment(Displayed):
         object.__setattr__(self, "divisions", MappingProxyType(dict(self.divisions)))
 
     def __str__(self) -> str:
-        """The size of the alignment, J, and, if they are quick to compute, the remarks."""
+        """The size of the alignment, J, why there are this many slots, and the remarks that are quick to compute."""
         counts = [self.structure.components(coupled) for coupled in self.structure.symmetry]
         slots = f"{', '.join(map(str, counts)) or 'no'} {'slot' if counts == [1] else 'slots'}"
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
         size = f"{len(self.posteriors)} posteriors in {slots}{reached}"
-        return "\n".join([size, *lines(quick_remarks(self), rest="see `db.merging.remarks`")])
+        why = [self.reason] if self.reason else []
+        return "\n".join([size, *why, *lines(quick_remarks(self), rest="see `db.merging.remarks`")])
 
     @property
     def permutations(self) -> tuple[Mapping[CoupledSet, Permutation], ...]:

@@ -1,6 +1,6 @@
 """What the page shows, as JSON values: a merged posterior, and a whole group seen from outside.
 
-    {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "sites": [name …],
+    {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "reason", "sites": [name …],
      "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
@@ -61,6 +61,7 @@ def described(
     cells = cells_of(findings)
     filled = [slot for slot in range(evidence.shape[1]) if cells[slot]]
     merged = {
+        "reason": alignment.reason,
         "objective": rounded(alignment.objective[-1]) if alignment.objective else None,
         "components": components_of(evidence, cells, drawings(view, posterior, filled), filled),
         "duplicates": [[*pair] for pair in findings.shared[coupled].duplicates],

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData
 from decbayes.merging import merge
+from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, Fit
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.settings import Number, number_of
+from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.streams import epochs, refine
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
@@ -70,7 +71,8 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """A fitted copy with another posterior of the same model, such as a merge with those of other places."""
         check_is_fitted(self)
         check_kind(Posterior, posterior=posterior)
-        check_structure(posterior, self.model_.structure_for(posterior), "posterior")
+        model = self.model_
+        check_structure(posterior, model.structure_for(posterior) if model.auto else model.structure, "posterior")
         other = copy(self)
         other.posterior_, other.posteriors_ = posterior, {ONE_SITE: posterior}
         return other
@@ -124,7 +126,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
-        components: Number | None = "auto" if self.model_.auto and len(posteriors) > 1 else None
+        components: Number = "auto" if self.model_.auto and len(posteriors) > 1 else "largest"
         followed = since if self.model_.structure.symmetry else None
         return merge(posteriors, components=components, since=followed, duplicates="allow")
 

@@ -44,7 +44,7 @@ class Day:
         self._settings = (model, shards, rng, solver)
         self._update = Update(model, Epoch(before))
         learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
-        self.added = aligned(learned, solver=solver)[0].merged()
+        self.added = aligned(learned, "largest", solver)[0].merged()
 
     def whole(self) -> Posterior:
         return self._update.whole(self.added)

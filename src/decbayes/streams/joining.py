@@ -9,14 +9,14 @@ and L_i, the bound of site i's data given q, is one number that the site compute
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import log
+from math import lgamma
 from typing import Any, Literal
 
 import numpy as np
 
 from decbayes.families.matrices import Indices
 from decbayes.merging import product
-from decbayes.merging.base.components import bases
+from decbayes.merging.base.components import LEAST_EVIDENCE, bases
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.base.products import AssignedSums
 from decbayes.merging.grouping.search import SlotSearch
@@ -34,16 +34,25 @@ def narrowed(
     model: Model, shards: Sequence[Any], contributions: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
     """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
-    known = bound(model, shards, product(contributions), rng)
-    while (count := slots_of(contributions[0])) > (1 if target == "auto" else target):
+    known = evidence_of(model, shards, product(contributions), rng)
+    while slots_of(contributions[0]) > (1 if target == "auto" else target):
         proposals = list(proposed(contributions))
-        bounds = [bound(model, shards, product(proposal), rng) for proposal in proposals]
-        # All K! orders of the components are equivalent, which adds log K! (see `models.number`).
-        if target == "auto" and max(bounds) - known <= log(count):
+        values = [evidence_of(model, shards, product(proposal), rng) for proposal in proposals]
+        if target == "auto" and max(values) <= known:
             break
-        best = int(np.argmax(bounds))
-        contributions, known = proposals[best], bounds[best]
+        best = int(np.argmax(values))
+        contributions, known = proposals[best], values[best]
     return contributions
+
+
+def evidence_of(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
+    """The bound of all sites' data, plus the logarithm of the number of equivalent orders of the slots.
+
+    A bound counts one of them. Empty slots are alike, so that K slots of which E are empty have K! / E! orders.
+    """
+    evidence = as_components(merged).evidence
+    empty = int((evidence < LEAST_EVIDENCE).sum())
+    return bound(model, shards, merged, rng) + lgamma(len(evidence) + 1) - lgamma(empty + 1)
 
 
 def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:

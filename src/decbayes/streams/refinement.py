@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Any
+
+import numpy as np
 
 from decbayes.arguments import Seed, check_whole, given_generator, is_number
 from decbayes.display import Displayed
@@ -14,11 +17,14 @@ from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.streams.course import ROUNDS, Course, Ends, Schedule
 from decbayes.streams.extrapolation import Extrapolation
-from decbayes.streams.joining import Target, narrowed, sized, slots_of
+from decbayes.streams.joining import Target, evidence_of, narrowed, sized, slots_of
+from decbayes.streams.widening import wide_numbers
 from decbayes.updates import Update
 
-# Rounds after which restarts are compared.
+# Rounds after which restarts are compared, and slots of a wide start are joined.
 TRIED = 3
+# If more than this share of the slots is left after joining, there were too few to begin with.
+FULL = 0.75
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,9 @@ def refine(
         extrapolate: rounds are slow if components overlap, like expectation maximisation. Sites then extrapolate from
             this many earlier rounds, if the bound of all data (one number per site) is no lower there.
         components: join slots afterwards and refine the rest: down to this number, or "auto" as long as the bound of
-            all data rises. Each site computes the effect of a few proposed joins, one number each.
+            all data rises. Each site computes the effect of a few proposed joins, one number each. With "auto", sites
+            of a mixture or of classes first fit their data again with more components than there should be, since
+            small sites find too few.
         restarts: the number of additional random starts of all sites.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -123,23 +131,70 @@ def refine(
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
     check_target(components, fitted)
     model = model.for_posterior(fitted[0]) if fitted else model
-    ends, update = Ends(rounds, tolerance, most), Update(model, damping=damping)
+    search = Search(
+        model, data, Ends(rounds, tolerance, most), random, schedule, damping, extrapolate, several(solver),
+        several(afresh), components,
+    )  # fmt: skip
+    wide = search.widened(wide_numbers(model, data, fitted), 1 + restarts) if components == "auto" else None
+    return wide or search.begun(model, [fitted, *search.fitted(model, restarts)])
 
-    def course(update: Update, contributions: list[Posterior], *, afresh: bool = False) -> Course:
-        memory = Extrapolation(extrapolate) if extrapolate else None
-        return Course(update, data, contributions, schedule, random, afresh, memory)
 
-    fits = [fitted, *([fit.posterior for fit in model.fit_many(data, rng=random)] for _ in range(restarts))]
-    starts = [begun_at(posteriors, one) for posteriors in fits for one in several(solver)]
-    trials = [course(update, start, afresh=fresh) for start, fresh in product(starts, several(afresh))]
-    refinement = refined(most_promising(trials, ends).until(ends), ends)
-    while components is not None:
-        joined = narrowed(model, data, list(refinement.posteriors), components, random)
-        if slots_of(joined[0]) == slots_of(refinement.posteriors[0]):
-            break
-        update = Update(sized(model, joined[0]), damping=damping)
-        refinement = refinement.followed_by(refined(course(update, joined).until(ends), ends))
-    return refinement
+@dataclass(frozen=True)
+class Search:
+    """Refinements of the same data from several starts, with slots that are joined afterwards."""
+
+    model: Model
+    shards: Sequence[Any]
+    ends: Ends
+    rng: np.random.Generator | None
+    schedule: Schedule
+    damping: float
+    extrapolate: int
+    solvers: Sequence[Solver | str | None]
+    afresh: Sequence[bool]
+    components: Target | None
+
+    def course(self, model: Model, contributions: list[Posterior], *, afresh: bool = False) -> Course:
+        memory = Extrapolation(self.extrapolate) if self.extrapolate else None
+        update = Update(model, damping=self.damping)
+        return Course(update, self.shards, contributions, self.schedule, self.rng, afresh, memory)
+
+    def fitted(self, model: Model, times: int) -> list[Sequence[Posterior]]:
+        """Fits of all shards, so many times."""
+        return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
+
+    def begun(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
+        """Rounds from the best of all starts, at most so many; then joins and rounds as long as any join gains."""
+        starts = [begun_at(posteriors, solver) for posteriors in fits for solver in self.solvers]
+        trials = [self.course(model, start, afresh=fresh) for start, fresh in product(starts, self.afresh)]
+        first = self.ends if most is None else self.ends.at_most(most)
+        refinement = refined(most_promising(trials, self.ends).until(first), self.ends)
+        return refinement if self.components is None else self.joined(refinement, rest=most is not None)
+
+    def joined(self, refinement: Refinement, rest: bool) -> Refinement:
+        """Joins, and rounds after them; `rest`: there are rounds to come even if no join gains."""
+        assert self.components is not None
+        while True:
+            left = narrowed(self.model, self.shards, list(refinement.posteriors), self.components, self.rng)
+            if slots_of(left[0]) == slots_of(refinement.posteriors[0]) and not rest:
+                return refinement
+            later = self.course(sized(self.model, left[0]), left).until(self.ends)
+            refinement, rest = refinement.followed_by(refined(later, self.ends)), False
+
+    def widened(self, numbers: Sequence[int], times: int) -> Refinement | None:
+        """The best of larger and larger starts, the first that has slots to spare."""
+        best, height = None, -inf
+        for number in numbers:
+            wide = self.model.sized(number)
+            found = self.begun(wide, self.fitted(wide, times), TRIED)
+            left = slots_of(found.merged)
+            reached = evidence_of(sized(self.model, found.merged), self.shards, found.merged, self.rng)
+            if reached <= height:
+                break
+            best, height = found, reached
+            if left <= FULL * number:
+                break
+        return best
 
 
 def several(given: Any) -> Sequence[Any]:
@@ -160,7 +215,7 @@ def refined(course: Course, ends: Ends) -> Refinement:
 
 def begun_at(fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
     """Sites' contributions in common slots."""
-    return list(align(fitted, solver=solver).relabelled())
+    return list(align(fitted, components="largest", solver=solver).relabelled())
 
 
 def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:

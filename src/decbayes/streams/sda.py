@@ -99,8 +99,8 @@ def merge_batches(
     """
     random = given_generator(rng)
     fitted = [[model.fit(batch, rng=random).posterior for batch in batches] for batches in shards]
-    sites = [aligned(posteriors, solver=solver)[0].merged() for posteriors in fitted if posteriors]
-    return aligned(sites, solver=solver)[0].merged()
+    sites = [aligned(posteriors, "largest", solver)[0].merged() for posteriors in fitted if posteriors]
+    return aligned(sites, "largest", solver)[0].merged()
 
 
 def epochs(

@@ -116,7 +116,7 @@ class Round:
 
     @classmethod
     @everywhere_alike()
-    def of(cls, sent: Mapping[str, Sent], components: Number = None) -> "Round":
+    def of(cls, sent: Mapping[str, Sent], components: Number = "largest") -> "Round":
         """Align first posteriors, with the same bits at every site; those of a round are aligned already."""
         check_round(sent)
         posteriors = [posterior.posterior for posterior in sent.values()]

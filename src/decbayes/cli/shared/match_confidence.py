@@ -62,10 +62,10 @@ def aligned(
 
 
 def number_of(components: str | None) -> Number:
-    if components is None or components == "auto":
+    if components is None or components in ("auto", "largest"):
         return components  # type: ignore[return-value]
     if not components.isdecimal() or int(components) < 1:
-        raise WrongArgument("--components must be an integer above 0, or 'auto'.")
+        raise WrongArgument("--components must be an integer above 0, 'auto' or 'largest'.")
     return int(components)
 
 

@@ -25,7 +25,7 @@ Optimality = Literal["none", "swap", "site", "global"]
 """What is proven about an alignment, weakest first: nothing; no exchange of two components of one site raises J; no
 relabelling of one site raises J; no relabelling of all sites raises J. Rounding differences do not count."""
 
-Number = int | Literal["auto"] | None
+Number = int | Literal["auto", "largest"] | None
 """How many slots a merge has: "auto" finds it, None is as many as the posterior with the most components has."""
 
 OnMatch = Callable[[], None]

@@ -24,6 +24,9 @@ from decbayes.merging.grouping.search import SlotSearch, births
 # Ratios above SURE are two components; a jump to PERHAPS or more counts, and one by GAP or more over the previous ratio
 # (RISE at least) is clear.
 SURE, PERHAPS, RISE, GAP = 4.0, 2.0, 2.5, 1.2
+# These hold for components of few parameters. The more there are, the less noise varies relative to its mean: limits
+# are closer to one by √(FEW / p), at least NARROWEST. The noise of topics is not only that of sampling; they keep them.
+FEW, NARROWEST = 5.0, 1.0 / 3.0
 # Noise is at most this many times the noise from sampling alone.
 LEAST_NOISE, MOST_NOISE = 1.0, 5.0
 # The search begins at twice the number of components of a site, at least here; above STEP slots, several are joined at
@@ -38,16 +41,24 @@ MOST_COMPONENTS = 1000
 
 @dataclass(frozen=True)
 class Look:
-    """One number of slots: the cost of its cheapest join, in units of the cost for noise of one nat; and the noise."""
+    """One number of slots: the cost of its cheapest join, in units of the cost for noise of one nat; and the noise.
+
+    `spread` is how far costs of noise vary, relative to those of components with few parameters.
+    """
 
     slots: int
     cost: float
     noise: float
     known: bool
+    spread: float = 1.0
+
+    def limit(self, ratio: float) -> float:
+        """A limit for the ratio of this look."""
+        return 1.0 + (ratio - 1.0) * self.spread
 
 
-def found_number(problem: Problem) -> int:
-    """The number of slots; that of the largest site if costs rise too smoothly to decide.
+def found_number(problem: Problem) -> tuple[int, bool]:
+    """The number of slots, and whether it stands out; that of the largest site if costs rise too smoothly to decide.
 
     The slots of an earlier merge are kept, even if empty; clearly new components add some.
     """
@@ -57,7 +68,7 @@ def found_number(problem: Problem) -> int:
     filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
     components, count = components.taken(filled), len(filled)
     if count < 2:
-        return max(count, before, 1)
+        return max(count, before, 1), True
     anchors = earlier_components(problem, before + MOST_BORN)
     if anchors is not None:
         before += new_slots(components, anchors, sites_of(problem)[filled])
@@ -67,12 +78,12 @@ def found_number(problem: Problem) -> int:
         count = MOST_COMPONENTS
     start = min(count, max(2 * widest, FIRST))
     while True:
-        number, clear, last = descend(components, start)
+        number, clear, differ = descend(components, start)
         if number is not None:
-            sure = clear or (not before and last < SURE)
-            return max(number, before) if sure else before or min(widest, count)
+            sure = clear or not (before or differ)
+            return (max(number, before) if sure else before or min(widest, count)), sure
         if start >= count:
-            return max(count, before)
+            return max(count, before), True
         start = min(count, 2 * start)
 
 
@@ -91,9 +102,12 @@ def new_slots(components: Components, anchors: Components, sites: Indices) -> in
     return births(search, known, sites, within_bounds(float(np.median(lost)), least))
 
 
-def descend(components: Components, start: int) -> tuple[int | None, bool, float]:
-    """One descent: the number found, whether it is clear, and the last ratio; None if it began too low."""
-    best, perhaps, steepest, before, ratio = None, None, 0.0, RISE, 0.0
+def descend(components: Components, start: int) -> tuple[int | None, bool, bool]:
+    """One descent: the number found, whether costs jump there, and whether they end where two slots surely differ.
+
+    The number is None if it began too low.
+    """
+    best, perhaps, steepest, before = None, None, 0.0, 0.0
     waiting: list[Look] = []
     first = True
     for look in looks(components, start):
@@ -101,18 +115,19 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, float
         if not look.known and look.slots > 2:
             continue
         for seen in waiting:
-            ratio = seen.cost / look.noise
-            if first and ratio >= SURE and seen.slots < len(components):
-                return None, False, ratio
+            ratio, sure, least = seen.cost / look.noise, seen.limit(SURE), seen.limit(PERHAPS)
+            if first and ratio >= sure and seen.slots < len(components):
+                return None, False, True
             first = False
-            perhaps = seen.slots if perhaps is None and ratio >= PERHAPS else perhaps
-            if ratio / before > steepest and ratio >= PERHAPS:
-                best, steepest = seen.slots, ratio / before
-            if ratio >= SURE:
-                return best, steepest >= GAP, ratio
+            perhaps = seen.slots if perhaps is None and ratio >= least else perhaps
+            rise = ratio / max(before, seen.limit(RISE))
+            if rise > steepest and ratio >= least:
+                best, steepest = seen.slots, rise
+            if ratio >= sure:
+                return best, steepest >= GAP, True
             before = max(before, ratio)
         waiting = []
-    return perhaps or 1, False, ratio
+    return perhaps or 1, False, False
 
 
 def looks(components: Components, start: int) -> Iterator[Look]:
@@ -128,13 +143,20 @@ def looks(components: Components, start: int) -> Iterator[Look]:
         parameters = float(search.freedom(np.array([first, second])).min())
         crowd = float(crowding(members[first] + members[second], parameters))
         noise, known = measured_noise(search, members, least)
-        yield Look(search.count, float(losses[first, second]) / crowd, noise, known)
+        yield Look(search.count, float(losses[first, second]) / crowd, noise, known, spread_of(components, parameters))
         for _ in range(max(1, search.count // STEP)):
             search.join(first, second)
             if search.count < 2:
                 return
             losses = search.join_losses()
             first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+
+
+def spread_of(components: Components, parameters: float) -> float:
+    """How far costs of noise vary, relative to those of components with few parameters."""
+    if any(factor.family.countable for factor in components.factors):
+        return 1.0
+    return float(np.clip(np.sqrt(FEW / parameters), NARROWEST, 1.0))
 
 
 def crowding(members: ArrayLike, parameters: ArrayLike) -> Array:

@@ -198,7 +198,8 @@ def robust_merge(
     # In canonical order, so that the result is a function of the set.
     order, readings = canonical_order(given)
     held, sets = [given[site] for site in order], [readings[site].components for site in order]
-    ballot = Ballot(held, sets, rule.cap, rule.spare and components is None, True, components, solver, progress)
+    slots: Number = "largest" if components is None else components
+    ballot = Ballot(held, sets, rule.cap, rule.spare and components is None, True, slots, solver, progress)
     repeated = copies(ballot.groups)
     counted = [place for place in range(len(order)) if place not in repeated]
     speaking = sum(readings[order[place]].rank[0] < 0.0 for place in counted)

@@ -83,10 +83,17 @@ class Settings(ABC):
         settings: dict[str, Any] = {self.number: count, "agreed": agreed}
         return replace(self, **settings)
 
+    def sized_for(self, posterior: Posterior) -> Self:
+        """The same model with as many components as a posterior, which a merge may have changed."""
+        count = number_of(posterior.structure)
+        return self if not self.number or self.auto or getattr(self, self.number) == count else self.sized(count)
+
     def structure_for(self, posterior: Posterior) -> Structure:
-        """The structure that this posterior should have: the model's, of as many components if any number is right."""
+        """The structure that a posterior should have for predictions: the model's, with any number of components."""
         check_kind(Posterior, posterior=posterior)
-        return self.structure.with_components(number_of(posterior.structure)) if self.auto else self.structure
+        if not self.number or not self.structure.resizable:
+            return self.structure
+        return self.structure.with_components(number_of(posterior.structure))
 
     @classmethod
     def from_structure(cls, structure: Structure) -> Self:

@@ -15,7 +15,7 @@ export function drawAlignment(posterior) {
   byId("matrix").tBodies[0].replaceChildren(...byName(sites).map((site) => row(posterior, site, totals[site])));
 }
 
-function summary({ components, sites, duplicates, unlike, sureness }, there) {
+function summary({ components, sites, duplicates, unlike, sureness, reason }, there) {
   if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
   if (!there) return "Once two sites have published, this shows which components match.";
   const cells = components.flatMap((component) => component.cells);
@@ -26,7 +26,7 @@ function summary({ components, sites, duplicates, unlike, sureness }, there) {
   if (sureness === "probability") parts.push("probabilities were learned from simulations of sites like these");
   if (duplicates?.length) parts.push(`nearly the same: ${duplicates.map((pair) => pair.join(" and ")).join("; ")}`);
   if (unlike?.length) parts.push(`mixing different things: ${unlike.join(", ")}`);
-  return `${parts.join("; ")}.`;
+  return `${parts.join("; ")}.${reason ? ` ${reason}` : ""}`;
 }
 
 function heading(posterior, { slot, cells, drawing }) {

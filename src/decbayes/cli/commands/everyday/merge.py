@@ -44,8 +44,8 @@ class Aligning:
     components: Annotated[
         str | None,
         Parameter(
-            help="Number of components of the merge, or 'auto' to find it. Default: as many as the site with "
-            "the most has."
+            help="Number of components of the merge; 'auto' to estimate it; 'largest' for that of the largest site. "
+            "Default: for mixtures and classes as many as predict well, at least 'largest'; otherwise 'largest'."
         ),
     ] = None
     since: Annotated[
@@ -291,6 +291,8 @@ def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path)
     structure = alignment.structure
     slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
     messages().print(f"{path}: {many(len(alignment.posteriors), 'posterior')}, {slots or 'nothing to align'}")
+    if alignment.reason:
+        messages().print(alignment.reason)
     if alignment.lineage is not None:
         events = [event for event in alignment.lineage.events if event.kind != "kept"]
         messages().print(f"{len(alignment.lineage.events) - len(events)} components kept their ids")

@@ -107,7 +107,7 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
     contributions = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
     slots = charter.rules.components
-    alignment = align(contributions, components=None if slots == "model" else slots)
+    alignment = align(contributions, components="largest" if slots == "model" else slots)
     if not charter.rules.robust:
         return Merged(alignment.merged(), entries, observations, set_hash, alignment)
     # As many slots as the model has components, which members' next fits need.

@@ -113,7 +113,7 @@ def relearn(
     """Fit all own shards again, with everybody else's evidence as their prior."""
     data = fitted_together(charter, shards, before.shards, rules)
     with everywhere_alike():  # ids follow from it
-        alignment = align([before.posterior, *others])
+        alignment = align([before.posterior, *others], components="largest")
         merged = with_ids(alignment.merged())
     in_slots = alignment.relabelled()[0]
     posterior = charter.update.relearn(data, in_slots, merged, rng=rng)
@@ -211,7 +211,7 @@ def reconcile(learned: Evidence, published: Evidence) -> Evidence:
         return published
     if published.shards and not learned.shards & published.shards:
         return Evidence(
-            align([learned.posterior, published.posterior]).merged(),
+            align([learned.posterior, published.posterior], components="largest").merged(),
             learned.shards | published.shards,
             learned.observations + published.observations,
             learned.units + published.units,

@@ -1,0 +1,141 @@
+"""The number of slots if nobody gives one: that of the largest site, and more as long as more slots help.
+
+Slots are divided as long as the other sites then predict each site's data better,
+
+    L = Σ_i [A(λ) − A(λ − c_i)],    c_i the contribution of site i in its slots,
+
+or as long as some hold components that differ by more than noise, and L hardly falls: it does where sites differ a
+little in the same components. This is no estimate of the true number (see `number.py`), but one with which the merge
+predicts well; `benchmarks/default_slots.py` measures it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from decbayes.families.matrices import Array, Indices
+from decbayes.families.rows import Rows
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases, sites_of
+from decbayes.merging.base.problem import Factor, Problem
+from decbayes.merging.grouping.joins import grown_labels
+from decbayes.merging.grouping.number import SWEEPS, sampling_noise
+from decbayes.merging.grouping.search import SlotSearch
+from decbayes.merging.grouping.shared import halved, unlike_above
+
+# Slots that hold components which differ are divided if L falls, per component, by no more than this many times what
+# sampling alone makes two versions of one component differ.
+TOLERATED = 1.5
+
+
+@dataclass(frozen=True)
+class DefaultNumber:
+    """A number of slots, and what spoke for more than the largest site has components."""
+
+    slots: int
+    largest: int
+    unlike: bool = False
+    predicted: bool = False
+
+    def __str__(self) -> str:
+        reasons = []
+        if self.unlike:
+            reasons.append("in fewer slots, components that differ by more than chance would share one")
+        if self.predicted:
+            reasons.append("each site's data are predicted best by the other sites in this many")
+        if not reasons:
+            return "as many as the largest site has components; more would not predict the sites' data better"
+        return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}"
+
+
+def counted(components: int) -> str:
+    return f"{components} component{'' if components == 1 else 's'}"
+
+
+def default_number(problem: Problem) -> DefaultNumber:
+    """Divide slots, beginning with as many as the largest site has components, as long as that helps."""
+    largest = max(contents[0].count for contents in problem.contents)
+    components = Components.of(problem.factors, [*problem.contents])
+    filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
+    if len(filled) <= largest:
+        return DefaultNumber(largest, largest)
+    components, others = components.taken(filled), OtherSites.of(problem, filled)
+    limit = unlike_above(problem, components.evidence)
+    start = grown_labels(components, bases_of(components, largest), largest)
+    search, unlike = searched(components, start, largest), False
+    first = score = others.score(search)
+    tolerated = TOLERATED * sampling_noise(components) * len(components)
+    for wider, clearly in divisions(search, limit):
+        after = others.score(wider)
+        if after <= score - (tolerated if clearly else 0.0):
+            break
+        search, score, unlike = wider, after, unlike or clearly
+    return DefaultNumber(search.count, largest, unlike, predicted=score > first)
+
+
+def divisions(search: SlotSearch, limit: float) -> Iterator[tuple[SlotSearch, bool]]:
+    """Searches with more and more slots, and whether those that were divided hold components that clearly differ.
+
+    All slots that clearly do are divided at once; otherwise the one whose best split gains most.
+    """
+    while search.count < len(search.components):
+        gains, by_noise, halves = halved(search)
+        ratios = gains / by_noise
+        unlike = np.flatnonzero(ratios > limit)
+        chosen = unlike if len(unlike) else np.array([ratios.argmax()])
+        new = np.full(search.count, -1)
+        new[chosen] = search.count + np.arange(len(chosen))
+        labels = np.where((halves == 1) & (new[search.labels] >= 0), new[search.labels], search.labels)
+        search = searched(search.components, labels, search.count + len(chosen))
+        yield search, len(unlike) > 0
+
+
+def searched(components: Components, labels: Indices, count: int) -> SlotSearch:
+    """Single moves from these labels."""
+    search = SlotSearch(components, labels, bases_of(components, count), count)
+    search.moves(SWEEPS)
+    return search
+
+
+def bases_of(components: Components, count: int) -> list[Array]:
+    return bases(components.factors, float(components.evidence.sum()), count)
+
+
+@dataclass(frozen=True)
+class OtherSites:
+    """All factors of the components, weights included, and the site of each component."""
+
+    factors: tuple[Factor, ...]
+    rows: tuple[Rows, ...]
+    sites: Indices
+
+    @classmethod
+    def of(cls, problem: Problem, chosen: Indices) -> "OtherSites":
+        rows = [first.followed_by(others).taken(chosen) for first, *others in zip(*problem.contents, strict=True)]
+        return cls(problem.factors, tuple(rows), sites_of(problem)[chosen])
+
+    def score(self, search: SlotSearch) -> float:
+        """Σ_i [A(λ) − A(λ − c_i)]: the log-probability of each site's contribution, given those of all others."""
+        count = search.count
+        pairs, version = np.unique(self.sites * count + search.labels, return_inverse=True)
+        sites, slots = np.divmod(pairs, count)
+        total = 0.0
+        for factor, rows in zip(self.factors, self.rows, strict=True):
+            versions = rows.joined(version, len(pairs)).written_out()
+            merged = factor.prior[:1] + rows.joined(search.labels, count).written_out()
+            terms = factor.family.defined_terms(merged)[slots] - factor.family.defined_terms(merged[slots] - versions)
+            # The rest alone may lie outside the domain if a site has subtracted evidence: then nothing is known.
+            total += float(np.nansum(terms))
+            if factor.family.over_components:
+                total += shared_terms(factor, merged, versions, sites, slots)
+        return total
+
+
+def shared_terms(factor: Factor, merged: Array, versions: Array, sites: Indices, slots: Indices) -> float:
+    """The part of the score that belongs to no slot: that of the weights' normalisation."""
+    whole, total = factor.family.shared_term(merged), 0.0
+    for site in np.unique(sites):
+        own, rest = sites == site, merged.copy()
+        rest[slots[own]] -= versions[own]
+        total += whole - factor.family.shared_term(rest)
+    return total
