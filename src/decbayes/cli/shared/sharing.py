@@ -217,12 +217,12 @@ def persons_of(model: Model, files: Sequence[Path], column: str, **sources: Any)
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:
-    """How many persons, documents or sequences are behind each file, if all of them say it."""
+    """How many rows, documents or sequences are behind each file, if all of them say it."""
     manifests = [manifest_of(path) for path in paths]
     rows = [
-        manifest.persons
+        manifest.rows
         for manifest, posterior in zip(manifests, posteriors, strict=True)
-        if manifest is not None and manifest.posterior == posterior.digest and manifest.persons
+        if manifest is not None and manifest.posterior == posterior.digest and manifest.rows
     ]
     return rows if len(rows) == len(paths) else None
 

@@ -86,6 +86,7 @@ def print_manifest(manifest: Manifest, record: str) -> None:
     made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else "a draft"]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
     behind = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
+    behind += f" of {manifest.persons:,} persons" if manifest.person else ""
     lost = f" (left out: {', '.join(left_out)})" if left_out else ""
     output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*made, *rules]))}"), style="dim")
 
