@@ -1,11 +1,15 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots] [--sets N] [--only TEXT] [--skip N]
+    python benchmarks/statements.py [--part differ|matches|intervals|proofs] [--sets N] [--only TEXT] [--skip N]
 
-Each line is a statement in one setting: how often it was made, how often it was true (or, for a test, how often it was
-made at all), and the standard error of that over data sets. `differ`: "p < 0.05, sites differ" of sites that are the
-same, and of sites that differ by half a deviation. --only takes the settings whose names contain a text. The last line
-is one JSON object.
+Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
+`differ`: how often "p < 0.05: sites differ" is said of sites that are the same (it should be 5 %), and of sites that
+differ by half a deviation. `matches`: how far the probability of a match is above how often matches are right, and how
+often matches that are at least 99 % sure are right; inside the model and outside it (heavy tails, correlated features,
+one component fewer than there are). `intervals`: how often 90 % intervals of the means of clusters that overlap hold
+the truth, as they are after one broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match,
+and how often that is a match of the best alignment of all. --only takes the settings whose names contain a text. The
+last line is one JSON object.
 """
 
 import argparse
@@ -23,6 +27,8 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "N
 import numpy as np
 
 import decbayes as db
+from decbayes.calibration.matches import Matches
+from decbayes.models.core.registry import model_for
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
 
@@ -145,6 +151,117 @@ def differ(options):
         yield {"statement": "sites differ (p < 0.05)", "setting": name, **rate(shares), **timed(begun, options)}
 
 
+def heavy(rng, size):
+    """Student's t with three degrees of freedom, of variance one."""
+    return rng.standard_t(3, size=size) / np.sqrt(3.0)
+
+
+def correlated(rng, size):
+    """Two features with correlation 0.7."""
+    return rng.normal(size=size) @ np.array([[1.0, 0.0], [0.7, np.sqrt(1.0 - 0.49)]]).T
+
+
+NOISES = {
+    "inside the model": (lambda rng, size: rng.normal(size=size), 5),
+    "heavy tails": (heavy, 5),
+    "correlated features": (correlated, 5),
+    "one component fewer": (lambda rng, size: rng.normal(size=size), 4),
+}
+
+
+def judged_matches(name, seed, sites=6, rows=40):
+    """The probabilities of matches of one data set, and whether each is right: by the cluster of most of its points."""
+    rng = np.random.default_rng([seed, 26])
+    noise, components = NOISES[name]
+    model = db.GaussianMixture(components, 2, variance=1.0, prior_variance=30.0)
+    centres = rng.normal(0.0, 4.0, size=(5, 2))
+    labels = [rng.choice(5, size=rows, p=rng.dirichlet(np.full(5, 2.0))) for _ in range(sites)]
+    shards = [centres[label] + noise(rng, (rows, 2)) for label in labels]
+    alignment = db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
+    try:
+        known = db.merging.confidence(alignment, db.checking.reliability(alignment, matches=100))
+    except db.errors.NotCalibrated:
+        return None
+    (coupled,) = alignment.structure.symmetry
+    shares = [np.eye(5)[label] for label in labels]
+    pairs = zip(alignment.posteriors, shards, shares, strict=True)
+    truths = [model_for(own.structure).assign(own, shard).T @ share for own, shard, share in pairs]
+    matches = Matches.of(alignment, coupled, [np.zeros(len(truth)) for truth in truths], truths)
+    said = np.concatenate([site[coupled] for site in known.probabilities])
+    return said[~np.isnan(said)], matches.right
+
+
+def matches(options):
+    for name in NOISES:
+        if options.only not in name:
+            continue
+        begun = time.time()
+        found = [judged_matches(name, seed) for seed in range(options.skip, options.skip + options.sets)]
+        known = [each for each in found if each is not None]
+        refused = {"refused": len(found) - len(known)}
+        gaps = [float(np.mean(said) - np.mean(right)) for said, right in known]
+        yield {"statement": "said minus right", "setting": name, **rate(gaps), **timed(begun, options), **refused}
+        sure = [float(right[said >= 0.99].mean()) for said, right in known if (said >= 0.99).any()]
+        yield {"statement": "at least 99 % sure, and right", "setting": name, **rate(sure), **timed(begun, options)}
+
+
+def intervals(options):
+    """Two overlapping clusters at eight sites of fifty points."""
+    plain, calibrated, begun = [], [], time.time()
+    model = db.GaussianMixture(2, 1, variance=0.25, prior_variance=4.0)
+    for seed in range(options.skip, options.skip + options.sets):
+        rng = np.random.default_rng([seed, 27])
+        labels = rng.integers(2, size=(8, 50))
+        shards = [0.7 * (2.0 * label[:, None] - 1.0) + 0.5 * rng.normal(size=(50, 1)) for label in labels]
+        posteriors = [fit.posterior for fit in model.fit_many(shards, rng=rng)]
+        refined = db.refine(model, shards, posteriors, rng=rng).merged
+        plain.append(held(db.merge(posteriors)))
+        calibrated.append(held(db.calibrate(model, shards, refined)))
+    for name, shares in (("mean field, one broadcast", plain), ("refined and calibrated", calibrated)):
+        if options.only in name:
+            row = {"statement": "a 90 % interval holds the truth", "setting": name}
+            yield {**row, **rate(shares), **timed(begun, options)}
+
+
+def held(posterior):
+    order = np.argsort(posterior.mean("components")[:, 0])
+    lower, upper = (part[order, 0] for part in posterior.interval("components"))
+    truth = np.array([-0.7, 0.7])
+    return float(((lower <= truth) & (truth <= upper)).mean())
+
+
+def proofs(options):
+    """Three sites with three clusters: all alignments can be tried."""
+    for name, apart in (("clusters apart", 8.0), ("clusters that overlap", 2.5)):
+        if options.only not in name:
+            continue
+        said, true, begun = [], [], time.time()
+        for seed in range(options.skip, options.skip + options.sets):
+            rng = np.random.default_rng([seed, 28])
+            _, shards = clusters(None, apart, 3, 40)(rng)
+            model = db.GaussianMixture(3, 2, variance=1.0, prior_variance=20.0)
+            posteriors = [fit.posterior for fit in model.fit_many(shards, rng=rng)]
+            found = db.align(posteriors, solver="matching")
+            best = db.align(posteriors, solver=db.solvers.Exhaustive())
+            (coupled,) = found.structure.symmetry
+            marked = np.array([site[coupled] for site in db.merging.proven(found)])
+            together, best_together = (partners(each.slots(coupled)) for each in (found, best))
+            right = (together & best_together).any(axis=(2, 3))
+            said.append(float(marked.mean()))
+            true += [float(right[marked].mean())] if marked.any() else []
+        yield {"statement": "a match is proven", "setting": name, **rate(said), **timed(begun, options)}
+        if true:
+            yield {"statement": "proven, and in the best alignment", "setting": name, **rate(true)}
+
+
+def partners(slots):
+    """(sites, components, sites, components): whether two components of different sites share a slot."""
+    labels = np.array(slots)
+    same = labels[:, :, None, None] == labels[None, None]
+    same[np.arange(len(labels)), :, np.arange(len(labels))] = False
+    return same
+
+
 def rate(shares):
     """The mean over data sets, and its standard error."""
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
@@ -155,7 +272,7 @@ def timed(begun, options):
     return {"seconds": round((time.time() - begun) / options.sets, 2)}
 
 
-PARTS = {"differ": differ}
+PARTS = {"differ": differ, "matches": matches, "intervals": intervals, "proofs": proofs}
 
 
 def main():
