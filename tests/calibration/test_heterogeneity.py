@@ -245,3 +245,12 @@ def test_tiny_sites_of_yes_and_no_or_counts_are_not_said_to_differ(kind, rows, r
 def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
     (found,) = db.checking.heterogeneity(db.align(outcomes(kind, 60, 1.0, rng))).values()
     assert found.terms == (0,)
+
+
+def test_topics_with_a_learned_prior_are_compared():
+    """Their prior's factor follows the topics, and is no part of what is compared."""
+    model = db.LatentDirichletAllocation(2, tuple("abcdef"), "learn")
+    counts = [np.random.default_rng(seed).multinomial(40, np.full(6, 1 / 6), size=30) for seed in range(3)]
+    found = db.checking.heterogeneity(db.align([model.fit(shard, rng=0).posterior for shard in counts]), worlds=2)
+    (differences,) = found.values()
+    assert differences.ratio.shape == (2,)

@@ -13,7 +13,15 @@ from parties import Means, inquiry, until
 from decbayes.errors import TransportFailed
 from decbayes.network.runtime.links import gatekeeper
 from decbayes.network.runtime.links.endpoints import Links
-from decbayes.network.runtime.links.gate import KEPT_FOR_KNOWN, MOST_PENDING, MOST_PER_ADDRESS, Caller, Gate, place_of
+from decbayes.network.runtime.links.gate import (
+    KEPT_FOR_KNOWN,
+    MOST_PENDING,
+    MOST_PER_ADDRESS,
+    Caller,
+    Gate,
+    is_whole,
+    place_of,
+)
 from decbayes.network.runtime.links.gatekeeper import Gatekeeper, is_guarded
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
@@ -122,6 +130,13 @@ def test_the_address_with_the_most_connections_loses_first():
         arrive(opened, f"10.0.1.{number}", 20)
     assert alone in opened.pending
     assert pending(opened).total() == MOST_PENDING - KEPT_FOR_KNOWN
+
+
+def test_half_a_handshake_is_as_good_as_silence():
+    hello = b"\x16\x03\x01" + (512).to_bytes(2) + bytes(512)
+    assert is_whole(hello)
+    assert not any(map(is_whole, (b"", hello[:1], hello[:4], hello[:-1])))
+    assert is_whole(b"GET / HTTP/1.1"), "which is refused at once"
 
 
 def test_all_addresses_of_one_site_count_as_one_in_the_sixth_version():

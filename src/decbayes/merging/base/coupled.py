@@ -110,10 +110,15 @@ def problem_of(
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
     """The same problem, with rows computed on access."""
-    leading = tuple(name for name in coupled.factors if not structure.families[name].follows)
-    names = leading or tuple(coupled.factors)
+    names = leading(structure, coupled)
     factors = tuple(Factor(structure.families[name], structure.prior[name]) for name in names)
     return Problem(factors, Contents(posteriors, components, names))
+
+
+def leading(structure: Structure, coupled: CoupledSet) -> tuple[str, ...]:
+    """The factors by which components are told apart: not those that follow others."""
+    names = tuple(name for name in coupled.factors if not structure.families[name].follows)
+    return names or tuple(coupled.factors)
 
 
 def loaded_from(posteriors: Sequence[Posterior], problem: Problem) -> Problem:

@@ -33,6 +33,7 @@ from decbayes.families import Array, dense
 from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import leading
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
@@ -132,9 +133,9 @@ def sites_of(alignment: Alignment) -> range:
 
 
 def rows_of(posterior: Posterior, coupled: CoupledSet) -> tuple[Rows, ...]:
-    """The components of a posterior, one matrix per factor."""
-    families = posterior.structure.families
-    return tuple(families[name].rows(posterior.contribution[name]) for name in coupled.factors)
+    """The components of a posterior, one matrix per factor that tells them apart."""
+    families, names = posterior.structure.families, leading(posterior.structure, coupled)
+    return tuple(families[name].rows(posterior.contribution[name]) for name in names)
 
 
 def of_components(alignment: Alignment, coupled: CoupledSet, chance: Chance, reason: str = "") -> Heterogeneity:

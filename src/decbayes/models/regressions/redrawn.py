@@ -62,8 +62,11 @@ class RowsLike:
 
 def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
     """Rows with the weighted mean and covariance of a site's rows, their first column the intercept."""
-    mean = precision[0] / precision[0, 0]
-    covariance = precision / precision[0, 0] - np.outer(mean, mean)
+    with np.errstate(all="ignore"):
+        mean = precision[0] / precision[0, 0]
+        covariance = precision / precision[0, 0] - np.outer(mean, mean)
+    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+        raise NotCalibrated("Rows like those of a site cannot be simulated: no rows have such sums.")
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     scale = np.where(deviation > 0.0, deviation, 1.0)
     values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))

@@ -30,6 +30,10 @@ from typing import Any
 MOST_PENDING, MOST_PER_ADDRESS, KEPT_FOR_KNOWN = 256, 64, 64
 MOST_KNOWN = 1_000
 BUFFER_BYTES = 1 << 16
+# How TLS begins: the kind of a message and its length in five bytes, and then at most so many.
+HANDSHAKE, HELLO_BYTES = b"\x16", 5 + (1 << 14)
+# How often a caller that has begun to speak is looked at.
+GLANCE_SECONDS = 0.02
 TELL_SECONDS = 1.0
 # So many addresses are named each time; how many others there were is said.
 MOST_NAMED = 10
@@ -60,10 +64,10 @@ class Caller:
     inner_port: int = 0
 
     def is_silent(self) -> bool:
-        """Whether it has said nothing so far; its first bytes may be here and not have been looked at yet."""
+        """Whether it has not said yet what a handshake begins with; that costs little to find out, a handshake more."""
         if self.silent:
             with suppress(OSError):
-                self.silent = not self.socket.recv(1, socket.MSG_PEEK)
+                self.silent = not is_whole(self.socket.recv(HELLO_BYTES, socket.MSG_PEEK))
         return self.silent
 
     def hang_up(self) -> None:
@@ -182,7 +186,9 @@ class Gate:
     async def admit(self, caller: Caller) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """The caller's stream, once it has said something and, where there are certificates, shown one."""
         await readable(caller.socket)
-        caller.silent, caller.streaming = False, True
+        while caller.is_silent():
+            await asyncio.sleep(GLANCE_SECONDS)
+        caller.streaming = True
         stream = await stream_of(caller.socket, self.outside)
         if self.outside is None:
             self.count(caller, caller.address)
@@ -266,6 +272,13 @@ def place_of(address: str) -> str:
         return address
     mapped = getattr(found, "ipv4_mapped", None) or found
     return str(mapped) if mapped.version == 4 else str(ip_network((int(mapped) >> 64 << 64, 64)))
+
+
+def is_whole(begun: bytes) -> bool:
+    """Whether these are a whole first message of TLS, or the beginning of something else."""
+    if not begun.startswith(HANDSHAKE):
+        return bool(begun)
+    return len(begun) >= 5 + int.from_bytes(begun[3:5].ljust(2, b"\xff"))
 
 
 async def readable(connection: socket.socket) -> None:
