@@ -190,7 +190,10 @@ def redrawn_chance(redrawing: Redrawing) -> Chance:
     relative = []
     for _ in range(redrawing.worlds):
         parameters = drawn_parameters(merged, rng)
-        refits = [site.refitted(parameters[factor], rng) for site in rows]
+        try:
+            refits = [site.refitted(parameters[factor], rng) for site in rows]
+        except (np.linalg.LinAlgError, ArithmeticError):
+            raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
         parts = [part for part in (family.quadratic(refit, merged.natural[factor]) for refit in refits) if part]
         spread, _ = Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))
         relative.append(spread.relative)
