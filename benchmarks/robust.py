@@ -1,6 +1,6 @@
 """What faulty sites do to a merge, plain and robust; whom a robust merge names; its price; and its time.
 
-    python benchmarks/robust.py [--seeds 3] [--quick] [--kinds …] [--faulty 0 1 3]
+    python benchmarks/robust.py [--seeds 3] [--quick] [--kinds …] [--faulty 0 1 3] [--small]
 
 Ten sites, f of them faulty. Each fits a Gaussian mixture (known or unknown variances), latent classes, topics or a
 linear regression to its own data. What a faulty site sends:
@@ -128,6 +128,27 @@ def texts(unlike: bool, faulty: int) -> dict[str, Row]:
     return {"random" if faulty else "none": measured(data, [*wrong, *fits[faulty:]], fits, None, faulty)}
 
 
+def small_sites(seeds: int) -> None:
+    """How many honest sites with few readings are flagged: clusters anywhere, which may overlap."""
+    for covariance in ("known", "diagonal"):
+        flagged = []
+        for seed, count, (components, dimension, sites) in product(range(seeds), (20, 40), ((2, 1, 10), (3, 2, 6))):
+            rng = np.random.default_rng([seed, components, count, sites])
+            places = rng.uniform(-10, 10, size=(components, dimension))
+            options = (
+                {"variance": 1.0, "prior_variance": 100.0} if covariance == "known" else {"covariance": covariance}
+            )
+            model = db.GaussianMixture(components, dimension, **options)
+            noise = rng.normal(size=(sites, count, dimension))
+            shards = places[rng.integers(components, size=(sites, count))] + noise
+            found = db.merging.robust_merge([model.fit(shard, rng=rng).posterior for shard in shards])
+            flagged += [site.flagged for site in found.sites]
+        print(
+            f"small sites, {covariance} variances: {sum(flagged)} of {len(flagged)} honest sites are flagged",
+            flush=True,
+        )
+
+
 def main() -> None:
     warnings.simplefilter("ignore", db.errors.MergeWarning)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,7 +156,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one seed, mixtures of known variance, f = 0 and 3")
     parser.add_argument("--kinds", nargs="+", default=[*KINDS, "texts"], choices=[*KINDS, "texts"])
     parser.add_argument("--faulty", nargs="+", type=int, default=[0, 1, 3])
+    parser.add_argument("--small", action="store_true", help="only: false flags of small honest sites")
     options = parser.parse_args()
+    if options.small:
+        small_sites(4 * options.seeds)
+        return
     seeds, kinds, counts = options.seeds, options.kinds, options.faulty
     if options.quick:
         seeds, kinds, counts = 1, ["known"], [0, 3]
