@@ -84,7 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=360, help="settings")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--quick", action="store_true", help="twelve settings")
     options = parser.parse_args()
+    options.count = 12 if options.quick else options.count
     warnings.simplefilter("ignore", db.errors.MergeWarning)
     results: dict[str, list[tuple[bool, bool]]] = {name: [] for name in STATEMENTS}
     topics_warned = []

@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=KINDS)
     parser.add_argument("--worst", type=int, default=3, help="cases to print for each comparison")
+    parser.add_argument("--quick", action="store_true", help="twelve settings")
     options = parser.parse_args()
+    options.count = 12 if options.quick else options.count
     warnings.simplefilter("ignore", db.errors.MergeWarning)
     found = [
         (setting.kind, seed, setting.name, compared(setting, seed))
