@@ -267,8 +267,8 @@ def digits(quick, seeds):
         merges = {
             "one to one": db.merge(posteriors, solver=db.solvers.Matching()),
             **{
-                f"merged, {asked or 'as the largest'}": db.merge(posteriors, components=asked)
-                for asked in (None, "auto", 40)
+                f"merged, {asked or 'default'}": db.merge(posteriors, components=asked)
+                for asked in (None, "largest", "auto", 40)
             },
         }
         found[f"{name}, sites"] = [number(posterior) for posterior in posteriors]
