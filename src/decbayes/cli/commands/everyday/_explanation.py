@@ -91,7 +91,7 @@ def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | 
     learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
     yield "In brackets: the probability that it belongs there, learned from"
     yield f"{learned.matches:,} matches at simulated sites like these."
-    yield f"About {wrong:.1f} of {count} matches are expected to be wrong."
+    yield f"{f'About {wrong:.1f}' if wrong >= 0.1 else 'Fewer than 0.1'} of {count} matches are expected to be wrong."
     if sure.self_reported:
         yield "Overlaps are reported by the sites themselves."
     if learned.unlike > UNLIKE:
