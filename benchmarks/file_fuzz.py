@@ -176,7 +176,10 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for the files that fail")
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    if options.quick:
+        options.files, options.messages = 60, 200
     rng, started = np.random.default_rng(options.seed), time.perf_counter()
     zoo = list(small_files(np.random.default_rng(1)))
     outcomes: Counter[str] = Counter()

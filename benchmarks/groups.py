@@ -80,7 +80,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--kinds", nargs="*", choices=[*KINDS], default=[*KINDS])
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    if options.quick:
+        options.seeds, options.kinds = 1, options.kinds[:1]
     warnings.simplefilter("ignore")
     heads = ("moved", "single", "warned", "named", "right", "share", "s")
     print(f"{'':34}" + "".join(f"{head:>9}" for head in heads))

@@ -136,7 +136,7 @@ def launched(gpu, monkeypatch):
 def test_simulated_sites_are_fitted_in_the_same_launches(gpu, rng, monkeypatch):
     model, shards = model_of(3, passes=2), [corpus(rng, 10) for _ in range(3)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    setting = SimpleNamespace(alignment=SimpleNamespace(posteriors=posteriors), of_structure=lambda structure: model)
+    setting = SimpleNamespace(posteriors=posteriors, of_structure=lambda structure: model)
     names = launched(gpu, monkeypatch)
     with db.use_device("cuda"):
         found = fits(setting, shards, np.random.default_rng(3))

@@ -268,11 +268,11 @@ def test_notes_outlive_the_process(tmp_path, rng):
 
 @pytest.mark.xdist_group("sockets")
 @pytest.mark.timeout(120)
-def test_a_running_group_answers_with_a_calibrated_posterior(tmp_path):
+def test_a_running_group_answers_with_an_exact_posterior_of_an_exact_model(tmp_path):
     with Means(tmp_path, 2, rules=Rules(intervals=True)) as party:
         party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=10.0)
         assert until(lambda: "not calibrated" not in party.stored("agent 1").posterior.uncertainty)
         party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"}, timeout=10.0)
-        assert party.stored("agent 1").posterior.uncertainty == "calibrated by linear response, 2 sites"
+        assert party.stored("agent 1").posterior.uncertainty == "exact"

@@ -198,10 +198,8 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     if not parties.groups:
         return
     share = f"{parties.share:.0%} of all evidence"
-    output().print(
-        f"groups: the largest {parties.largest} of {len(names)} sites have {share}. Leaving out groups of up to a "
-        f"third changes the merge by up to {parties.change:,.1f} posterior standard deviations."
-    )
+    output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
+    output().print(f"Without a group of up to a third it moves by up to {parties.change:,.1f} posterior deviations.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 
