@@ -5,7 +5,8 @@
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
 tests/planted.py. The share of seeds in which it finds the planted value.
 `membership`: the area under the ROC curve of a likelihood-ratio test that is given one file of so many simulated
-records and must tell its records from as many others; 0.5 is chance. Without rules / with them. Not of survival times.
+records and must tell its records from as many others; 0.5 is chance. Without rules / with them. Not of survival times
+and ordered outcomes.
 `price`: sites at random of a real data set, a quarter of its records held out; the mean log predictive density of these
 under the merge without rules minus that with the usual rules, in nats per observation: the mean of `--splits` divisions
 into sites and its standard error, since fits with and without rules may end in different optima. For regressions the
