@@ -107,6 +107,8 @@ def test_like_sites_are_not_said_to_differ(covariance, apart, size):
     (found,) = db.checking.heterogeneity(alignment).values()
     assert (found.probability > 0.01).all()
     assert not any(found.differ(slot) for slot in range(3))
+    # Against χ² it is 2.0 where they overlap.
+    assert found.ratio.mean() == pytest.approx(1.0, abs=0.2)
 
 
 def test_unlike_sites_are_found(rng):
