@@ -47,6 +47,7 @@ class Patch:
 @contextmanager
 def broken(name: str) -> Iterator[range]:
     """The protocol with one rule broken, and the seeds of histories that may show it."""
+    import broken_decisions  # noqa: F401
     import broken_pools  # noqa: F401
     from broken_agents import MUTANTS
 
@@ -67,6 +68,8 @@ def happened(history: History) -> Counter[str]:
     for site in simulation.running:
         assert site.agent is not None
         told += Counter(excluded=len(site.agent.pool.proofs), refused=site.agent.refused.total())
+    motions = {m: ballot for s in simulation.running if s.agent for m, ballot in s.agent.pool.decisions.settled.items()}
+    told += Counter(f"settled_{type(ballot.question).__name__.lower()}" for ballot in motions.values())
     return told
 
 
@@ -116,6 +119,7 @@ def main() -> None:
         print(f"\n{dict(told)}, {len(violations)} violations, {figures['seconds']} s")
         if options.mutants:
             figures["mutants"] = {}
+            import broken_decisions  # noqa: F401
             import broken_pools  # noqa: F401
             from broken_agents import MUTANTS
 

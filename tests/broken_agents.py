@@ -12,6 +12,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Persist
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records import verification
+from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.site import member as member_module
 from decbayes.network.protocol.site.evidence import Learned, correct, learn, relearn
@@ -111,7 +112,10 @@ def contradictions_are_not_pulled(patch):
 
 @treason
 def proofs_do_not_spread(patch):
-    patch.setattr(messages, "listing", lambda entries, excluded, *, complete: LISTING(entries, (), complete=complete))
+    def listing(entries, excluded, decisions=(), *, complete):
+        return LISTING(entries, (), decisions, complete=complete)
+
+    patch.setattr(messages, "listing", listing)
 
 
 @mutant
@@ -137,7 +141,7 @@ def retractions_are_not_believed(patch):
 
 @mutant
 def a_restart_forgets_everything(patch):
-    patch.setattr(Agent, "_restore", lambda self, saved: None)
+    patch.setattr(Pool, "restore", lambda self, saved, check=None: None)
 
 
 @mutant
@@ -162,7 +166,13 @@ def unsaved_records_are_not_saved_later(patch):
 
 @mutant
 def records_under_new_keys_are_refused(patch):
-    patch.setattr(agent_module, "open_record", lambda content, charter, roster: OPEN(content, charter))
+    def founders_only(content, charter, roster):
+        return OPEN(content, charter, replace(roster, seats={n: founder(seat) for n, seat in roster.seats.items()}))
+
+    def founder(seat):
+        return replace(seat, keys=seat.keys[:1])
+
+    patch.setattr(agent_module, "open_record", founders_only)
 
 
 @mutant

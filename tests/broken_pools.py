@@ -1,4 +1,4 @@
-"""Pools, rosters and checks of records with one rule broken, each of which the simulator's checkers must expose."""
+"""Pools and checks of records with one rule broken, each of which the simulator's checkers must expose."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -9,20 +9,14 @@ from broken_agents import mutant, rare, treason
 
 from decbayes.errors import Refused
 from decbayes.network.protocol.agent import Agent
-from decbayes.network.protocol.group.roster import Roster, roster
 from decbayes.network.protocol.records import pool, verification
 from decbayes.network.protocol.records.pool import Change, Pool
 from decbayes.network.simulation.simulated_sites import Disk
 from decbayes.posterior import Posterior
 
 # The unbroken originals.
-MERGE, ADD, PUT, COUNTS = pool.merge_records, Pool.add, Disk.put, Roster.counts
-JOIN, CHANGED, HEADER, VERIFY_SIGNATURE = (
-    Pool._join,
-    Pool._changed,
-    verification.open_header,
-    verification.verify_signature,
-)
+MERGE, ADD, PUT = pool.merge_records, Pool.add, Disk.put
+JOIN, HEADER, VERIFY_SIGNATURE = Pool._join, verification.open_header, verification.verify_signature
 
 
 @mutant
@@ -128,51 +122,6 @@ def contributions_may_hold_more_than_they_state(patch):
 
 
 @mutant
-def the_removed_count(patch):
-    def counts(self, origin, heard):
-        return COUNTS(replace(self, removed=frozenset()), origin, heard)
-
-    patch.setattr(Roster, "counts", counts)
-
-
-@mutant
-def one_vote_removes(patch):
-    def decided_by_one(charter, ballots):
-        votes = [vote for _, cast in ballots for vote in cast]
-        return Roster(charter, frozenset(subject for subject, key in votes if not key), roster(charter, ()).replaced)
-
-    patch.setattr(pool, "roster", decided_by_one)
-
-
-@rare(seeds=range(28, 120))
-def votes_are_never_taken_back(patch):
-    def changed(self, before, after):
-        removed = self._roster.removed
-        CHANGED(self, before, after)
-        self._roster = replace(self._roster, removed=self._roster.removed | removed)
-
-    patch.setattr(Pool, "_changed", changed)
-
-
-@mutant
-def votes_are_counted_once_and_not_again(patch):
-    patch.setattr(Pool, "_changed", lambda self, before, after: setattr(self, "_root", None))
-
-
-@mutant
-def a_new_key_counts_beside_the_old_one(patch):
-    patch.setattr(Roster, "counts", lambda self, origin, heard: COUNTS(self, origin, ()))
-
-
-@mutant
-def keys_that_are_nobodys_are_listed(patch):
-    def entries(self):
-        return [(origin, record.version, record.digest) for origin, record in sorted(self.records.items())]
-
-    patch.setattr(Pool, "entries", entries)
-
-
-@mutant
 def a_forged_signature_makes_a_version_hopeless(patch):
     def verify_signature(signed, public):
         try:
@@ -192,9 +141,9 @@ def of_several_writes_the_first_is_made(patch):
 # Few histories have a new key heard of before all votes for it, and nobody who says it again.
 @rare(seeds=range(427, 440))
 def a_key_that_is_not_yet_a_members_is_hopeless(patch):
-    def open_header(content, signature, roster):
+    def open_header(content, signature, charter, roster):
         try:
-            return HEADER(content, signature, roster)
+            return HEADER(content, signature, charter, roster)
         except Refused as error:
             with suppress(msgspec.MsgspecError, ValueError):
                 error.entry = verification.SignedHeader(verification._headers.decode(content), signature).entry

@@ -1,14 +1,18 @@
 """Small groups with known keys, on models whose merge has a closed form, or on any model."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from decbayes.columns import plain
 from decbayes.extending import Model
-from decbayes.network import Charter, Identity, Limits, Rules
+from decbayes.network import Ballot, Charter, Identity, Limits, Question, Rules
+from decbayes.network.protocol.group.motions import motion_on, sign_vote
 from decbayes.network.protocol.talk.messages import Digest, encode
+from decbayes.posterior import Posterior
+from decbayes.updates import Epoch
 
 
 def identities(count: int) -> list[Identity]:
@@ -32,6 +36,24 @@ def gaussian_charter(keys: list[Identity], *, dimension: int = 1, rules: Rules |
         limits=Limits(**{"members": max(1000, len(keys)), **limits}),
         rules=rules or Rules(),
     )
+
+
+def ballot_on(
+    question: Question, members: dict[str, Identity], charter: Charter, after=(), body=b"", number=1
+) -> Ballot:
+    """The votes of some members for a question, put after some resolutions."""
+    motion = motion_on(question, charter.id, tuple(sorted(each.digest for each in after)))
+    return Ballot(motion, {name: sign_vote(motion, name, key, number) for name, key in members.items()}, body)
+
+
+def seated(charter: Charter, keys: list[Identity]) -> dict[str, Identity]:
+    """Members by name, with their private keys."""
+    return {charter.names[key.id]: key for key in keys}
+
+
+def later_charter(charter: Charter, prior: Posterior) -> Charter:
+    """The charter of a later epoch with that prior, as if it had been decided on."""
+    return replace(charter, epoch=Epoch(prior, {}), opened=b"\1" * 32)
 
 
 def charter_of(model: Model, keys: list[Identity], **limits: Any) -> Charter:

@@ -107,7 +107,7 @@ ROOMS = {
     "network.protocol.limits": set(),
     "network.protocol.group": {"network.protocol.limits"},
     "network.protocol.records": {"network.protocol.group"},
-    "network.protocol.effects": {"network.protocol.records"},
+    "network.protocol.effects": {"network.protocol.group", "network.protocol.records"},
     "network.protocol.site": {"network.protocol.effects", "network.protocol.group", "network.protocol.records"},
     "network.protocol.talk": {"network.protocol.effects", "network.protocol.group", "network.protocol.records"},
     "network.protocol": {"network.protocol.*"},
@@ -123,8 +123,8 @@ ROOMS = {
 # What one room of a part needs of the other parts, where that is less than the part may.
 OUTSIDE = {
     "network.protocol.limits": set(),
-    "network.protocol.group": {"disclosure", "errors", "files", "models", "posterior", "structure", "updates"},
-    "network.protocol.records": ALLOWED["network"] - {"extras", "inputs", "page", "updates"},
+    "network.protocol.group": ALLOWED["network"] - {"calibration", "devices", "extras", "inputs", "page"},
+    "network.protocol.records": ALLOWED["network"] - {"extras", "inputs", "page"},
     "network.protocol.effects": set(),
     "network.protocol.site": {"devices", "disclosure", "errors", "inputs", "merging", "models", "posterior", "updates"},
     "network.protocol.talk": {"errors"},

@@ -53,7 +53,8 @@ LINES = {
     "certificate request q.pem --host a.example": "request key",
     "posterior group.toml --store a.store": "observations counted missing not_counted flags same_data set",
     "tell retract a.store --for-good --wait 0": ORDER,
-    "tell keep a.store b --wait 0": ORDER,
+    "tell vote a.store 0123abcd --wait 0": ORDER,
+    "charter propose remove a.store b --wait 0": ORDER,
 }
 
 
@@ -86,7 +87,7 @@ def files(tmp_path_factory):
 
 def test_every_command_that_prints_results_has_the_option(run):
     known = {*commands(app)} - WITHOUT
-    assert {"fit mixture", "charter next", "tell observe", "score", "demo", "status"} <= known
+    assert {"fit mixture", "charter show", "tell observe", "score", "demo", "status"} <= known
     for command in known:
         shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
         assert re.search(r"--json Print JSON, one line per \w+:", shown), command
@@ -104,7 +105,9 @@ def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, fil
     assert rows
     assert all(row.keys() == keys for row in rows)
     words = line.split()
-    command = " ".join(words[: 2 if words[0] in ("fit", "plan", "charter", "certificate", "tell") else 1])
+    command = " ".join(
+        words[: 3 if "propose" in words else 2 if words[0] in ("fit", "plan", "charter", "certificate", "tell") else 1]
+    )
     shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
     named = shown[shown.index("--json Print JSON") :]
     assert keys <= set(re.findall(r"\w+", named)), named

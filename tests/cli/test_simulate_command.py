@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import History, Plan, run_history
 from decbayes.network.simulation.studies import OfModel
@@ -42,14 +41,15 @@ def test_every_step_is_checked_for_a_model_as_for_the_mean(rng):
         run_history(seed, agents=4, steps=60, study=study)
 
 
-def test_a_merge_that_counts_too_little_is_a_violation(rng):
+def test_a_site_that_counts_too_little_is_a_violation(rng):
     study = OfModel(db.GaussianMean(variance=1.0, dimension=2), observations=5, rng=rng)
-    history = History(Plan(3, 10, "clique"), seed=1, study=study)
-    shards = [study.shard(rng) for _ in range(3)]
-    nothing = db.Posterior.of_prior(history.simulation.charter.structure)
-    study.check(Merged(nothing, (), 15, ""), shards)
-    with pytest.raises(Violation, match="10 observations are counted of 15"):
-        study.check(Merged(nothing, (), 10, ""), shards)
+    history = History(Plan(3, 0, "clique", faults=False), seed=1, study=study)
+    site = history.simulation.sites[0]
+    history.simulation.observe(site, "first", study.shard(rng))
+    history.simulation.round()
+    site.shards["first"] = [*site.shards["first"], *study.shard(rng)]
+    with pytest.raises(Violation, match="counts 10 observations of site 0, which are 15"):
+        history.simulation.observe(site, "second", study.shard(rng))
 
 
 def test_a_model_that_cannot_be_drawn_is_refused_in_one_line(run, monkeypatch):

@@ -23,7 +23,8 @@ COMMANDS = (
     *(
         "charter new",
         "charter add",
-        "charter next",
+        "charter export",
+        "charter remove",
         "charter show",
         "agent",
         "posterior",

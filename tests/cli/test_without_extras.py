@@ -54,7 +54,7 @@ NEEDS = {
     "certificate sign a.pem.request --authority b.pem -o a.pem": ("zenoh and cryptography", "net"),
     "charter add g.toml --member a=00": ("zenoh and cryptography", "net"),
     "charter new g.toml --group g --model GaussianMean --member a=00": ("zenoh and cryptography", "net"),
-    "charter next g.toml --store a.store -o h.toml": ("zenoh and cryptography", "net"),
+    "charter export g.toml --store a.store -o h": ("zenoh and cryptography", "net"),
     "charter show g.toml": ("zenoh and cryptography", "net"),
     "demo": ("zenoh and cryptography and matplotlib and sklearn", "demo"),
     "fit mixture a.parquet -o a.posterior": ("pyarrow", "parquet"),
@@ -86,7 +86,7 @@ def folder(tmp_path_factory):
 
 def test_every_command_shows_its_help(folder):
     found = outcomes([], folder)
-    assert {"fit mixture --help", "charter next --help", "certificate sign --help", "demo --help"} <= found.keys()
+    assert {"fit mixture --help", "charter export --help", "certificate sign --help", "demo --help"} <= found.keys()
     for line, (status, shown, told) in found.items():
         assert (status, told, f"decbayes {line.removesuffix(' --help')}" in shown) == (0, "", True), line
 

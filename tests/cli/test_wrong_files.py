@@ -67,7 +67,8 @@ WITH_DATA = (
 WITH_CHARTER = (
     "charter show {}",
     "charter add {} --member z=" + "ab" * 32,
-    "charter next {} --store a.store -o out",
+    "charter export {} --store a.store -o out",
+    "charter remove {} a",
     "posterior {} --store a.store",
     "status {} 127.0.0.1:1",
     "agent {} --key a.key --store a.store",

@@ -145,7 +145,7 @@ def test_a_forged_proof_of_membership_is_refused():
     guests = Guests(CHARTER, MEMBERS[0], "one")
     digest = Digest(bytes(32), bytes(32), "", MEMBERS[1].id, bytes(64))
     with pytest.raises(Refused, match="has not shown"):
-        guests.recognise("two", digest, Roster(CHARTER))
+        guests.recognise("two", digest, Roster.founded(CHARTER))
 
 
 def test_thousands_of_valid_versions_cost_what_one_does():

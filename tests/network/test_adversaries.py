@@ -4,18 +4,20 @@ import hashlib
 import json
 import struct
 import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
-from groups import gaussian_charter, identities
+from groups import ballot_on, gaussian_charter, identities, later_charter, seated
 
 import decbayes as db
 from decbayes.errors import InvalidFile, Refused, StoreFailed
-from decbayes.network import Agent, Charter, Rules, SqliteStore, sign_record
+from decbayes.network import Agent, Charter, Proof, Rules, SqliteStore, sign_record
 from decbayes.network.protocol.effects import Persist
-from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.accounts import next_epoch
+from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import HEADER_BYTES, Record, SignedHeader
 from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.talk import messages
@@ -72,7 +74,7 @@ def test_what_is_read_before_anybody_vouches_for_it_takes_little_memory():
     crafted = [
         ("length", lambda: messages.decode(encode(Batch((b"ab",) * count)), CHARTER)),
         ("size", lambda: messages.decode(encode(Listing((), (bytes(32),) * count, complete=True)), CHARTER)),
-        ("size", lambda: messages.decode(encode(Pull((bytes(32),) * 10_000)), CHARTER)),
+        ("size", lambda: messages.decode(encode(Pull((bytes(32),) * 100_000)), CHARTER)),
         ("length", lambda: open_record(msgspec.msgpack.encode([header, bytes(64), b""]), CHARTER)),
     ]
     for why, act in crafted:
@@ -113,26 +115,29 @@ def forked(charter, version=5):
 
 def test_who_has_signed_two_records_is_excluded_in_later_epochs_too(tmp_path, rng):
     """The proof was forgotten with the epoch, and the member was back."""
-    later = CHARTER.next_epoch(CHARTER.model.fit(np.ones((4, 1))).posterior, {})
+    pool = Pool(CHARTER)
+    pool.add(record(member=MEMBERS[1]))
+    question, body = next_epoch(pool)
+    opened = replace(ballot_on(question, seated(CHARTER, MEMBERS), CHARTER, body=body), settled=True)
     proof = forked(CHARTER)
     with SqliteStore(tmp_path / "a.store", CHARTER) as store:
-        store.put([proof])
-    with SqliteStore(tmp_path / "a.store", later) as store:
-        again = Agent(later, MEMBERS[1], rng=rng, saved=store.load())
+        store.put([proof, opened])
+        again = Agent(CHARTER, MEMBERS[1], rng=rng, saved=store.load())
         assert store.damaged == 0
+    assert again.charter.epoch is not None
     assert again.pool.excluded() == [MEMBERS[0].id]
-    again.on_record("somebody", record(later, 9).content)
+    again.on_record("somebody", record(again.charter, 9).content)
     assert again.refused == {"excluded": 1}
     pair = tuple(messages.signed_bytes(signed) for signed in (proof.first, proof.second))
-    fresh = Agent(later, MEMBERS[1], rng=rng)
+    fresh = Agent(CHARTER, MEMBERS[1], rng=rng, saved=[opened])
     assert fresh.on_proof("somebody", pair)
     assert fresh.pool.excluded() == [MEMBERS[0].id]
 
 
 def test_one_version_in_each_of_two_epochs_proves_nothing(rng):
-    later = CHARTER.next_epoch(CHARTER.model.fit(np.ones((4, 1))).posterior, {})
+    later = later_charter(CHARTER, CHARTER.model.fit(np.ones((4, 1))).posterior)
     pair = tuple(messages.signed_bytes(record(charter, 5).signed) for charter in (CHARTER, later))
-    agent = Agent(later, MEMBERS[1], rng=rng)
+    agent = Agent(CHARTER, MEMBERS[1], rng=rng)
     agent.on_proof("somebody", pair)
     assert agent.refused == {"proof": 1}
     assert agent.pool.excluded() == []
@@ -177,15 +182,16 @@ def ordered(tmp_path, rng):
 def test_a_vote_on_a_full_disk_is_signed_and_answered_when_there_is_room(ordered, monkeypatch):
     """Its version was made and then lost: the agent never published again."""
     agent, store, owner, _, told = ordered
-    number = orders.give(store.path, orders.Vote("agent 1"))
+    number = orders.give(store.path, orders.Propose("remove", "agent 1"))
     monkeypatch.setattr(orders, "answer", failing(2, orders.answer))
     effects = owner.tick()
     assert [type(effect) for effect in effects] == [Persist]
     agent.on_persisted(effects[0].item)
-    assert agent.version > 0
+    assert [ballot.votes.keys() for ballot in agent.pool.decisions.pending.values()] == [{"agent 0"}]
+    assert owner.tick() == []
     assert orders.answer_to(store.path, number, timeout=0) is None
     assert owner.tick() == owner.tick() == [], "it is not signed again"
-    assert "signed" in orders.answer_to(store.path, number, timeout=0)
+    assert "1 of" in orders.answer_to(store.path, number, timeout=0)
     assert told == ["store_failed"], "said once"
 
 

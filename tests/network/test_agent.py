@@ -215,8 +215,8 @@ def test_an_old_copy_of_the_disk_does_not_make_an_agent_contradict_itself(rng):
 
 
 def test_large_records_travel_in_messages_of_their_own(rng):
-    charter = gaussian_charter(MEMBERS, dimension=1000, record_bytes=10_000, members=4)
-    posterior = charter.model.fit(np.ones((1, 1000)), rng=rng).posterior
+    charter = gaussian_charter(MEMBERS, dimension=100_000, record_bytes=1_000_000, members=4)
+    posterior = charter.model.fit(np.ones((1, 100_000)), rng=rng).posterior
     agent = Agent(charter, MEMBERS[3], rng=rng)
     for member in MEMBERS[:3]:
         record = sign_record(charter, member, 1, posterior=posterior, shards=frozenset("a"), observations=1)
@@ -249,7 +249,7 @@ def test_an_agent_whose_key_was_copied_says_so_and_falls_silent(rng):
     posterior = charter.model.fit([5.0], rng=rng).posterior
     copy = sign_record(charter, MEMBERS[0], agent.version, posterior=posterior, shards=frozenset("b"), observations=1)
     left = persist_first(agent, agent.on_record("peer", copy.content), store)
-    assert [report.event for report in left] == ["excluded"]
+    assert [report.event for report in left] == ["excluded", "adopted", "revoked"]
     (report,) = persist_first(agent, agent.observe([2.0], shard="c", rng=rng), store)
     assert "new key" in report.fields["why"]
     assert agent.merged().observations == 0

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from groups import charter_of, gaussian_charter, identities
+from groups import ballot_on, charter_of, gaussian_charter, identities, seated
 from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import network
 from decbayes.disclosure import Rules
 from decbayes.errors import NotDisclosed, Refused
-from decbayes.network import Agent, Charter, SqliteStore, open_record, sign_record, verify
+from decbayes.network import Agent, Amend, Charter, Remove, SqliteStore, open_record, sign_record, verify
+from decbayes.network.protocol.group.roster import rules_text
 from decbayes.network.protocol.records.notes import note_from, note_of, own_information
 from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.protocol.site.evidence import learn, nothing, relearn
@@ -343,7 +344,7 @@ def test_another_digest_is_not_approved(rng):
     assert not counted(simulation, 2)
 
 
-def test_later_versions_need_an_approval_of_their_own_and_votes_do_not(rng):
+def test_later_versions_need_an_approval_of_their_own_and_votes_need_none(rng):
     simulation = waiting_group(rng)
     site = simulation.sites[0]
     approve(simulation, 0)
@@ -352,11 +353,11 @@ def test_later_versions_need_an_approval_of_their_own_and_votes_do_not(rng):
     talk(simulation)
     assert counted(simulation, 2)[MEMBERS[0].id].digest == first.digest
     assert site.agent.awaiting.observations == 55
-    simulation.perform(site, site.agent.vote(MEMBERS[1].id, b""))
+    simulation.perform(site, site.agent.propose(Remove("agent 1")))
     talk(simulation)
-    voted = counted(simulation, 2)[MEMBERS[0].id]
-    assert voted.header.votes == ((MEMBERS[1].id, b""),)
-    assert (voted.header.observations, voted.statement) == (30, first.statement)
+    (pending,) = simulation.sites[2].agent.pool.decisions.pending.values()
+    assert pending.votes.keys() == {"agent 0"}
+    assert counted(simulation, 2)[MEMBERS[0].id].digest == first.digest
     approve(simulation, 0, "Lee")
     assert counted(simulation, 2)[MEMBERS[0].id].header.observations == 55
     assert counted(simulation, 2)[MEMBERS[0].id].statement.approval.approver == "Lee"
@@ -388,15 +389,17 @@ def test_records_from_before_a_group_had_rules_make_room_for_those_that_obey(rng
     """Their versions may be higher: nothing of them is known any more."""
     before, after = means(None), means(USUAL)
     old = verify(open_record(record_of(before, rng, None, version=9), before), before)
+    stricter = Amend(before.rules, before.limits, rules_text(after))
+    decided = replace(ballot_on(stricter, seated(before, MEMBERS[: len(before.members)]), before), settled=True)
     with SqliteStore(tmp_path / "a.store", before) as store:
-        store.put([old])
+        store.put([old, decided])
     new = verify(open_record(record_of(after, rng, Statement(USUAL), version=3), after), after)
     for _ in range(2):
-        with SqliteStore(tmp_path / "a.store", after) as store:
+        with SqliteStore(tmp_path / "a.store", before) as store:
             saved = store.load()
             assert store.damaged == 0
             store.put([new])
-    assert saved == [new]
+    assert saved == [decided, new]
 
 
 @pytest.mark.parametrize("case", range(3))

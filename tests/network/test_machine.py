@@ -24,7 +24,7 @@ class Agents(RuleBasedStateMachine):
     def begin(self):
         self.rng = np.random.default_rng(0)
         self.ledger = Ledger(CHARTER)
-        self.sites = [Site(i, key, Disk(self.ledger, i, key.id)) for i, key in enumerate(MEMBERS)]
+        self.sites = [Site(i, key, Disk(self.ledger, i, key.id), f"agent {i}") for i, key in enumerate(MEMBERS)]
         self.bag = []
         for site in self.sites:
             self._start(site)

@@ -134,7 +134,7 @@ def test_a_record_that_comes_while_own_data_are_looked_at_is_not_missed(rng, mon
     simulation = overlapping_group(rng)
     agent, counted = simulation.sites[0].agent, Pool.counted
     record = agent.pool.records.pop(MEMBERS[2].id)
-    agent.pool._changed(record, None)
+    agent.pool._changed()
 
     def meanwhile(pool):
         records = list(counted(pool))

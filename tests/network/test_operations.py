@@ -1,6 +1,5 @@
 """What operators do with running agents: look, add, correct, remove and replace keys, all without a restart."""
 
-import time
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -12,7 +11,7 @@ from parties import Means, inquiry, until
 
 from decbayes.disclosure import Ledger, Rules
 from decbayes.files import load, load_note
-from decbayes.network import Charter, Identity
+from decbayes.network import Identity
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
 
@@ -72,43 +71,60 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
             assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
 
 
-def test_members_are_removed_and_keep_their_seats_by_signed_votes(tmp_path):
+def test_what_members_decide_lasts_through_rotations_removals_epochs_and_restarts(tmp_path):
+    """The old key, the removed member and all its observations were back with every new epoch."""
     with Means(tmp_path, 3) as party:
         line_of_three(party)
-        assert "2 of 3" in cli("tell", "remove", tmp_path / "agent 0.store", "agent 2")
-        assert "no member" in cli("tell", "remove", tmp_path / "agent 0.store", "nobody", status=1)
-        with inquiry(party, "agent 1") as ask:
-            time.sleep(1)
-            assert "agent 2" in ask.posterior().description["counted"], "one vote is not enough"
-            cli("tell", "remove", tmp_path / "agent 1.store", "agent 2")
-            assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 1"})
-            shown = cli("posterior", party.charter_file, "--agent", party.agents["agent 0"].endpoint())
-            assert "agent 2 (removed)" in shown
-        party.agents["agent 0"].stop()
-        party.check_batch(party.stored("agent 0"), {"agent 0", "agent 1"})
-        party.join("agent 0", shards=0, neighbours=("agent 1",))
-        party.agreement(["agent 0", "agent 1"], {"agent 0", "agent 1"})
-        cli("tell", "keep", tmp_path / "agent 0.store", "agent 2")
-        party.agreement(["agent 0", "agent 1"], set(ALL))
-
-
-def test_a_key_is_replaced_and_its_evidence_counts_once(tmp_path):
-    with Means(tmp_path, 3) as party:
-        line_of_three(party)
+        stores = [tmp_path / f"agent {number}.store" for number in range(3)]
+        assert "no member" in cli("charter", "propose", "remove", stores[0], "nobody", status=1)
         public = cli("keygen", tmp_path / "new.key", "--after", tmp_path / "agent 2.key").strip()
         assert Identity.load(tmp_path / "new.key").secret == party.identities["agent 2"].secret
-        for number in (0, 1):
-            cli("tell", "rekey", tmp_path / f"agent {number}.store", "agent 2", public)
-        # It has heard of the votes before it stops, and so its store says whose the new key is.
-        assert until(lambda: len(party.agents["agent 2"].events("accepted")) >= 4)
-        (tmp_path / "new.key").rename(tmp_path / "agent 2.key")
+        old = (tmp_path / "agent 2.key").read_bytes()
+        assert "1 of 2 votes" in cli("charter", "propose", "rotate", stores[0], "agent 2", public)
+        with inquiry(party, "agent 1") as ask:
+            assert until(lambda: ask.status()["decisions"]["pending"])
+            (pending,) = ask.status()["decisions"]["pending"]
+            assert pending["votes"] == ["agent 0"]
+            assert pending["needed"] == 2
+            assert "agent 2" in ask.posterior().description["counted"], "one vote is not enough"
+        assert "settled: replace the key" in cli("tell", "vote", stores[1], pending["motion"])
         agent = party.agents["agent 2"]
-        assert until(lambda: [line for line in agent.events("adopted") if "key" in line])
+        assert until(lambda: agent.events("revoked")), "it is told that its key is revoked"
+        (tmp_path / "new.key").rename(tmp_path / "agent 2.key")
         assert until(lambda: len(agent.events("listening")) == 2)
         party.agreement(ALL, set(ALL))
-        agent.stop()
-        party.join("agent 2", neighbours=("agent 1",))
-        party.agreement(ALL, set(ALL))
+        with inquiry(party, "agent 2") as ask:
+            assert until(lambda: not ask.status()["revoked"])
+        # The new key votes: with agent 0 it removes agent 1.
+        assert "1 of 2" in cli("charter", "propose", "remove", stores[2], "agent 1")
+        with inquiry(party, "agent 0") as ask:
+            assert until(lambda: ask.status()["decisions"]["pending"])
+            (pending,) = ask.status()["decisions"]["pending"]
+            assert "settled: remove agent 1" in cli("tell", "vote", stores[0], pending["motion"])
+            assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})
+            shown = cli("posterior", party.charter_file, "--agent", party.agents["agent 0"].endpoint())
+            assert "agent 1 (removed)" in shown
+            count = ask.status()["accounts"]["observations"]
+        assert until(lambda: party.agents["agent 1"].events("revoked"))
+        # A new epoch keeps both, also after everybody was restarted.
+        assert "1 of 2" in cli("charter", "propose", "epoch", stores[0])
+        with inquiry(party, "agent 2") as ask:
+            assert until(lambda: ask.status()["decisions"]["pending"])
+            (pending,) = ask.status()["decisions"]["pending"]
+            assert "settled: open" in cli("tell", "vote", stores[2], pending["motion"])
+        for name in ALL:
+            party.agents[name].stop()
+        (tmp_path / "agent 2.key").write_bytes(old)
+        for number, name in enumerate(ALL):
+            party.join(name, neighbours=ALL[max(0, number - 1) : number], shards=0)
+        with inquiry(party, "agent 0") as ask:
+            told = ask.status()
+            assert told["accounts"] == {"observations": count, "in_prior": count, "in_records": 0, "wrong": []}
+            assert told["members"]["agent 1"]["state"] == "removed"
+            assert [each["state"] for each in told["decisions"]["settled"]] == 3 * ["in force"]
+        with inquiry(party, "agent 2") as ask:
+            assert "replaced this key" in ask.status()["revoked"]
+            assert ask.status()["accounts"]["observations"] == count
 
 
 def test_status_names_neighbours_members_and_problems(tmp_path):
@@ -155,7 +171,14 @@ def fetched(address, **headers):
         return error.code, error.read().decode()
 
 
-def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
+def pending_at(party, name):
+    """The one motion that an agent knows to be pending, once it does."""
+    with inquiry(party, name) as ask:
+        assert until(lambda: len(ask.status()["decisions"]["pending"]) == 1)
+        return ask.status()["decisions"]["pending"][0]["motion"]
+
+
+def test_a_member_is_added_by_votes_and_no_file_is_moved(tmp_path):
     with Means(tmp_path, 3) as party:
         whole = party.charter
         party.charter = replace(whole, members={name: whole.members[name] for name in ALL[:2]})
@@ -163,15 +186,36 @@ def test_a_new_charter_takes_effect_without_a_restart(tmp_path):
         first = party.join("agent 0")
         party.join("agent 1", neighbours=("agent 0",))
         party.agreement(ALL[:2], set(ALL[:2]))
-        party.charter_file.write_text("nonsense")
-        assert until(lambda: first.events("not_adopted"))
-        party.charter = whole
+        # The file stays as it was founded.
         whole.save(party.charter_file)
-        assert until(lambda: all(len(party.agents[name].events("listening")) == 2 for name in ALL[:2]))
-        assert first.events("adopted")
-        party.join("agent 2", neighbours=("agent 0",))
+        assert until(lambda: first.events("not_adopted"))
+        party.charter.save(party.charter_file)
+        late = party.join("agent 2", neighbours=("agent 0",))
+        assert until(lambda: "no seat" in str(late.events("revoked")))
+        key = whole.members["agent 2"].hex()
+        assert "1 of 2" in cli("charter", "propose", "add", tmp_path / "agent 0.store", "agent 2", key)
+        motion = pending_at(party, "agent 1")
+        assert "settled: add agent 2" in cli("tell", "vote", tmp_path / "agent 1.store", motion)
         party.agreement(ALL, set(ALL))
-        assert len({line["endpoints"][0] for line in first.events("listening")}) == 1
+        assert "agent 2" in cli("charter", "show", party.charter_file, "--store", tmp_path / "agent 0.store")
+
+
+def test_decisions_are_carried_by_files_where_there_is_no_link(tmp_path):
+    with Means(tmp_path, 3) as party:
+        for name in ALL:
+            party.join(name).endpoint()
+        stores, file = [tmp_path / f"{name}.store" for name in ALL], tmp_path / "decisions.ballots"
+        cli("charter", "propose", "remove", stores[0], "agent 2")
+        cli("charter", "export", party.charter_file, "--store", stores[0], "-o", file)
+        assert "0 resolutions" in cli("tell", "take", stores[1], file)
+        assert "settled: remove agent 2" in cli("tell", "vote", stores[1], pending_at(party, "agent 1"))
+        file.unlink()
+        cli("charter", "export", party.charter_file, "--store", stores[1], "-o", file)
+        for store in (stores[0], stores[2]):
+            assert "1 resolutions" in cli("tell", "take", store, file)
+        assert until(lambda: party.agents["agent 2"].events("revoked"))
+        file.write_bytes(b"something else")
+        assert "charter export" in cli("tell", "take", stores[0], file, status=1)
 
 
 def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path):
@@ -181,15 +225,14 @@ def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path
         party.join("agent 1", neighbours=("agent 0",))
         party.agreement(both, set(both))
         before = party.stored("agent 0").posterior
-        cli("charter", "next", party.charter_file, "--store", tmp_path / "agent 0.store", "-o", tmp_path / "next.toml")
-        (tmp_path / "next.toml").rename(party.charter_file)
-        assert until(lambda: all(len(party.agents[name].events("listening")) == 2 for name in both))
-        party.charter = Charter.load(party.charter_file)
+        cli("charter", "propose", "epoch", tmp_path / "agent 0.store")
+        assert "settled: open" in cli("tell", "vote", tmp_path / "agent 1.store", pending_at(party, "agent 1"))
         more = np.full((7, 3), 4.0)
         np.save(tmp_path / "more.npy", more)
         assert "observed 7" in cli("tell", "observe", tmp_path / "agent 1.store", tmp_path / "more.npy")
         with inquiry(party, "agent 0") as ask:
-            assert until(lambda: ask.posterior().description["observations"] == 7), "the others are in the prior"
+            assert until(lambda: ask.status()["accounts"]["in_records"] == 7), "the others are in the prior"
+            assert ask.posterior().description["observations"] == 47
             whole = ask.posterior().posterior.natural["mean"]
         alone = party.charter.model.fit(more).posterior.contribution["mean"]
         np.testing.assert_allclose(whole, before.natural["mean"] + alone, atol=1e-9)
@@ -197,7 +240,7 @@ def test_an_epoch_begins_without_a_restart_and_counts_earlier_data_once(tmp_path
         party.agents["agent 1"].stop()
         party.join("agent 1", shards=0, neighbours=("agent 0",))
         with inquiry(party, "agent 1") as ask:
-            assert until(lambda: ask.posterior().description["observations"] == 7)
+            assert until(lambda: ask.posterior().description["observations"] == 47)
             np.testing.assert_allclose(ask.posterior().posterior.natural["mean"], whole, atol=1e-9)
 
 

@@ -72,11 +72,10 @@ def test_a_retraction_comes_back_empty():
         ("envelope", forged(BASE, shards=("b", "a"))),
         ("envelope", forged(BASE, shards=("a", "a"))),
         ("envelope", forged(BASE, marks=(b"m" * 16, b"m" * 16))),
-        ("envelope", forged(BASE, votes=((MEMBERS[1].id, b""), (MEMBERS[1].id, b"k" * 32)))),
         ("group", forged(BASE, group="another")),
         ("group", forged(BASE, protocol=1)),
         ("fingerprint", forged(BASE, structure=b"\1" * 32)),
-        ("fingerprint", forged(BASE, prior=b"\1" * 32)),
+        ("epoch", forged(BASE, epoch=b"\1" * 32)),
         ("membership", record(member=Identity.generate()).content),
         ("version", forged(BASE, version=0)),
         ("version", forged(BASE, version=-3)),
@@ -104,9 +103,6 @@ def test_a_retraction_comes_back_empty():
         ("evidence", forged(BASE, marks=(b"m" * 16, b"n" * 16))),
         ("evidence", forged(BASE, shards=(), observations=2, units=2, body=b"")),
         ("evidence", forged(BASE, closed=True)),
-        ("evidence", forged(BASE, votes=((b"x" * 32, b""),))),
-        ("evidence", forged(BASE, votes=((MEMBERS[1].id, b"k"),))),
-        ("evidence", forged(BASE, votes=((MEMBERS[1].id, MEMBERS[2].public),))),
         ("shape", forged(BASE, shards=(), observations=0, units=0)),
         ("consistency", forged(BASE, observations=1, units=1)),
         ("consistency", forged(BASE, body=body([[3e9, -1e9]]))),
@@ -128,6 +124,7 @@ def test_an_agent_counts_refusals_by_reason_and_takes_the_next_valid_record(rng)
         "fingerprint": forged(BASE, structure=b"\1" * 32),
         "membership": record(member=Identity.generate()).content,
         "version": forged(BASE, version=0),
+        "epoch": forged(BASE, epoch=b"\1" * 32),
         "digest": Record(BASE.signed, body([[9.0, -9.0]]), None).content,
         "signature": forged(BASE, signer=MEMBERS[1]),
         "evidence": forged(BASE, observations=10**13),
@@ -230,6 +227,6 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
 
 def test_the_header_is_as_documented():
     assert Header.__struct_fields__ == (
-        "protocol", "group", "structure", "prior", "origin", "version", "previous", "shards", "marks", "observations",
-        "units", "votes", "closed", "ids", "body",
+        "protocol", "group", "structure", "epoch", "origin", "version", "previous", "shards", "marks", "observations",
+        "units", "closed", "ids", "body",
     )  # fmt: skip

@@ -11,7 +11,7 @@ def file(tmp_path):
     charter = gaussian_charter(identities(1))
     charter.save(tmp_path / "group.toml")
     (tmp_path / "group.revoked").write_text("lost\n\nstolen \n")
-    return CharterFile(tmp_path / "group.toml", charter, identities(1)[0].id)
+    return CharterFile(tmp_path / "group.toml", charter)
 
 
 class Told(list):
@@ -48,7 +48,7 @@ def test_trouble_is_said_again_once_it_has_been_over(file, tmp_path):
 def test_without_a_list_nobody_is_revoked(tmp_path):
     charter = gaussian_charter(identities(1))
     charter.save(tmp_path / "group.toml")
-    file, told = CharterFile(tmp_path / "group.toml", charter, identities(1)[0].id), Told()
+    file, told = CharterFile(tmp_path / "group.toml", charter), Told()
     assert file.revoked == frozenset()
     assert not file.renewed(told)
     (tmp_path / "group.revoked").write_text("late\n")

@@ -141,7 +141,7 @@ def test_groups_are_the_connected_components():
 def test_plans_take_turns():
     """Those histories that are always run have all kinds of plans that there are, in all topologies."""
     always, all_plans = [plan_for(s) for s in range(block_of(ALWAYS).start)], [plan_for(s) for s in range(HISTORIES)]
-    for kind in ("weather", "traitors", "heal", "removes", "looks"):
+    for kind in ("weather", "traitors", "heal", "decides", "looks"):
         seen, there = ({(plan.topology, getattr(plan, kind)) for plan in plans} for plans in (always, all_plans))
         assert seen == there
         assert {topology for topology, _ in there} == {*TOPOLOGIES, "changing"}

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from groups import charter_of, gaussian_charter, identities
+from groups import charter_of, gaussian_charter, identities, later_charter
 from hypothesis import given
 from hypothesis import strategies as st
 
 import decbayes as db
 from decbayes.errors import Refused
-from decbayes.network import Rules, open_record, sign_record, verify
+from decbayes.network import Proof, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
-from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.talk.gossip import Gossip, lacks
@@ -101,7 +101,7 @@ def test_a_contribution_must_fit_every_slot_that_it_may_be_put_into():
     model = db.GaussianMixture(2, 1, variance=1.0)
     charter, structure = charter_of(model, identities(2)), model.structure
     known = {"weights": np.array([[99.0], [0.0]]), "components": np.array([[0.0, -50.0], [0.0, 0.0]])}
-    later = charter.next_epoch(Posterior(structure, known), {})
+    later = later_charter(charter, Posterior(structure, known))
     taken = {"weights": np.array([[-0.5], [1.5]]), "components": np.array([[0.0, 0.25], [0.0, -0.75]])}
     lie = Posterior(later.structure, taken)
     record = sign_record(later, identities(2)[0], 1, posterior=lie, shards=frozenset({"s"}), observations=1)
@@ -119,27 +119,27 @@ def test_who_is_shown_its_own_proof_has_met_nobody():
     """Whoever sends back what it was told would otherwise pass for the very agent that told it."""
     one, two = Guests(CHARTER, MEMBERS[0], "one"), Guests(CHARTER, MEMBERS[1], "two")
     with pytest.raises(Refused, match="has not shown"):
-        one.recognise("two", said(one, "two"), Roster(CHARTER))
+        one.recognise("two", said(one, "two"), Roster.founded(CHARTER))
     assert one.members == {}
-    one.recognise("two", said(two, "one"), Roster(CHARTER))
+    one.recognise("two", said(two, "one"), Roster.founded(CHARTER))
     assert one.members == {"two": MEMBERS[1].id}
 
 
 def test_a_neighbour_that_comes_back_is_known_again():
     one, two = Guests(CHARTER, MEMBERS[0], "one"), Guests(CHARTER, MEMBERS[1], "two")
     for _ in range(2):
-        one.recognise("two", said(two, "one"), Roster(CHARTER))
-        one.admit("two")
+        one.recognise("two", said(two, "one"), Roster.founded(CHARTER))
+        assert one.admit("two", Roster.founded(CHARTER))
         one.forget("two")
         with pytest.raises(Refused, match="which member"):
-            one.admit("two")
+            one.admit("two", Roster.founded(CHARTER))
 
 
 def test_a_neighbour_that_shows_another_member_is_that_one():
     """A key that was replaced: what was seen before does not stand in the way."""
     one = Guests(CHARTER, MEMBERS[0], "one")
     for member in MEMBERS:
-        one.recognise("two", said(Guests(CHARTER, member, "two"), "one"), Roster(CHARTER))
+        one.recognise("two", said(Guests(CHARTER, member, "two"), "one"), Roster.founded(CHARTER))
         assert one.members == {"two": member.id}
 
 
@@ -179,7 +179,7 @@ def asked(gossip, *entries):
 
 
 def test_one_version_that_is_refused_for_good_blocks_no_other():
-    gossip = Gossip(CHARTER, Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
+    gossip = Gossip(Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
     origin, other = (member.id for member in MEMBERS)
     gossip.give_up((origin, 5, b"a" * 32))
     assert asked(gossip, (origin, 5, b"a" * 32)) == [], "it is refused whoever sends it"

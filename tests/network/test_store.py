@@ -86,7 +86,7 @@ def test_a_damaged_row_is_left_out_and_counted(path):
         assert store.damaged == 1
 
 
-@pytest.mark.parametrize("column", ["body", "header", "signature", "version", "prior"])
+@pytest.mark.parametrize("column", ["body", "header", "signature", "version", "epoch"])
 def test_a_damaged_record_that_is_put_again_is_durable_again(path, column):
     """Neighbours send it anew; what was acknowledged then must not be the damaged row."""
     with SqliteStore(path, CHARTER) as store:
@@ -137,7 +137,7 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-@pytest.mark.parametrize(("later", "said"), [(1, "newer decbayes.* Update"), (-1, "older decbayes.* Move it away")])
+@pytest.mark.parametrize(("later", "said"), [(1, "newer decbayes.* Update"), (-1, "older decbayes.* move it away")])
 def test_a_store_of_another_decbayes_is_refused_and_left_as_it_is(path, later, said, read_only):
     with SqliteStore(path, CHARTER) as store:
         store.put([record(1)])

@@ -11,6 +11,7 @@ from decbayes.demo.digits import SITES, Digits, Story
 from decbayes.demo.events import Events
 from decbayes.demo.page import Broadcast
 from decbayes.network import Agent, Identity, SqliteStore, persist_first
+from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.runtime.queues import Worker
 from decbayes.network.simulation.schedule import ROUGH, History, Plan
 from decbayes.page.describing import Arrivals
@@ -41,7 +42,7 @@ def test_a_record_comes_through_a_neighbour_that_has_it():
 
 
 def test_a_simulation_shows_who_is_up_and_the_largest_set_there_is():
-    page, history = Shown(), History(Plan(6, 40, "ring", ROUGH, faults=True), 3)
+    page, history = Shown(), History(Plan(6, 40, "ring", ROUGH, faults=True), 2)
     show = SimulationPage(page, history)
     for _ in range(40):
         history.step()
@@ -50,7 +51,7 @@ def test_a_simulation_shows_who_is_up_and_the_largest_set_there_is():
         network = page.values["network"]
         assert {member["name"] for member in network["members"] if member["link"] == "up"} == running
         assert len(network["links"]) == len(history.simulation.links)
-    most = max(site.agent.merged().observations for site in history.simulation.running)
+    most = max(accounts(site.agent.pool).observations for site in history.simulation.running)
     assert page.values["posterior"]["observations"] == most > 0
     assert page.values["posterior"]["rows"]
 

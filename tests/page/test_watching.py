@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from groups import gaussian_charter, identities
+from groups import ballot_on, gaussian_charter, identities, seated
 
 import decbayes as db
 from decbayes.cli.commands.network.agent import scorer
@@ -14,6 +14,7 @@ from decbayes.errors import DecbayesError, NotCalibrated
 from decbayes.merging.reading import Curve, Reliability
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, persist_first
+from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.runtime.reports import watching
@@ -133,21 +134,21 @@ def test_a_page_goes_on_into_the_next_epoch(rng):
     charter = Charter("clusters", "GaussianMixture", settings, members, limits=Limits(members=8))
     page = Shown()
     showing = Showing(page, lambda posterior: charter.model.score(posterior, [[-3.0], [3.0]]))
+    agent, disk = Agent(charter, keys[0], rng=rng), SimpleNamespace(put=lambda items: None)
+    agent._publisher.heard = True
     for part in range(2):
-        agent = Agent(charter, keys[0], rng=rng)
-        agent._publisher.heard = True
         points = np.concatenate([rng.normal(-3.0, 0.5, 20), rng.normal(3.0, 0.5, 20)])
-        persist_first(
-            agent, agent.observe(points, shard=f"part {part}", rng=rng), SimpleNamespace(put=lambda items: None)
-        )
-        showing(charter, agent.merged(), ["agent 0"])
+        persist_first(agent, agent.observe(points, shard=f"part {part}", rng=rng), disk)
+        showing(agent.charter, agent.merged(), ["agent 0"])
         shown = page.values["posterior"]
         means = sorted(component["drawing"]["mean"][0] for component in shown["components"])
         assert means == pytest.approx(sorted(agent.posterior().mean("components")[:, 0]), rel=1e-3)
-        assert shown["observations"] == 40
+        assert shown["observations"] == 40 * (part + 1), "with those in the prior"
         assert np.isfinite(shown["score"])
-        counted = {record.origin: record.header.shards for record in agent.pool.counted()}
-        charter = charter.next_epoch(agent.pool.posterior(), counted)
+        question, body = next_epoch(agent.pool)
+        ballot = ballot_on(question, seated(charter, keys), charter, agent.pool.decisions.settled.values(), body)
+        persist_first(agent, agent.on_ballot("b", ballot.content), disk)
+        assert agent.charter.epoch is not None
 
 
 def clusters_of_two(rng):

@@ -59,14 +59,21 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.group.keys import Identity as Identity
     from decbayes.network.protocol.group.keys import agent_id as agent_id
     from decbayes.network.protocol.group.keys import short as short
+    from decbayes.network.protocol.group.motions import Admit as Admit
+    from decbayes.network.protocol.group.motions import Amend as Amend
+    from decbayes.network.protocol.group.motions import Ballot as Ballot
+    from decbayes.network.protocol.group.motions import Proof as Proof
+    from decbayes.network.protocol.group.motions import Question as Question
+    from decbayes.network.protocol.group.motions import Remove as Remove
+    from decbayes.network.protocol.group.motions import Rotate as Rotate
     from decbayes.network.protocol.group.roster import Roster as Roster
+    from decbayes.network.protocol.group.roster import Seat as Seat
     from decbayes.network.protocol.limits import Limits as Limits
     from decbayes.network.protocol.limits import Rules as Rules
     from decbayes.network.protocol.records.merges import Entry as Entry
     from decbayes.network.protocol.records.merges import Merged as Merged
     from decbayes.network.protocol.records.pool import Change as Change
     from decbayes.network.protocol.records.pool import Pool as Pool
-    from decbayes.network.protocol.records.pool import Proof as Proof
     from decbayes.network.protocol.records.record import Header as Header
     from decbayes.network.protocol.records.record import Record as Record
     from decbayes.network.protocol.records.record import SignedHeader as SignedHeader
@@ -81,8 +88,11 @@ if TYPE_CHECKING:
     from decbayes.updates import Epoch as Epoch
 
 _HOME = {
+    "Admit": "protocol.group.motions",
     "Agent": "protocol.agent",
     "AgentId": "protocol.group.keys",
+    "Amend": "protocol.group.motions",
+    "Ballot": "protocol.group.motions",
     "Change": "protocol.records.pool",
     "Charter": "protocol.group.charter",
     "Effect": "protocol.effects",
@@ -97,13 +107,17 @@ _HOME = {
     "Peer": "protocol.effects",
     "Persist": "protocol.effects",
     "Pool": "protocol.records.pool",
-    "Proof": "protocol.records.pool",
+    "Proof": "protocol.group.motions",
+    "Question": "protocol.group.motions",
     "REASONS": "protocol.records.verification",
     "Record": "protocol.records.record",
     "Report": "protocol.effects",
+    "Remove": "protocol.group.motions",
     "Roster": "protocol.group.roster",
+    "Rotate": "protocol.group.motions",
     "Rules": "protocol.limits",
     "Saved": "protocol.effects",
+    "Seat": "protocol.group.roster",
     "Send": "protocol.effects",
     "SignedHeader": "protocol.records.record",
     "SqliteStore": "runtime.store.sqlite",

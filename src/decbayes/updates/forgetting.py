@@ -22,7 +22,6 @@ from decbayes.families import Array, Family, dense
 from decbayes.merging.base.lineage import follow, ids_of
 from decbayes.merging.base.products import weighted
 from decbayes.posterior import Posterior
-from decbayes.updates.update import Epoch
 
 Forgetting = float | Literal["learn"] | None
 """The share that is forgotten from one epoch to the next, or "learn"; None to forget nothing."""
@@ -107,14 +106,6 @@ def spacing() -> Array:
     """The part of [0, 1] that each value on the grid represents."""
     edges = np.concatenate([[0.0], 0.5 * (GRID[1:] + GRID[:-1]), [1.0]])
     return np.diff(edges)
-
-
-def left_after(epoch: Epoch, added: Posterior, forgetting: Forgetting) -> Posterior:
-    """The prior of the next epoch: the earlier evidence after forgetting, plus `added`."""
-    forgets = checked_forgetting(forgetting)
-    if forgets == "learn":
-        return Epoch(forget(epoch.prior, "learn", new=added)).whole(added)
-    return forget(epoch.whole(added), forgets)
 
 
 def followed(previous: Posterior, posterior: Posterior) -> Posterior:

@@ -20,7 +20,7 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class Epoch:
-    """A prior made of earlier contributions, and the shards of each member that are in it.
+    """A prior made of earlier contributions, the shards of each member that are in it, and how many observations.
 
     >>> from decbayes.updates import Epoch
     >>> first = db.GaussianMean(dimension=1).fit(np.ones((4, 1))).posterior
@@ -31,6 +31,7 @@ class Epoch:
 
     prior: Posterior
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    observations: int = 0
 
     def __post_init__(self) -> None:
         counted = {name: tuple(sorted(set(shards))) for name, shards in sorted(self.counted.items())}

@@ -5,7 +5,8 @@ The rules, all of them:
 - Own evidence becomes a new version only when a neighbour has told what it holds (`heard`): after a lost disk the
   agent thus learns its own highest version and goes above it. It goes a random distance above it, at each start and
   whenever it is reminded of a forgotten version, so that versions that nobody near remembers are not used again either.
-- A version is persisted, then counted, then sent. Never in another order.
+- A version, and a vote, is persisted, then counted, then sent. Never in another order.
+- What is settled changes the charter in force at once; what the new one refuses is dropped, and observed again.
 - Whoever sees that another agent has replaced a version of this very start falls silent: two agents share a key.
 - What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
 - At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
@@ -21,12 +22,14 @@ from decbayes.disclosure import Rules
 from decbayes.errors import Refused, StoreFailed
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send, Store
 from decbayes.network.protocol.group.charter import Charter, abbreviated
+from decbayes.network.protocol.group.decisions import open_ballot
 from decbayes.network.protocol.group.keys import AgentId, Identity, short
+from decbayes.network.protocol.group.motions import Ballot, Proof, SignedBytes
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.merges import Entry
-from decbayes.network.protocol.records.pool import Change, Proof
+from decbayes.network.protocol.records.pool import Change
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.protocol.records.verification import Sealed, check_proof, open_header, open_record, verify
+from decbayes.network.protocol.records.verification import Sealed, check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.site.publisher import Verify
 from decbayes.network.protocol.talk import messages
@@ -65,13 +68,12 @@ class Agent(Member):
         self.software = software
         self.refused: Counter[str] = Counter()
         self.trouble: str | None = None
-        self._verify = verify
-        limits = charter.limits
+        limits = self.charter.limits
         self._bodies, self._checks = Allowance(limits.tick_bytes), Allowance(limits.tick_messages)
         self._versions = Allowance(1, limits.versions)
         self._guests = Guests(charter, identity, name)
-        self._gossip = Gossip(charter, self.pool, rng, software, self._guests.introduce)
-        self._unsaved: dict[bytes, Record | Proof] = {}
+        self._gossip = Gossip(self.pool, rng, software, self._guests.introduce)
+        self._unsaved: dict[bytes, Saved] = {}
 
     @property
     def peers(self) -> Sequence[Peer]:
@@ -115,7 +117,8 @@ class Agent(Member):
             allowance.refill()
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
-        return [*self._gossip.tick(), *again, *self._publisher.publish(), *self._report_overdue()]
+        votes = self._vote_again()
+        return [*self._gossip.tick(), *again, *votes, *self._publisher.publish(), *self._report_overdue()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
@@ -123,8 +126,8 @@ class Agent(Member):
             message = messages.decode(content, self.charter)
             if isinstance(message, Digest):
                 self._guests.recognise(peer, message, self.pool.roster)
-            if isinstance(message, Pull):
-                self._guests.admit(peer)
+            if isinstance(message, Pull) and not self._guests.admit(peer, self.pool.roster):
+                message = Pull(tuple({*message.origins} & self.pool.proofs.keys()), message.decisions)
         except Refused as error:
             return [self._refuse(peer, error)]
         match message:
@@ -160,13 +163,15 @@ class Agent(Member):
         """Send bodies, as many as the neighbour's budget allows; it will ask for the rest again."""
         affordable = [r for r in self._gossip.asked_for(message) if self._bodies.spend(peer, len(r.content))]
         proofs = [self.pool.proofs[origin] for origin in set(message.origins) & self.pool.proofs.keys()]
-        return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter)]
+        ballots = [b for b in self._gossip.decisions_asked_for(message) if self._bodies.spend(peer, len(b.content))]
+        return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter, ballots)]
 
     def on_batch(self, peer: Peer, message: Batch) -> list[Effect]:
-        """Check records and proofs, up to a neighbour's limit."""
-        if not self._checks.spend(peer, len(message.records) + len(message.proofs)):
+        """Check records, proofs and ballots, up to a neighbour's limit."""
+        if not self._checks.spend(peer, messages.things_in(message)):
             return [self._refuse(peer, Refused("budget", "more records in a tick than a neighbour may send."))]
         effects = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
+        effects += [effect for ballot in message.ballots for effect in self.on_ballot(peer, ballot)]
         return effects + [effect for record in message.records for effect in self.on_record(peer, record)]
 
     def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
@@ -191,32 +196,82 @@ class Agent(Member):
             taken += [*self._publisher.remind(record), *self._heard()]
         return taken
 
-    def on_proof(self, peer: Peer, pair: tuple[messages.SignedBytes, messages.SignedBytes]) -> list[Effect]:
+    def on_proof(self, peer: Peer, pair: tuple[SignedBytes, SignedBytes]) -> list[Effect]:
         """Check a proof of equivocation: two versions with one number, both signed by the same member."""
         try:
-            roster = self.pool.roster
-            proof = Proof(*(open_header(signed.header, signed.signature, roster) for signed in pair))
+            charter, roster = self.charter, self.pool.roster
+            proof = Proof(*(open_signed(signed.header, signed.signature, charter, roster) for signed in pair))
             check_proof(proof, roster)
         except Refused as error:
             return [self._refuse(peer, error)]
         return self._excluded(proof) if self.pool.exclude(proof) else []
 
-    def on_persisted(self, item: Record | Proof) -> list[Effect]:
-        """The item is durable. If it is our own new version, it now counts and may be sent."""
+    def on_ballot(self, peer: Peer, content: bytes) -> list[Effect]:
+        """Check votes for a motion and take them in."""
+        try:
+            ballot = open_ballot(content, self.pool.decisions)
+        except Refused as error:
+            return [self._refuse(peer, error)]
+        taken = self._voted(ballot)
+        return taken if taken is not None else [self._refuse(peer, Refused("lapsed", f"the motion {ballot.name}."))]
+
+    def _voted(self, ballot: Ballot) -> list[Effect] | None:
+        """Count votes, and do what follows from them; None if they are no news."""
+        decisions, void = self.pool.decisions, {*self.pool.proofs}
+        before = decisions.pending.get(ballot.digest)
+        if not self.pool.vote(ballot):
+            return None
+        effects = [e for key in self.pool.proofs.keys() - void for e in self._excluded(self.pool.proofs[key])]
+        settled = decisions.settled.get(ballot.digest)
+        held = settled or decisions.pending.get(ballot.digest)
+        if held is None:
+            return effects
+        self._gossip.decided.add(held.digest)
+        effects += [*self._earlier(), Persist(held), decision_report(held, before, settled=settled is not None)]
+        return effects + self._go_over()
+
+    def _earlier(self) -> list[Effect]:
+        """Decisions that the disk had no room for: they are written before those that come after them."""
+        earlier = {key: item for key, item in self._unsaved.items() if not isinstance(item, Record)}
+        self._unsaved = {key: item for key, item in self._unsaved.items() if key not in earlier}
+        return [Persist(item) for item in earlier.values()]
+
+    def _kept(self, ballot: Ballot) -> list[Effect]:
+        """Votes are durable; if one is our own new vote, it now counts, unless the motion has lapsed meanwhile."""
+        effects, decisions = self._voted(ballot), self.pool.decisions
+        if effects is None and ballot.motion.after != decisions.version and ballot.digest not in decisions.settled:
+            decisions.lapsed.append(ballot)
+        return [*(effects or []), *self._gossip.tell_news()]
+
+    def _go_over(self) -> list[Effect]:
+        """Do what follows if something was settled."""
+        if not self.pool.outdated:
+            return []
+        self._gossip.reconsider()
+        opened = self.pool.decisions.roster.opened
+        stale = {key for key, item in self._unsaved.items() if isinstance(item, Record) and item.header.epoch != opened}
+        self._unsaved = {key: item for key, item in self._unsaved.items() if key not in stale}
+        return [*self._renew(), *self._publisher.publish()]
+
+    def on_persisted(self, item: Saved) -> list[Effect]:
+        """The item is durable. If it is our own new version or vote, it now counts and may be sent."""
         self.trouble = None
+        if isinstance(item, Ballot):
+            return self._kept(item)
         published = self._publisher.persisted(item)
         if published is None:
             return []
         self._gossip.news.add(self.id)
         header = published.header
-        details = {"shards": len(header.shards), "observations": header.observations, "votes": len(header.votes)}
+        details = {"shards": len(header.shards), "observations": header.observations}
         report = Report("published", {"version": published.version, **details})
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
-    def on_persist_failed(self, item: Record | Proof, why: str) -> list[Effect]:
+    def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
         # Of other members only the newest is kept; our own versions that wait for the disk are never dropped.
-        self._unsaved[item.digest if item.origin == self.id else item.origin] = item
+        named_by_origin = not isinstance(item, Ballot) and item.origin != self.id
+        self._unsaved[item.origin if named_by_origin else item.digest] = item  # type: ignore[union-attr]
         # Retried at each tick, and reported again only if the problem changes.
         reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
         self.trouble = why
@@ -241,10 +296,11 @@ class Agent(Member):
 
     def _excluded(self, proof: Proof) -> list[Effect]:
         self._gossip.news.add(proof.origin)
-        return [Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
+        excluded: list[Effect] = [*self._earlier(), Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
+        return excluded + self._go_over()
 
     def _compare_charters(self, peer: Peer, message: Digest) -> Report:
-        same = message.charter.hex() == self.charter.fingerprint
+        same = message.charter.hex() == self.pool.decisions.founding.fingerprint
         details = {"charter": abbreviated(message.charter.hex()), "software": message.software}
         return Report("linked" if same else "other_charter", {"peer": peer, **details})
 
@@ -263,6 +319,13 @@ class Agent(Member):
 def accepted(record: Record, peer: Peer) -> Report:
     details = {"peer": peer, "version": record.version, "observations": record.header.observations}
     return Report("accepted", {"origin": record.origin.hex(), **details})
+
+
+def decision_report(ballot: Ballot, before: Ballot | None, *, settled: bool) -> Report:
+    """An event: who has voted for what, or what was decided by whom."""
+    known = {} if before is None else before.votes
+    voters = sorted(ballot.votes if settled else ballot.votes.keys() - known.keys())
+    return Report("settled" if settled else "voted", {"motion": ballot.name, "text": ballot.text, "votes": voters})
 
 
 def overdue(entry: Entry, why: str) -> Report:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
 
 Peer = str
@@ -31,7 +31,7 @@ class Persist:
     1
     """
 
-    item: Record | Proof
+    item: Record | Proof | Ballot
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Report:
 Effect = Send | Persist | Report
 
 
-Saved = Record | Proof
-"""What a store gives back: newest records, and proofs."""
+Saved = Record | Proof | Ballot
+"""What a store gives back: newest records, proofs, and ballots on what was decided or is pending."""
 
 
 class Store(Protocol):
@@ -63,4 +63,4 @@ class Store(Protocol):
     """
 
     def put(self, items: Sequence[Saved]) -> None:
-        """Make records and proofs durable, all of them or none, or raise StoreFailed."""
+        """Make records, proofs and ballots durable, all of them or none, or raise StoreFailed."""

@@ -12,19 +12,30 @@ from decbayes.disclosure import Ledger, Manifest, release
 from decbayes.disclosure.drafting import in_words, today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, NotDisclosed, StoreFailed
+from decbayes.errors import DecbayesError, InvalidData, NotDisclosed, StoreFailed
 from decbayes.files import save
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
-from decbayes.network.protocol.group.charter import member_key
-from decbayes.network.protocol.group.keys import agent_id
+from decbayes.network.protocol.group.proposals import question_of
+from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE
 from decbayes.network.protocol.records.statements import Approval
 from decbayes.network.protocol.site.evidence import Evidence, Learned
 from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.store import SqliteStore, orders
-from decbayes.network.runtime.store.orders import Approve, Observe, Order, Replace, Retract, Vote, Withdraw
+from decbayes.network.runtime.store.orders import (
+    Approve,
+    Observe,
+    Order,
+    Propose,
+    Replace,
+    Retract,
+    Take,
+    Vote,
+    Withdraw,
+)
+from decbayes.network.runtime.store.sqlite import read_ballots
 
 
 @dataclass(frozen=True)
@@ -143,26 +154,65 @@ class Owner:
         return None
 
     def _at_once(self, number: int, order: Order) -> list[Effect]:
-        if isinstance(order, Retract):
-            effects, text = self._agent.retract(), "retracted for good"
-        else:
-            assert isinstance(order, Vote)
-            effects, text = self._vote(order)
-        self._answer(number, text)
+        """What needs no fit: answered once its vote, if it has one, is durable and counted."""
+        try:
+            effects, text = self._done(order)
+        except (DecbayesError, OSError) as error:
+            effects, text = [], partial(str, f"not done: {error}")
+        self._late.append(partial(self._answer_later, number, text))
         return effects
 
-    def _vote(self, order: Vote) -> tuple[list[Effect], str]:
-        charter = self._agent.charter
-        try:
-            if order.member not in charter.members:
-                raise InvalidCharter(f"There is no member '{order.member}' in the charter.")
-            key = member_key(order.member, order.key) if order.key else None if order.key is None else b""
-        except DecbayesError as error:
-            return [], f"not done: {error}"
-        count = len(charter.members)
-        needed = int(charter.rules.agreement * count) + 1
-        effects = self._agent.vote(agent_id(charter.members[order.member]), key)
-        return effects, f"signed; it holds when {needed} of {count} members have signed the same"
+    def _answer_later(self, number: int, text: Callable[[], str]) -> list[Effect]:
+        self._answer(number, text())
+        return []
+
+    def _done(self, order: Order) -> tuple[list[Effect], Callable[[], str]]:
+        agent = self._agent
+        match order:
+            case Retract():
+                return agent.retract(), lambda: "retracted for good"
+            case Vote(motion):
+                named = [each for each in agent.pool.decisions.pending if each.hex().startswith(motion)]
+                return agent.vote(motion), partial(self._outcome, named[0] if named else b"")
+            case Propose():
+                return self._proposed(order)
+            case Take(path):
+                return self._taken(Path(path))
+        raise AssertionError(order)
+
+    def _proposed(self, order: Propose) -> tuple[list[Effect], Callable[[], str]]:
+        agent = self._agent
+        question, body = (
+            next_epoch(agent.pool, order.forgetting)
+            if order.kind == "epoch"
+            else (question_of(order, agent.charter), b"")
+        )
+        motion = agent.pool.decisions.motion(question).digest
+        return agent.propose(question, body), partial(self._outcome, motion)
+
+    def _outcome(self, motion: bytes) -> str:
+        """What is really the case now."""
+        decisions = self._agent.pool.decisions
+        settled, pending = decisions.settled.get(motion), decisions.pending.get(motion)
+        if settled is not None:
+            return f"settled: {settled.text} ({settled.name}), by the votes of {', '.join(settled.votes)}"
+        if pending is None:
+            trouble = self._agent.trouble
+            why = f"the store fails: {trouble}" if trouble else "something else was settled meanwhile: look at `status`"
+            return f"not settled yet: {why}"
+        needed = decisions.roster_at(pending.motion.after).needed
+        count, seats = len(pending.votes), len(decisions.roster.sitting)
+        return (
+            f"voted: {pending.text} ({pending.name}). {count} of {needed} votes needed ({seats} seats): "
+            f"{', '.join(pending.votes)}. Others vote with `decbayes tell vote STORE {pending.name}`"
+        )
+
+    def _taken(self, path: Path) -> tuple[list[Effect], Callable[[], str]]:
+        """Ballots from a file, checked as if a neighbour had sent them."""
+        decisions = self._agent.pool.decisions
+        before = len(decisions.settled)
+        effects = [effect for ballot in read_ballots(path) for effect in self._agent.on_ballot(str(path), ballot)]
+        return effects, lambda: f"taken in: {len(decisions.settled) - before} resolutions settled by it"
 
     # In the fits' thread
 

@@ -1,32 +1,39 @@
-"""The charter's file and the list of revoked certificates beside it, looked at while an agent runs.
+"""The list of revoked certificates beside the charter, and the key's file, looked at while an agent runs.
 
-A new charter or epoch, a longer list, and a new key take effect without a restart: links are opened again by them.
+A longer list and a new key take effect without a restart: links are opened again by them. The charter's own file stays
+as it was when the group began.
 """
 
 from pathlib import Path
 
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidKey
+from decbayes.errors import DecbayesError, InvalidKey
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import AgentId, Identity, short
+from decbayes.network.protocol.group.keys import Identity, short
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.runtime.links.certificates import revoked_names
 from decbayes.network.runtime.reports.log import Log
 
+AS_FOUNDED = (
+    "A group's charter stays as it was founded: members change it by `decbayes charter propose`, and agents go on by "
+    "what they have decided."
+)
+
 
 class CharterFile:
-    """A charter and the file that it came from. Members, limits, rules and epoch may change; group and model stay."""
+    """A charter and the file that it came from, with the list of revoked certificates beside it."""
 
-    def __init__(self, path: Path, charter: Charter, own: AgentId) -> None:
+    def __init__(self, path: Path, charter: Charter) -> None:
         self.path, self.charter = path, charter
-        self._own, self._seen = own, stamp(path)
+        self._seen = stamp(path)
         self._list = path.with_suffix(".revoked")
         self.revoked = revoked_names(self._list) if self._list.exists() else frozenset[str]()
         """The names of certificates that are accepted no more."""
         self._told = ""
 
     def renewed(self, log: Log) -> bool:
-        """Whether there is another charter now, by which the agent can go on, or another list."""
-        return any([self._another_list(log), self._another_charter(log)])
+        """Whether there is another list now. Another charter in the file is reported, and not adopted."""
+        self._look_at_charter(log)
+        return self._another_list(log)
 
     def _another_list(self, log: Log) -> bool:
         try:
@@ -47,22 +54,18 @@ class CharterFile:
             log("not_adopted", why=why)
         self._told = why
 
-    def _another_charter(self, log: Log) -> bool:
+    def _look_at_charter(self, log: Log) -> None:
         now = stamp(self.path)
-        if now == self._seen:
-            return False
+        if now in (self._seen, None):
+            return
         self._seen = now
         try:
-            renewed = Charter.load(self.path)
-            check_renewal(self.charter, renewed, self._own)
+            same = Charter.load(self.path).fingerprint == self.charter.fingerprint
         except (DecbayesError, OSError) as error:
             log("not_adopted", why=str(error))
-            return False
-        if renewed.fingerprint == self.charter.fingerprint:
-            return False
-        log("adopted", charter=renewed.short_fingerprint, instead_of=self.charter.short_fingerprint)
-        self.charter = renewed
-        return True
+            return
+        if not same:
+            log("not_adopted", why=f"{self.path} has changed. {AS_FOUNDED}")
 
 
 class KeyFile:
@@ -97,15 +100,10 @@ class KeyFile:
 def check_key(after: Identity, before: Identity, roster: Roster) -> None:
     if after.secret != before.secret:
         raise InvalidKey("The new key was not made by `decbayes keygen NEW --after OLD`; the agent keeps the old one.")
-    if after.id not in roster.keys or roster.seat(after.id) != roster.seat(before.id):
-        raise InvalidKey("Not enough members have signed the new key yet (`decbayes tell rekey`); the old one is used.")
-
-
-def check_renewal(before: Charter, after: Charter, member: AgentId) -> None:
-    if after.id != before.id or after.model.structure.fingerprint != before.model.structure.fingerprint:
-        raise InvalidCharter("It is of another group or model, and the agent goes on with the old one.")
-    if member in before.keys and member not in after.keys:
-        raise InvalidCharter("This agent is not a member in it, and goes on with the old one.")
+    if roster.names.get(after.id) is None or roster.names.get(after.id) != roster.names.get(before.id):
+        raise InvalidKey(
+            "The members have not decided on the new key yet (`decbayes charter propose rotate`); the old one is used."
+        )
 
 
 def stamp(path: Path) -> tuple[int, int] | None:

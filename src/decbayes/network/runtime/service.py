@@ -73,6 +73,7 @@ class Service:
         self._refined_against: list[Counted] = []
         self._evidence, self._ticks_same = b"", 0
         self._ticks_due = 0
+        log.names = agent.pool.roster.names
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
         self._lookout = Lookout(agent, self.transport, self._inbox, self._merges, log)
         agent.called(self.transport.name)
@@ -81,12 +82,15 @@ class Service:
             agent=agent.pool.roster.called(agent.id),
             id=agent.id.hex(),
             endpoints=self.transport.endpoints,
-            charter=agent.charter.short_fingerprint,
+            charter=agent.pool.decisions.founding.short_fingerprint,
             version=agent.version,
             **({} if metrics is None else {"metrics": f"http://{LOOPBACK}:{metrics.port}/metrics"}),
             **({} if watcher is None else {"page": watcher.url}),
             **({} if links.tls is None else {"certificate_until": f"{links.tls.until:%Y-%m-%d %H:%M} UTC"}),
         )
+
+        if agent.standing:
+            log("revoked", why=agent.standing)
 
     def observe(self, data: Any) -> None:
         """Fit data beside the talk, and publish the result; what was withdrawn does not count again."""
@@ -130,6 +134,8 @@ class Service:
             self.log(effect.event, **effect.fields)
             if effect.event == "remembered":
                 self._observe_again()
+            elif effect.event == "adopted":
+                self._go_over()
             elif effect.event == "awaiting_approval":
                 self._fits.submit(self._owner.draft)
 
@@ -137,6 +143,12 @@ class Service:
         """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
         for data in self._data:
             self._fit(partial(self.agent.learn, data, rng=self._rng))
+
+    def _go_over(self) -> None:
+        """Another charter is in force: data that it does not count yet are fitted again by it."""
+        self.log.names = self.agent.pool.roster.names
+        for name, data in self.agent.again.items():
+            self._fit(partial(self.agent.learn, data, shard=name, rng=self._rng))
 
     def _tick(self) -> None:
         if not (self._fits.alive and self._answers.alive and self._merges.alive):

@@ -1,23 +1,24 @@
 """What can happen to a site of a simulated group: data, faults, attacks, and what members decide about each other."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
 
+from decbayes.errors import InvalidCharter
 from decbayes.families import dense
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.motions import Ballot, Remove, Vote, sign_vote
 from decbayes.network.protocol.records.record import Record, SignedHeader, sign_record
 from decbayes.network.protocol.talk.messages import batches
 from decbayes.network.simulation.simulated_sites import Site
-from decbayes.network.simulation.simulator import Simulation
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.network.simulation.schedule import History
 
-# How often a vote is for the removal, for the new key, and for neither; or the first two the other way round.
-HOW = np.array([0.8, 0.1, 0.1])
 SHARDS = 3
 
 Action = Callable[["History", Site], None]
@@ -52,29 +53,89 @@ def retract(history: "History", site: Site) -> None:
 
 def withdraw(history: "History", site: Site) -> None:
     """A site withdraws one of its shards."""
-    names = sorted(site.shards)
-    if (
-        site.agent is not None
-        and site.agent.evidence.shards == site.shards.keys()
-        and names
-        and not site.agent.retracted
-    ):
+    agent = site.agent
+    names = [] if agent is None else sorted(agent.evidence.shards)
+    if agent is not None and names and {*names} == history.simulation.uncounted(site) and not agent.retracted:
         name = names[int(history.rng.integers(len(names)))]
         site.withdrawn[name] = site.shards.pop(name)
         history.simulation.withdraw(site)
 
 
-def vote(history: "History", site: Site) -> None:
-    """A site votes to remove a member or to replace its key, or withdraws the vote."""
-    subject = history.simulation.sites[history.accused].seat
-    if site.agent is None or site.identity is not site.first:
+def decide(history: "History", site: Site) -> None:
+    """A site's owner votes for something that is pending, or proposes something."""
+    agent = site.agent
+    if agent is None or not history.plan.decides:
         return
-    (new,) = history.new_keys.values()
-    key = (b"", new.public, None)[int(history.rng.choice(3, p=HOW if history.plan.removes else HOW[[1, 0, 2]]))]
-    site.votes.pop(subject, None)
-    if key is not None:
-        site.votes[subject] = key
-    history.simulation.perform(site, site.agent.vote(subject, key))
+    pending, question = sorted(agent.pool.decisions.pending), history.question(agent.pool.roster)
+    with suppress(InvalidCharter):
+        if pending and history.rng.random() < 0.75:
+            chosen = pending[int(history.rng.integers(len(pending)))]
+            history.simulation.perform(site, agent.vote(chosen.hex()))
+        elif question is None:
+            history.simulation.perform(site, agent.propose_epoch())
+        else:
+            history.simulation.perform(site, agent.propose(question))
+
+
+def convene(history: "History", site: Site) -> None:
+    """A meeting: many sites vote for the same within one step, so that something is settled."""
+    running = history.simulation.running
+    if site.agent is None or not history.plan.decides or not running:
+        return
+    question = history.question(site.agent.pool.roster)
+    for each in running:
+        assert each.agent is not None
+        if history.rng.random() < 0.9:
+            with suppress(InvalidCharter):
+                effects = each.agent.propose_epoch() if question is None else each.agent.propose(question)
+                history.simulation.perform(each, effects)
+
+
+def vote_twice(history: "History", site: Site) -> None:
+    """A traitor signs two votes under one number, for different things, and shows them to different sites."""
+    simulation, traitor = history.simulation, history.simulation.sites[0]
+    if traitor.agent is None or traitor.agent.standing or not history.plan.decides:
+        return
+    decisions, number = traitor.agent.pool.decisions, int(history.rng.integers(1, 1 << 40))
+    questions = [Remove(other.seat) for other in simulation.sites[1:3]]
+    listeners = [simulation.sites[number] for number in history.rng.permutation(len(simulation.sites))[:2]]
+    for question, listener in zip(questions, listeners, strict=True):
+        motion = decisions.motion(question)
+        vote = sign_vote(motion, traitor.seat, traitor.identity, number)
+        simulation.ledger.betray(vote)
+        ballot = Ballot(motion, {traitor.seat: vote})
+        simulation.inject(listener, batches([], [], simulation.charter, [ballot])[0])
+
+
+def vote_with_an_old_key(history: "History", site: Site) -> None:
+    """A thief votes with a key that was replaced, for whatever is pending."""
+    stolen = [key for key in history.keys_of(site)[:-1] if key.id in site.keys]
+    if not stolen or site.agent is None or site.agent.pool.roster.sitting.get(site.seat) == stolen[-1].id:
+        return
+    decisions = site.agent.pool.decisions
+    for ballot in decisions.pending.values():
+        vote = sign_vote(ballot.motion, site.seat, stolen[-1], int(history.rng.integers(1, 1 << 40)))
+        forged = Ballot(ballot.motion, {**ballot.votes, site.seat: vote}, ballot.body)
+        for listener in history.simulation.running:
+            history.simulation.inject(listener, batches([], [], history.simulation.charter, [forged])[0])
+
+
+def tamper_with_a_vote(history: "History", site: Site) -> None:
+    """Votes arrive that nobody has signed, or for another motion than was signed."""
+    if site.agent is None:
+        return
+    decisions, running = site.agent.pool.decisions, history.simulation.running
+    for ballot in [*decisions.pending.values(), *decisions.settled.values()][:2]:
+        seat, vote = next(iter(ballot.votes.items()))
+        other = next((name for name in decisions.roster.sitting if name not in ballot.votes), None)
+        number = vote.number + int(history.rng.integers(2))
+        voter = decisions.roster.sitting.get(other or "", vote.origin)
+        header = replace(vote.header, seat=other or seat, voter=voter, number=number)
+        forged = Ballot(ballot.motion, {**ballot.votes, header.seat: Vote(header, vote.signature)}, ballot.body)
+        moved = Ballot(decisions.motion(Remove(seat)), {seat: vote})
+        for each in (forged, moved):
+            message = batches([], [], history.simulation.charter, [each])[0]
+            history.simulation.inject(running[int(history.rng.integers(len(running)))], message)
 
 
 def back_up(history: "History", site: Site) -> None:
@@ -166,7 +227,7 @@ def betray(history: "History", site: Site) -> None:
     ]
     listeners = unaware or simulation.running
     if listeners and (unaware or history.rng.random() < 0.1):
-        record = another_record(simulation, traitor, newest)
+        record = another_record(history.charter_of(traitor), traitor, newest)
         simulation.ledger.betray(record)
         message = batches([record], [], simulation.charter)[0]
         simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
@@ -182,7 +243,7 @@ def exaggerate(history: "History", site: Site) -> None:
     inflated = Posterior(newest.posterior.structure, {name: 1000 * dense(part) for name, part in contribution.items()})
     simulation.ledger.traitors.add(newest.origin)
     lie = sign_record(
-        simulation.charter,
+        history.charter_of(liar),
         liar.identity,
         newest.version + int(history.rng.integers(1, 1 << 40)),
         posterior=inflated,
@@ -194,10 +255,10 @@ def exaggerate(history: "History", site: Site) -> None:
     simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
 
 
-def another_record(simulation: Simulation, traitor: Site, original: Record) -> Record:
+def another_record(charter: Charter, traitor: Site, original: Record) -> Record:
     """A record with the version of an existing one and other content."""
     return sign_record(
-        simulation.charter,
+        charter,
         traitor.identity,
         original.version,
         posterior=original.posterior,
@@ -218,7 +279,11 @@ ACTIONS = weighted(
         look: 2.0,
         retract: 0.3,
         withdraw: 1.0,
-        vote: 4.0,
+        decide: 5.0,
+        convene: 4.0,
+        vote_twice: 0.3,
+        vote_with_an_old_key: 1.0,
+        tamper_with_a_vote: 0.5,
         back_up: 0.5,
         restore_backup: 0.5,
         start: 6.0,

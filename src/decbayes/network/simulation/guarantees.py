@@ -1,57 +1,69 @@
 """What must hold in every simulated run, checked after every single event and at the end."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, short
-from decbayes.network.protocol.records.merges import Entry, Merged
-from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.group.motions import Ballot, Proof, Vote
+from decbayes.network.protocol.records.accounts import accounts
+from decbayes.network.protocol.records.merges import Entry
+from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.site.evidence import fitted
+from decbayes.network.simulation.recount import Recount
+from decbayes.network.simulation.recount import Violation as Violation
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.network.simulation.simulated_sites import Site
 
 
-class Violation(AssertionError):
-    """A guarantee of the protocol that was broken."""
-
-
 class Ledger:
-    """What no agent knows: the versions that each origin has made durable, and those that every site has seen.
+    """What no agent knows: the versions and votes that each origin has made durable, and those that sites have seen.
 
-    After each event: versions never regress at any site; nobody holds a version that its origin had not made durable
-    first; no origin uses a version twice; no honest origin is excluded; nobody excluded comes back.
+    After each event: versions never regress at any site; nobody holds a version or a vote that its origin had not made
+    durable first; no origin uses a version twice; no honest origin is excluded; nobody excluded comes back; what is
+    settled stays settled; what is in force is what a count by hand gives; and what the posterior counts are distinct
+    shards of seats that count, each once, in the prior or in a record.
     """
 
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
         self.traitors: set[AgentId] = set()
-        self._versions: dict[tuple[AgentId, int], bytes] = {}
+        self.sites: Sequence[Site] = ()
+        self._versions: dict[tuple[AgentId, bytes, int], bytes] = {}
         self._genuine: set[Entry] = set()
+        self._votes: set[bytes] = set()
         self._seen: dict[int, Sight] = {}
         self._written: dict[int, Sight] = {}
+        self._recount = Recount(charter)
 
-    def written(self, site: int, owner: AgentId, item: Record | Proof) -> None:
-        """A site has written to its disk; if the record is its own, it may now be sent."""
+    def written(self, site: int, owner: AgentId, item: Saved) -> None:
+        """A site has written to its disk; if the record or vote is its own, it may now be sent."""
         self._written.setdefault(site, Sight()).add(item)
-        if isinstance(item, Record) and item.origin == owner:
+        if isinstance(item, Ballot):
+            self._votes |= {vote.digest for vote in item.votes.values() if vote.origin == owner}
+        elif isinstance(item, Record) and item.origin == owner:
             self._issue(item)
 
     def _issue(self, record: Record) -> None:
-        known = self._versions.setdefault((record.origin, record.version), record.digest)
+        known = self._versions.setdefault((record.origin, record.header.epoch, record.version), record.digest)
         if known != record.digest and record.origin not in self.traitors:
             raise Violation(f"{short(record.origin)} has used version {record.version} twice")
         self._genuine.add((record.origin, record.version, record.digest))
 
-    def betray(self, record: Record) -> None:
-        """A traitor has signed another record under a version that it has used."""
-        self.traitors.add(record.origin)
-        self._genuine.add((record.origin, record.version, record.digest))
+    def betray(self, signed: Record | Vote) -> None:
+        """A traitor has signed something else under a number that it has used."""
+        self.traitors.add(signed.origin)
+        if isinstance(signed, Record):
+            self._genuine.add((signed.origin, signed.version, signed.digest))
+        else:
+            self._votes.add(signed.digest)
 
-    def replaced(self, site: "Site", backup: Sequence[Record | Proof]) -> None:
+    def replaced(self, site: "Site", backup: Sequence[Saved]) -> None:
         """A site's disk is lost, or an old copy has taken its place."""
         self._written[site.number] = Sight()
         for item in backup:
@@ -60,7 +72,10 @@ class Ledger:
     def started(self, site: "Site") -> None:
         """A site starts: it must know again all that its disk had acknowledged."""
         written = self._written.get(site.number, Sight())
-        self._seen[site.number] = Sight(dict(written.versions), set(written.excluded))
+        assert site.agent is not None
+        opened = site.agent.charter.opened
+        versions = {origin: version for origin, version in written.versions.items() if written.epochs[origin] == opened}
+        self._seen[site.number] = Sight(versions, {}, set(written.excluded), set(written.settled), opened)
         self.check(site)
 
     def check(self, site: "Site") -> None:
@@ -68,8 +83,11 @@ class Ledger:
         pool, seen = site.agent.pool, self._seen[site.number]
         if site.agent.twin:
             raise Violation(f"site {site.number} takes itself for two")
-        if pool.records == seen.newest and pool.proofs.keys() == seen.excluded:
+        if pool.records == seen.newest and pool.root == seen.root:
             return
+        self._check_decisions(site, pool, seen)
+        if pool.charter.opened != seen.opened:
+            seen.opened, seen.versions, seen.newest = pool.charter.opened, {}, {}
         for origin, record in pool.records.items():
             if seen.newest.get(origin) is not record:
                 self._check_record(site, record, seen)
@@ -80,9 +98,10 @@ class Ledger:
         seen.excluded |= pool.proofs.keys()
         if pool.records.keys() & pool.proofs.keys():
             raise Violation(f"site {site.number} counts an excluded origin")
-        if seen.versions.keys() - pool.records.keys() - seen.excluded:
+        if (seen.versions.keys() & pool.roster.keys.keys()) - pool.records.keys() - seen.excluded:
             raise Violation(f"site {site.number} has lost what it knew of an origin")
-        seen.newest = dict(pool.records)
+        self._check_accounts(site, pool)
+        seen.newest, seen.root = dict(pool.records), pool.root
 
     def _check_record(self, site: "Site", record: Record, seen: "Sight") -> None:
         if record.version < seen.versions.get(record.origin, 0):
@@ -91,28 +110,74 @@ class Ledger:
             raise Violation(f"site {site.number} holds a version of {short(record.origin)} that was never made durable")
         seen.versions[record.origin] = record.version
 
+    def _check_decisions(self, site: "Site", pool: Pool, seen: "Sight") -> None:
+        """Votes were cast, resolutions stay, and what is in force is what they say."""
+        decisions = pool.decisions
+        fresh = [ballot for digest, ballot in decisions.settled.items() if digest not in seen.settled]
+        for ballot in [*fresh, *decisions.pending.values()]:
+            for vote in ballot.votes.values():
+                if vote.digest not in self._votes:
+                    raise Violation(f"site {site.number} holds a vote of {vote.seat} that was never made durable")
+        if seen.settled - decisions.settled.keys():
+            raise Violation(f"site {site.number} has forgotten a resolution")
+        seen.settled |= decisions.settled.keys()
+        count, roster, charter = self._recount(decisions.settled, {*decisions.proofs}), pool.roster, pool.charter
+        if count.voters != dict(roster.sitting):
+            raise Violation(f"site {site.number} has other seats than its resolutions give")
+        if (charter.rules, charter.limits, charter.opened) != (*count.terms[:2], count.epoch):
+            raise Violation(f"site {site.number} has other rules or another epoch than its resolutions give")
+        in_prior = {seat: frozenset(shards) for seat, shards in count.in_prior.items() if seat in count.voters}
+        if in_prior != dict(charter.counted):
+            raise Violation(f"site {site.number} has other shards in its prior than its resolutions give")
+
+    def _check_accounts(self, site: "Site", pool: Pool) -> None:
+        """The posterior's observations are those of distinct shards of present seats, each once."""
+        counted = accounts(pool)
+        if counted.wrong:
+            raise Violation(f"site {site.number}: {counted.wrong[0]}")
+        for other in self.sites:
+            prior, record = prior_shards(pool, other), record_of(pool, other)
+            in_record = () if record is None else record.header.shards
+            if other.keys & self.traitors or not {*prior, *in_record} <= other.everything.keys():
+                continue  # it has invented data
+            if {*prior}.intersection(in_record):
+                raise Violation(f"site {site.number} counts a shard of {other.seat} twice")
+            data = [fitted(pool.charter, other.everything[shard]) for shard in (*prior, *in_record)]
+            there = sum(map(self.charter.model.count, data))
+            stated = counted.prior.get(other.seat, 0) + counted.records.get(other.seat, 0)
+            if there != stated:
+                raise Violation(f"site {site.number} counts {stated} observations of {other.seat}, which are {there}")
+
 
 @dataclass
 class Sight:
-    """What a site knows, or its disk holds: the highest version of each origin, and who is excluded."""
+    """What a site knows, or its disk holds: the highest version of each origin, who is excluded, what is settled."""
 
     versions: dict[AgentId, int] = field(default_factory=dict)
+    epochs: dict[AgentId, bytes] = field(default_factory=dict)
     excluded: set[AgentId] = field(default_factory=set)
+    settled: set[bytes] = field(default_factory=set)
+    opened: bytes = bytes(32)
     newest: dict[AgentId, Record] = field(default_factory=dict)
     """What it held when it was looked at last."""
+    root: bytes = b""
 
-    def add(self, item: Record | Proof) -> None:
+    def add(self, item: Saved) -> None:
         if isinstance(item, Proof):
             self.excluded.add(item.origin)
+        elif isinstance(item, Ballot):
+            self.settled |= {item.digest} if item.settled else set()
         else:
-            self.versions[item.origin] = max(item.version, self.versions.get(item.origin, 0))
+            same = self.epochs.get(item.origin) == item.header.epoch
+            self.versions[item.origin] = max(item.version, self.versions.get(item.origin, 0) if same else 0)
+            self.epochs[item.origin] = item.header.epoch
 
 
 def check_agreement(
     sites: Sequence["Site"],
     everybody: Sequence["Site"],
     ledger: Ledger,
-    check_merge: Callable[[Merged, list[Any]], None],
+    check_posterior: Callable[[Posterior, list[Any]], None],
 ) -> None:
     """Connected sites hold the same set and the same bits; each shard counts once; nothing durable is missing."""
     agents = [site.agent for site in sites if site.agent is not None]
@@ -120,14 +185,15 @@ def check_agreement(
         raise Violation(f"sites {[site.number for site in sites]} are connected and hold different sets")
     if len({agent.merged().set_hash + agent.posterior().digest for agent in agents}) > 1:
         raise Violation("the same set was merged into different bits")
-    honest = [site for site in sites if site.identity.id not in ledger.traitors]
     pool = agents[0].pool
-    for site in honest if len(sites) > 1 else ():
-        check_complete(site, pool.records.get(site.identity.id))
-    counted = {record.origin: record for record in pool.counted()}
-    check_removed(pool, counted.keys(), sites, everybody)
-    if not counted.keys() & ledger.traitors:
-        check_merge(agents[0].merged(), counted_shards(counted, everybody))
+    sitting = {*pool.roster.sitting.values()} - ledger.traitors
+    for site in [site for site in sites if site.identity.id in sitting] if len(sites) > 1 else ():
+        check_complete(site, pool)
+    counted = {record.origin for record in pool.counted()} | {
+        origin for origin, seat in pool.roster.names.items() if seat in pool.charter.counted
+    }
+    if not counted & ledger.traitors:
+        check_posterior(agents[0].posterior(), [data for site in everybody for data in counted_data(pool, site)])
 
 
 def check_belief(
@@ -149,52 +215,42 @@ def check_belief(
     speaking = {agent.id for agent in agents.values() if agent.id not in ledger.traitors and not agent.retracted}
     counted = {record.origin: record for record in next(iter(agents.values())).pool.counted()}
     belief = beliefs[0]
-    if len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
+    later = next(iter(agents.values())).charter.epoch is not None
+    if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
         raise Violation(f"all have looked at the merge, and it is not calibrated: {belief.why}")
     check_deviations(next(iter(agents.values())).posterior(), belief.posterior)
 
 
-def check_complete(site: "Site", record: Record | None) -> None:
-    """A running site that hears others has all of its data counted, in its newest durable version."""
-    newest = site.disk.newest()
-    if newest is not None and (record is None or record.digest != newest.digest):
+def check_complete(site: "Site", pool: Pool) -> None:
+    """A running site that hears others has all of its data counted: in its newest durable version, or in the prior."""
+    newest, record = site.disk.newest(), pool.records.get(site.identity.id)
+    current = newest is not None and newest.header.epoch == pool.charter.opened
+    if newest is not None and current and (record is None or record.digest != newest.digest):
         raise Violation(f"the newest durable version of site {site.number} is not what counts")
-    if record is None and site.shards:
+    missing = site.shards.keys() - {*prior_shards(pool, site)}
+    if record is None and missing:
         raise Violation(f"site {site.number} has observed data that nobody has heard of")
     if site.agent is not None and site.agent.retracted and not (record is not None and record.empty):
         raise Violation(f"site {site.number} has retracted its evidence, and it still counts")
-    if record is not None and not record.header.closed and set(record.header.shards) != site.shards.keys():
-        raise Violation(f"site {site.number} counts {len(record.header.shards)} of {len(site.shards)} shards")
+    if record is not None and not record.header.closed and {*record.header.shards} != missing:
+        raise Violation(f"site {site.number} counts {len(record.header.shards)} of {len(missing)} shards")
 
 
-def check_removed(pool: Pool, counted: Set[AgentId], sites: Sequence["Site"], everybody: Sequence["Site"]) -> None:
-    """Where all sites are connected: whom more than half of them want removed does not count, and nobody else is."""
-    excluded = pool.proofs.keys()
-    for subject in everybody if len(sites) == len(everybody) else ():
-        voters = sum(wants_removed(site, subject, pool) for site in sites if site.seat not in excluded)
-        counts = bool(subject.keys & counted)
-        if counts and 2 * voters > len(everybody):
-            raise Violation(f"site {subject.number} was removed by {voters} sites, and counts")
-        silent = not subject.shards or subject.agent is None or subject.agent.retracted or subject.keys & excluded
-        if not counts and not silent and 2 * voters <= len(everybody):
-            raise Violation(f"site {subject.number} does not count, though only {voters} want it removed")
+def prior_shards(pool: Pool, site: "Site") -> tuple[str, ...]:
+    """The site's shards that are in the prior."""
+    return () if pool.charter.epoch is None else pool.charter.epoch.counted.get(site.seat, ())
 
 
-def wants_removed(site: "Site", subject: "Site", pool: Pool) -> bool:
-    """Whether a site votes for the removal; after its key was replaced, what it said under the old one stands."""
-    if site.identity is site.first:
-        return site.votes.get(subject.seat) == b""
-    last = pool.records.get(site.seat)
-    return last is not None and (subject.seat, b"") in last.header.votes
-
-
-def counted_shards(counted: dict[AgentId, Record], everybody: Sequence["Site"]) -> list[Any]:
-    """The data of all shards that count; a site may count under one key only."""
-    if any(len(site.keys & counted.keys()) > 1 for site in everybody):
+def record_of(pool: Pool, site: "Site") -> Record | None:
+    """The site's record that counts; it may count under one key only."""
+    records = [record for record in pool.counted() if record.origin in site.keys]
+    if len(records) > 1:
         raise Violation("a site counts under two keys")
-    return [
-        {**site.withdrawn, **site.shards}[name]
-        for site in everybody
-        for key in site.keys & counted.keys()
-        for name in counted[key].header.shards
-    ]
+    return records[0] if records else None
+
+
+def counted_data(pool: Pool, site: "Site") -> list[Any]:
+    """The data of all shards of a site that count."""
+    record = record_of(pool, site)
+    names = (*prior_shards(pool, site), *(() if record is None else record.header.shards))
+    return [site.everything[name] for name in names]

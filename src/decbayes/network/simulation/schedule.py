@@ -4,10 +4,14 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe
+from decbayes.network.protocol.group.motions import Admit, Amend, Question, Remove, Rotate
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe, vote_twice
 from decbayes.network.simulation.guarantees import Violation, check_agreement, check_belief
 from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
@@ -16,6 +20,7 @@ from decbayes.network.simulation.topology import TOPOLOGIES, groups
 
 # In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
 ROUNDS_TO_AGREE = 40
+LEAST_FOUNDERS = 3
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
 
 
@@ -30,7 +35,7 @@ class Plan:
     faults: bool = True
     traitors: bool = False
     heal: bool = True
-    removes: bool = True
+    decides: bool = True
     looks: bool = True
 
 
@@ -40,13 +45,13 @@ class History:
     def __init__(self, plan: Plan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
         self.plan, self.study, self.rng = plan, study, np.random.default_rng(seed)
         keys = simulated_identities(plan.agents)
+        # In groups that decide, the last site has no seat in the beginning.
+        founders = keys[:-1] if plan.decides and plan.faults and plan.agents > LEAST_FOUNDERS else keys
         self.simulation = Simulation(
-            study.charter(keys), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
+            study.charter(founders), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
-        # The site that some vote to remove, or whose key they vote to replace.
-        self.accused = int(self.rng.integers(plan.agents))
-        self.new_keys = {key.id: key for key in simulated_identities(1, "new")}
+        self._keys = {site.number: [site.first] for site in self.simulation.sites}
         self.rewire()
         for site in self.simulation.sites[: max(2, plan.agents // 2)]:
             self.simulation.start(site)
@@ -113,9 +118,10 @@ class History:
         """Whether all connected sites hold the same, and nobody who is listened to has more to say or to write."""
         for group in self._groups():
             agents = [site.agent for site in group if site.agent is not None]
-            listened = [agent for agent in agents if agent.id not in agent.pool.proofs]
+            listened = [agent for agent in agents if not agent.standing]
             writing = any(agent.trouble is not None for agent in listened)
             speaking = len(group) > 1 and any(agent.waiting for agent in listened)
+            speaking |= any(agent.pool.decisions.lapsed for agent in listened)
             if len({agent.pool.root for agent in agents}) > 1 or writing or speaking:
                 return False
         return True
@@ -124,9 +130,42 @@ class History:
         """Sites whose key the others have replaced go on with the new one."""
         for site in self.simulation.running:
             assert site.agent is not None
-            key = self.new_keys.get(site.agent.pool.roster.newest(site.seat), site.first)
-            if key.id != site.identity.id:
-                self.simulation.rekey(site, key)
+            seat = site.agent.pool.roster.seats.get(site.seat)
+            fresh = [key for key in self._keys[site.number] if seat is not None and key.public == seat.key]
+            if fresh and fresh[0].id not in site.keys:
+                self.simulation.rekey(site, fresh[0])
+
+    def keys_of(self, site: Site) -> list[Identity]:
+        """All keys that were ever made for a site, the newest last."""
+        return self._keys[site.number]
+
+    def charter_of(self, site: Site) -> Charter:
+        """The charter in force, as a site knows it."""
+        return self.simulation.charter if site.agent is None else site.agent.charter
+
+    def question(self, roster: Roster) -> Question | None:
+        """Something that may be decided now: add, remove, rotate, change rules; None for a new epoch."""
+        kind, number = self.rng.random(), int(self.rng.integers(len(self.simulation.sites)))
+        site = self.simulation.sites[number]
+        seat = roster.seats.get(site.seat)
+        if seat is None or not seat.present:
+            return Admit(site.seat, self._keys[number][-1].public if seat is None else seat.key)
+        if kind < 0.35:
+            return None
+        if kind < 0.65:
+            return Rotate(site.seat, self._new_key(site).public)
+        if kind < 0.8:
+            agreement = 0.5 if roster.rules.agreement > 0.5 else 0.6
+            limits = replace(roster.limits, refinements=int(self.rng.integers(5, 10)))
+            return Amend(replace(roster.rules, agreement=agreement), limits, roster.disclosure)
+        return Remove(site.seat)
+
+    def _new_key(self, site: Site) -> Identity:
+        """A key that the site has not used yet; two may be proposed at the same time."""
+        keys = self._keys[site.number]
+        if keys[-1].id in site.keys or self.rng.random() < 0.3:
+            keys += simulated_identities(1, f"key {len(keys)} of site {site.number}")
+        return keys[-1]
 
     def _groups(self) -> list[list[Site]]:
         simulation = self.simulation
@@ -137,7 +176,7 @@ class History:
         table = ACTIONS if self.plan.faults else PEACEFUL
         actions, ends = table
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
-        unplanned = () if self.plan.traitors else (betray, exaggerate)
+        unplanned = () if self.plan.traitors else (betray, exaggerate, vote_twice)
         return observe if chosen in unplanned or (chosen is look and not self._looks) else chosen
 
     def rewire(self) -> None:
@@ -163,7 +202,7 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
         weather=weathers[seed // 2 % len(weathers)],
         traitors=seed % 5 == 4,
         heal=seed % 7 != 6,
-        removes=seed % 3 != 2,
+        decides=seed % 3 != 2,
         looks=seed % 4 == 1,
     )
 

@@ -1,6 +1,6 @@
 """The sites of a simulated network, and their disks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from decbayes.errors import StoreFailed
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.keys import AgentId, Identity
-from decbayes.network.protocol.records.pool import Proof
+from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.simulation.guarantees import Ledger
 
@@ -20,6 +20,7 @@ class Disk:
         self.full, self.owner = False, owner
         self.records: dict[AgentId, Record] = {}
         self.proofs: dict[AgentId, Proof] = {}
+        self.ballots: dict[bytes, Ballot] = {}
         self._ledger, self._site = ledger, site
 
     def put(self, items: Sequence[Saved]) -> None:
@@ -28,12 +29,23 @@ class Disk:
         for item in items:
             if isinstance(item, Proof):
                 self.proofs[item.origin] = item
-            elif item.origin not in self.records or item.version > self.records[item.origin].version:
+            elif isinstance(item, Ballot):
+                self._put_ballot(item)
+            elif item.origin not in self.records or newer(item, self.records[item.origin]):
                 self.records[item.origin] = item
             self._ledger.written(self._site, self.owner, item)
 
+    def _put_ballot(self, ballot: Ballot) -> None:
+        """As a real store does: what was pending under an earlier version has lapsed."""
+        if not ballot.settled:
+            after = ballot.motion.after
+            self.ballots = {d: kept for d, kept in self.ballots.items() if kept.settled or kept.motion.after == after}
+        self.ballots[ballot.digest] = ballot
+
     def load(self) -> list[Saved]:
-        return [*self.proofs.values(), *self.records.values()]
+        """Everything, each resolution after those that it comes after."""
+        order = sorted(self.ballots.values(), key=lambda ballot: (not ballot.settled, depth(ballot, self.ballots)))
+        return [*self.proofs.values(), *order, *self.records.values()]
 
     def newest(self) -> Record | None:
         """The owner's newest version."""
@@ -42,12 +54,23 @@ class Disk:
     def wipe(self) -> None:
         self.records.clear()
         self.proofs.clear()
+        self.ballots.clear()
 
     def replace(self, backup: Sequence[Saved]) -> None:
         """An old copy takes the place of what was there."""
         self.wipe()
         self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
         self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
+        self.ballots.update({item.digest: item for item in backup if isinstance(item, Ballot)})
+
+
+def newer(record: Record, known: Record) -> bool:
+    return record.header.epoch != known.header.epoch or record.version > known.version
+
+
+def depth(ballot: Ballot, known: Mapping[bytes, Ballot]) -> int:
+    """How long the longest chain of resolutions before it is."""
+    return 1 + max((depth(known[digest], known) for digest in ballot.motion.after if digest in known), default=0)
 
 
 @dataclass
@@ -57,10 +80,11 @@ class Site:
     number: int
     identity: Identity
     disk: Disk
+    seat: str
+    """The name of its seat."""
     first: Identity = field(init=False)
     shards: dict[str, Any] = field(default_factory=dict)
     withdrawn: dict[str, Any] = field(default_factory=dict)
-    votes: dict[AgentId, bytes] = field(default_factory=dict)
     backup: Sequence[Saved] = ()
     agent: Agent | None = None
     starts: int = 0
@@ -75,6 +99,6 @@ class Site:
         return str(self.number)
 
     @property
-    def seat(self) -> AgentId:
-        """The key under which the charter lists it."""
-        return self.first.id
+    def everything(self) -> dict[str, Any]:
+        """All data that it has ever had, by shard."""
+        return {**self.withdrawn, **self.shards}

@@ -65,7 +65,11 @@ class Simulation:
     ) -> None:
         self.charter, self.rng, self.weather = charter, rng, weather
         self.ledger = Ledger(charter)
-        self.sites = [Site(i, key, Disk(self.ledger, i, key.id)) for i, key in enumerate(identities)]
+        self.sites = [
+            Site(number, key, Disk(self.ledger, number, key.id), charter.names.get(key.id, f"site {number}"))
+            for number, key in enumerate(identities)
+        ]
+        self.ledger.sites = self.sites
         self.links: set[Edge] = set()
         self.time = 0
         self.traffic = Traffic()
@@ -75,7 +79,7 @@ class Simulation:
         self._make_agent = make_agent
         self._underway: list[tuple[int, int, int, int, bytes]] = []
         self._sequence = count()
-        self._verified: dict[tuple[bytes, bytes, bytes], Record] = {}
+        self._verified: dict[tuple[bytes | str, ...], Record] = {}
 
     # What happens to sites
 
@@ -92,23 +96,23 @@ class Simulation:
             self._meet(site, other)
 
     def remember(self, site: Site) -> None:
-        """Make the agent's evidence and votes those of its site, and nothing else."""
+        """Make the agent's evidence that of its site's data, as far as these are not in the prior."""
         agent = site.agent
         assert agent is not None
         for name, data in site.shards.items():
             self.perform(site, agent.observe(data, shard=name, rng=self.rng))
-        if (
-            not agent.evidence.shards <= site.shards.keys()
-            and agent.evidence.shards & site.shards.keys() == site.shards.keys()
-        ):
+        if not agent.evidence.shards <= site.shards.keys() and self.uncounted(site) <= agent.evidence.shards:
             self.withdraw(site)
-        for subject in {*agent.votes, *site.votes}:
-            self.perform(site, agent.vote(subject, site.votes.get(subject)))
+
+    def uncounted(self, site: Site) -> frozenset[str]:
+        """The site's shards that are not in the prior, as its agent knows it."""
+        assert site.agent is not None
+        return frozenset(site.shards) - site.agent.charter.counted.get(site.seat, frozenset())
 
     def withdraw(self, site: Site) -> None:
         """Make the agent's evidence the data that its site has left."""
         assert site.agent is not None
-        self.perform(site, site.agent.publish(site.agent.correct(site.shards.keys(), rng=self.rng)))
+        self.perform(site, site.agent.publish(site.agent.correct(self.uncounted(site), rng=self.rng)))
 
     def rekey(self, site: Site, identity: Identity) -> None:
         """A site's agent goes on with another key."""
@@ -190,7 +194,7 @@ class Simulation:
                 self._transmit(site, effect)
             else:
                 self.reports.append((self.time, site.number, effect))
-                remembered |= effect.event == "remembered"
+                remembered |= effect.event in ("remembered", "adopted")
         self.ledger.check(site)
         if remembered:
             self.remember(site)
@@ -231,7 +235,7 @@ class Simulation:
 
     def _verify(self, sealed: Sealed, charter: Charter) -> Record:
         """Every agent checks every record; the answer for the same bytes is worked out once."""
-        key = sealed.signed.digest, sealed.signed.signature, sealed.body
+        key = sealed.signed.digest, sealed.signed.signature, sealed.body, charter.fingerprint
         if key not in self._verified:
             self._verified[key] = verify(sealed, charter)
         return self._verified[key]

@@ -15,7 +15,6 @@ from decbayes.models.core.simulation import drawn_parameters
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.limits import Limits, Rules
-from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.simulation.guarantees import Violation
 from decbayes.posterior import Posterior
 
@@ -39,8 +38,8 @@ class Study(Protocol):
     def shard(self, rng: np.random.Generator) -> Any:
         """One shard of data."""
 
-    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
-        """Raise a Violation unless the merge is that of these shards, each counted once."""
+    def check(self, posterior: Posterior, shards: Sequence[Any]) -> None:
+        """Raise a Violation unless the posterior is that of these shards, each counted once."""
 
     def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
         """Raise a Violation if calibration changed a deviation that it must leave alone."""
@@ -65,13 +64,12 @@ class OneMean:
     def shard(self, rng: np.random.Generator) -> Array:
         return rng.normal(size=POINTS)
 
-    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
+    def check(self, posterior: Posterior, shards: Sequence[Any]) -> None:
         points = np.concatenate([np.ravel(shard) for shard in shards]) if shards else np.empty(0)
-        check_count(merged, len(points))
-        structure = merged.posterior.structure
+        structure = posterior.structure
         variance = structure.model["variance"]
         expected = structure.prior["mean"] + np.array([[points.sum() / variance, -0.5 * len(points) / variance]])
-        if not np.allclose(merged.posterior.natural["mean"], expected, rtol=0, atol=1e-9):
+        if not np.allclose(posterior.natural["mean"], expected, rtol=0, atol=1e-9):
             raise Violation("the merged posterior is not that of all data at once")
 
     def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
@@ -128,8 +126,8 @@ class OfModel:
     def shard(self, rng: np.random.Generator) -> Any:
         return self._draw(self._observations, rng)
 
-    def check(self, merged: Merged, shards: Sequence[Any]) -> None:
-        check_count(merged, sum(map(self.model.count, shards)))
+    def check(self, posterior: Posterior, shards: Sequence[Any]) -> None:
+        """Nothing is known about the merge of every model."""
 
     def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
         """Nothing is known about the widths of every model."""
@@ -167,8 +165,3 @@ def group(keys: Sequence[Identity]) -> dict[str, Any]:
         # Few versions to spare, so that whoever publishes often has to wait for others.
         "limits": Limits(members=max(2, len(keys)), versions=2),
     }
-
-
-def check_count(merged: Merged, expected: int) -> None:
-    if merged.observations != expected:
-        raise Violation(f"{merged.observations} observations are counted of {expected}")

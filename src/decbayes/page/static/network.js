@@ -24,6 +24,7 @@ export function drawNetwork(network) {
   setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
   byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below has the same`);
   drawProblems(network.problems ?? []);
+  drawDecisions(network.decisions ?? {});
   drawGraph(network, kinds);
   drawTable(members, kinds);
 }
@@ -40,6 +41,14 @@ function drawProblems(problems) {
   const list = byId("problems");
   list.hidden = !problems.length;
   keyed(list, problems, (text) => text, () => el("li"), (item, text) => setText(item, text));
+}
+
+function drawDecisions({ settled = [], pending = [] }) {
+  const waiting = pending.map((each) => `${each.motion}, ${each.votes.length} of ${each.needed} votes: ${each.text}`);
+  const decided = settled.map((each) => `${each.state === "overruled" ? "overruled" : "decided"} by ${each.votes.join(", ")}: ${each.text}`);
+  const list = byId("decisions");
+  list.hidden = !waiting.length && !decided.length;
+  keyed(list, [...waiting, ...decided.reverse()], (text) => text, () => el("li"), (item, text) => setText(item, text));
 }
 
 function drawGraph(network, kinds) {

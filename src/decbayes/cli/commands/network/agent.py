@@ -122,10 +122,10 @@ def agent(
     links = Links(listen, connect, discovery, link.tls, link.plain)
     shards = [agreed.model.read(path, report=messages().print) for path in data]
     with SqliteStore(store, agreed) as opened:
-        check_member(identity, agreed, key, opened)
+        check_seat(identity, agreed, key, opened)
         shards += observed_data(agreed, opened, data)
     watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
-    files = CharterFile(charter, agreed, identity.id), KeyFile(key, identity)
+    files = CharterFile(charter, agreed), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
     process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter)
     process.run(store, links, shards, stopping(stop_with_stdin))
@@ -171,7 +171,6 @@ class Process:
         member = Agent(
             charter, self.key.identity, rng=fresh, saved=saved, software=decbayes.__version__, rules=self.rules
         )
-        log.names = charter.names
         if store.damaged:
             log("store_damaged", records=store.damaged, text="They are ignored; neighbours send them again.")
         service = Service(
@@ -225,19 +224,15 @@ def check_streams(with_stdin: bool) -> None:
         raise TransportFailed("Standard input is closed, so --stop-with-stdin has nothing to wait for.")
 
 
-def check_member(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
+def check_seat(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
+    """Say what a key without a seat waits for: members may have decided on it, and neighbours know it."""
     from decbayes.network.protocol.records.pool import Pool
+    from decbayes.network.protocol.site.publisher import standing_of
 
     known = Pool(charter)
-    if identity.id not in charter.keys:
-        # A key that has replaced another is not in the charter; the members' votes say whose it is.
-        known.restore(store.load())
-    if identity.id not in known.roster.keys:
-        raise InvalidCharter(
-            f"{key} is not the key of a member of '{charter.group}'. Add its public key, {identity.public.hex()}, "
-            "with `decbayes charter add`, and give the new charter to all members. If it replaces "
-            "another key, start with that key's store once enough members have signed it (`decbayes tell rekey`)."
-        )
+    known.restore(store.load())
+    if why := standing_of(identity.id, known):
+        messages().print(f"{key}: {why}. Its public key is {identity.public.hex()}.", style="yellow", highlight=False)
 
 
 def stopping(with_stdin: bool) -> Event:

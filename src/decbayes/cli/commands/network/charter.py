@@ -1,29 +1,29 @@
 """`decbayes charter`: what a group agrees on."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from cyclopts import App, Parameter
 
 from decbayes.cli.commands.network._asking import load_charter
+from decbayes.cli.commands.network._settings import split, values
+from decbayes.cli.commands.network.propose import app as propose
 from decbayes.cli.shared.sharing import public_note, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_fields
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Rules as DisclosureRules
-from decbayes.errors import InvalidCharter, InvalidRules, StoreFailed
+from decbayes.errors import InvalidCharter, InvalidRules
 from decbayes.extras import require_extra
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
 from decbayes.models.core.registry import MODELS
-from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.network.protocol.limits import Rules
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
 
-app = App(name="charter", help="Write, extend or show a charter, which states what a group agrees on.")
+app = App(name="charter", help="Write or show a charter, which states what a group agrees on, and propose changes.")
 
 ADVICE = (
     "The merge is plain: a few members that are wrong together can move it far. `--rule robust=true` is advised unless "
@@ -34,6 +34,8 @@ Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLI
 Json = Annotated[
     bool, json_option("charter", "group", "model", "settings", "members", "prior", "disclosure", "fingerprint")
 ]
+
+app.command(propose)
 
 
 @app.command
@@ -79,6 +81,8 @@ def new(
 
     refuse_existing(file)
     listed = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
+    from decbayes.network.protocol.group.proposals import limits_from
+
     made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
     counting, leaving = both_rules(values(rules), rules_named(disclosure))
     charter = Charter(
@@ -99,7 +103,7 @@ def new(
 
 @app.command
 def add(file: File, /, *, members: Members, as_json: Json = False) -> None:
-    """Add members. Earlier records stay valid; all members need the new file.
+    """Add members to a charter before the group begins. Later they are added by `charter propose add`.
 
     For example:
 
@@ -117,44 +121,61 @@ def add(file: File, /, *, members: Members, as_json: Json = False) -> None:
     print_charter(extended, as_json)
 
 
-@app.command(name="next")
-def next_epoch(
-    file: File,
-    /,
-    *,
-    store: Annotated[Path, Parameter(help="The store of an agent that has the contributions of all members.")],
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the new charter.")],
-    forgetting: Annotated[
-        float | Literal["learn"] | None,
-        Parameter(help="Share to forget, or 'learn' to forget what this epoch's data contradict."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Begin a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
-
-    All members need the new file and the `.prior` file beside it. Stores stay; running agents switch to it.
+@app.command
+def remove(file: File, name: Annotated[str, Parameter(help="The member's name.")], /, *, as_json: Json = False) -> None:
+    """Take a member, with its key, out of a charter before the group begins. Later: `charter propose remove`.
 
     For example:
 
     ```sh
-    decbayes charter next group.toml --store a.store -o group-2.toml
+    decbayes charter remove group.toml c
+    ```
+    """
+    charter = load(file)
+    if name not in charter.members:
+        raise InvalidCharter(f"There is no member '{name}'; the members are {', '.join(charter.members)}.")
+    left = replace(charter, members={other: key for other, key in charter.members.items() if other != name})
+    left.save(file)
+    print_charter(left, as_json)
+
+
+@app.command
+def export(
+    file: File,
+    /,
+    *,
+    store: Annotated[Path, Parameter(help="The store of an agent.")],
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the decisions.")],
+    as_json: Annotated[bool, json_option("file", "file", "motions")] = False,
+) -> None:
+    """Write what an agent's group has decided, and what it is voting on, to a file for sites without a link.
+
+    There, `decbayes tell take STORE FILE` has an agent take it in. Every vote in it is checked.
+
+    For example:
+
+    ```sh
+    decbayes charter export group.toml --store a.store -o decisions.ballots
     ```
     """
     refuse_existing(output)
     charter = load(file)
-    from decbayes.network.runtime.store import stored_pool
+    from decbayes.network.runtime.store.sqlite import stored_pool, write_ballots
 
-    pool = stored_pool(store, charter)
-    shards = {record.origin: record.header.shards for record in pool.counted()}
-    if not shards:
-        raise StoreFailed(f"{store} holds no contributions yet, so a new epoch would not differ from this one.")
-    following = charter.next_epoch(pool.posterior(), shards, forgetting=forgetting)
-    following.save(output)
-    print_charter(following, as_json)
+    count = write_ballots(output, stored_pool(store, charter))
+    print_fields({"file": str(output), "motions": count}, as_json=as_json)
 
 
 @app.command
-def show(file: File, /, *, as_json: Json = False) -> None:
+def show(
+    file: File,
+    /,
+    *,
+    store: Annotated[
+        Path | None, Parameter(help="The store of an agent: show the charter in force, by what was decided.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show a charter and its fingerprint, which must be the same for all members.
 
     For example:
@@ -163,7 +184,15 @@ def show(file: File, /, *, as_json: Json = False) -> None:
     decbayes charter show group.toml
     ```
     """
-    print_charter(load(file), as_json)
+    charter = load(file)
+    if store is None:
+        print_charter(charter, as_json)
+        return
+    from decbayes.network.runtime.reports.description import decisions_of
+    from decbayes.network.runtime.store import stored_pool
+
+    pool = stored_pool(store, charter)
+    print_charter(pool.charter, as_json, decisions_of(pool))
 
 
 def load(file: Path) -> "Charter":
@@ -176,7 +205,7 @@ def refuse_existing(file: Path) -> None:
         raise InvalidCharter(f"{file} exists, and a charter is not overwritten. Use `charter add` to add members.")
 
 
-def print_charter(charter: "Charter", as_json: bool) -> None:
+def print_charter(charter: "Charter", as_json: bool, decisions: dict[str, Any] | None = None) -> None:
     rules = charter.disclosure
     shown = {
         "group": charter.group,
@@ -187,10 +216,20 @@ def print_charter(charter: "Charter", as_json: bool) -> None:
         "disclosure": None if rules is None else rules.plain(),
         "fingerprint": charter.short_fingerprint,
     }
+    if decisions is not None:
+        shown["decisions"] = decisions if as_json else [decision_text(each) for each in decisions["settled"]]
+        shown |= {} if as_json else {"pending": [decision_text(each) for each in decisions["pending"]]}
     if not as_json:
         shown["prior"] = f"earlier data of {', '.join(shown['prior'])}" if shown["prior"] else []
         shown["disclosure"] = rules_in_words(rules)
     print_fields(shown, as_json=as_json)
+
+
+def decision_text(decision: dict[str, Any]) -> str:
+    """A motion in one line."""
+    needed = f" of {decision['needed']} needed" if "needed" in decision else ""
+    overruled = ", overruled" if decision.get("state") == "overruled" else ""
+    return f"{decision['motion']} {decision['text']} ({len(decision['votes'])}{needed} votes{overruled})"
 
 
 def rules_in_words(rules: DisclosureRules | None) -> str:
@@ -211,41 +250,10 @@ def keys(pairs: Sequence[str]) -> dict[str, bytes]:
     return {name: member_key(name, text) for name, text in named}
 
 
-def values(pairs: Sequence[str]) -> dict[str, Any]:
-    """Settings by name: numbers, lists and so on as in JSON, everything else as a string."""
-    return {name: value(text) for name, text in map(split, pairs)}
-
-
-def value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def split(pair: str) -> tuple[str, str]:
-    name, sign, text = pair.partition("=")
-    if not (name and sign and text):
-        raise InvalidCharter(f"'{pair}' is not of the form NAME=VALUE.")
-    return name, text
-
-
-def limits_from(given: dict[str, Any]) -> Limits:
-    try:
-        return msgspec.convert(given, Limits)
-    except msgspec.ValidationError as error:
-        raise InvalidCharter(f"limits: {error}. There are {', '.join(Limits.__struct_fields__)}.") from None
-
-
-def rules_from(given: dict[str, Any]) -> Rules:
-    try:
-        return msgspec.convert(given, Rules)
-    except msgspec.ValidationError as error:
-        raise InvalidCharter(f"rules: {error}. There are {', '.join(Rules.__struct_fields__)}.") from None
-
-
 def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:
     """How members count, and what may leave their sites, from rules by name."""
+    from decbayes.network.protocol.group.proposals import rules_from
+
     if base is None:
         return rules_from(given), None
     names = {field.name for field in fields(DisclosureRules)}

@@ -77,10 +77,11 @@ def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
 
 def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any]:
     """Which members count, which do not and why, and what stands out."""
-    # Names as the charter has them: the agent may have sent anything.
+    # Members may have been added since the charter was written; names are printed with care.
     members = description.get("members", {})
-    counted = [name for name in charter.members if name in description["counted"]]
-    states = {name: members.get(name, {}).get("state", UNHEARD) for name in charter.members if name not in counted}
+    names = [*charter.members, *sorted(str(name) for name in members if name not in charter.members)]
+    counted = [name for name in names if name in description["counted"]]
+    states = {name: members.get(name, {}).get("state", UNHEARD) for name in names if name not in counted}
     values = (
         description["observations"],
         counted,
@@ -95,15 +96,15 @@ def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any
 
 def print_summary(summary: dict[str, Any], description: dict[str, Any], charter: "Charter") -> None:
     print(f"observations  {summary['observations']:,}")
-    print(f"counted       {', '.join(summary['counted']) or 'none'}")
-    print(f"missing       {', '.join(summary['missing']) or 'none'}")
+    print(f"counted       {plain(', '.join(summary['counted'])) or 'none'}")
+    print(f"missing       {plain(', '.join(summary['missing'])) or 'none'}")
     if summary["not_counted"]:
         print(
             f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in summary['not_counted'].items()))}"
         )
     for name, flags in summary["flags"].items():
         for flag in flags:
-            print(f"flag          {name} {plain(str(flag))}")
+            print(f"flag          {plain(name)} {plain(str(flag))}")
     for names in summary["same_data"]:
         print(f"same data     {plain(' and '.join(map(str, names)))} hold the same data set; it counts for each")
     for text in description.get("groups", {}).get("warnings", ()):

@@ -23,7 +23,9 @@ def status(
     as_json: Annotated[
         bool,
         json_option(
-            "agent", "agent, software, charter, neighbours, members, refused, problems and all else it reports"
+            "agent",
+            "agent, software, charter, decisions, accounts, neighbours, members, refused, problems and all else it "
+            "reports",
         ),
     ] = False,
     link: Link = ON_THIS_MACHINE,
@@ -49,6 +51,8 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
     output().print(neighbour_table(answer.get("neighbours", [])))
     output().print(member_table(answer.get("members", {})))
     print_groups(answer.get("groups", {}), len(answer.get("members", {})))
+    print_decisions(answer.get("decisions", {}))
+    print_accounts(answer.get("accounts", {}))
     print_notes(answer, charter, width=11)
     refused = ", ".join(f"{count} {reason}" for reason, count in answer.get("refused", {}).items())
     print(f"refused    {plain(refused) or 'nothing'}")
@@ -62,6 +66,28 @@ def print_groups(groups: dict[str, Any], members: int) -> None:
             f"groups     the largest {groups.get('largest')} of {members} members have {groups.get('share', 0):.0%} of "
             f"all evidence; leaving out a third changes the merge by up to {groups.get('change', 0):,.1f} deviations"
         )
+
+
+def print_decisions(decisions: dict[str, Any]) -> None:
+    """What was decided, and what is being voted on."""
+    for decision in decisions.get("settled", ()):
+        overruled = " overruled by another," if decision.get("state") == "overruled" else ""
+        print_motion("decided", decision, f"{overruled} by {', '.join(map(str, decision.get('votes', ())))}")
+    for decision in decisions.get("pending", ()):
+        votes = decision.get("votes", ())
+        print_motion(
+            "pending", decision, f" {len(votes)} of {decision.get('needed')} votes: {', '.join(map(str, votes))}"
+        )
+
+
+def print_motion(label: str, decision: dict[str, Any], votes: str) -> None:
+    print(f"{label:<10} {plain(str(decision.get('motion')))} {plain(str(decision.get('text')))},{plain(votes)}")
+
+
+def print_accounts(accounts: dict[str, Any]) -> None:
+    if accounts:
+        count, prior, records = (f"{accounts.get(name, 0):,}" for name in ("observations", "in_prior", "in_records"))
+        print(f"counts     {count} observations: {prior} in the prior, {records} in records, each once")
 
 
 def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:

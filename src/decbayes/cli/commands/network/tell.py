@@ -1,32 +1,19 @@
 """`decbayes tell`: orders to an agent, running or not, through its store."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
-from cyclopts.types import NonNegativeFloat
 
-from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.errors import InvalidCharter, StoreFailed
-from decbayes.extras import require_extra
-
-if TYPE_CHECKING:
-    from decbayes.network.runtime.store.orders import Order
+from decbayes.cli.commands.network._ordering import Json, Store, Wait, order
+from decbayes.errors import StoreFailed
 
 app = App(
     name="tell", help="Give orders to your own agent without a restart: add, approve or withdraw data, retract, vote."
 )
 
-Store = Annotated[Path, Parameter(help="The agent's store.")]
 File = Annotated[Path, Parameter(help="A data file, as in `decbayes agent --data`.")]
-Name = Annotated[str, Parameter(help="The member's name in the charter.")]
-Key = Annotated[str, Parameter(help="The new public key.")]
 ForGood = Annotated[bool, Parameter(help="Confirm that the retraction is for good.", negative="")]
-Wait = Annotated[NonNegativeFloat, Parameter(help="Seconds to wait for the agent's answer.")]
-
-Json = Annotated[bool, json_option("order", "answer", "done")]
-
-LATER = "stored; the agent has not answered yet. It does this as soon as it runs."
 
 
 @app.command
@@ -86,29 +73,33 @@ def approve(
 
 
 @app.command
-def remove(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Vote to remove a member. It stops counting once more than the charter's `agreement` share have voted so."""
+def vote(
+    store: Store,
+    motion: Annotated[str, Parameter(help="The motion's name, as `decbayes status` shows it.")],
+    /,
+    *,
+    wait: Wait = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Vote for what another member has proposed. A vote cannot be taken back; a decision can be undone by another."""
     from decbayes.network.runtime.store.orders import Vote
 
-    order(store, Vote(name, ""), wait, as_json)
+    order(store, Vote(motion), wait, as_json)
 
 
 @app.command
-def rekey(store: Store, name: Name, key: Key, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Vote for a member's new public key, as printed by `decbayes keygen NEW --after OLD`."""
-    from decbayes.network.runtime.store.orders import Vote
+def take(
+    store: Store,
+    file: Annotated[Path, Parameter(help="A file of decisions, as `decbayes charter export` writes it.")],
+    /,
+    *,
+    wait: Wait = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Take in votes and decisions from a file, where there is no link to bring them."""
+    from decbayes.network.runtime.store.orders import Take
 
-    if not key:
-        raise InvalidCharter("Give the new public key; `decbayes keygen NEW --after OLD` makes one.")
-    order(store, Vote(name, key), wait, as_json)
-
-
-@app.command
-def keep(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Withdraw the vote about a member."""
-    from decbayes.network.runtime.store.orders import Vote
-
-    order(store, Vote(name, None), wait, as_json)
+    order(store, Take(readable(file)), wait, as_json)
 
 
 def readable(file: Path) -> str:
@@ -116,17 +107,3 @@ def readable(file: Path) -> str:
     if not file.exists():
         raise StoreFailed(f"There is no file {file}.")
     return str(file.resolve())
-
-
-def order(store: Path, given: "Order", wait: float, as_json: bool) -> None:
-    require_extra("net", task="decbayes tell")
-    from decbayes.network.runtime.store.orders import answer_to, give
-
-    number = give(store, given)
-    answer = answer_to(store, number, timeout=wait)
-    if answer is not None and answer.startswith("not done"):
-        raise StoreFailed(answer)
-    if as_json:
-        print_json({"answer": answer or LATER, "done": answer is not None})
-    else:
-        print(answer or LATER)

@@ -12,9 +12,10 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.runtime.reports.description import members
 from decbayes.network.runtime.reports.watching import Showing
-from decbayes.network.simulation.guarantees import counted_shards
+from decbayes.network.simulation.guarantees import counted_data
 from decbayes.network.simulation.schedule import History, run_history, simulated_identities
 from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import Simulation
@@ -28,7 +29,7 @@ class SimulationPage:
 
     def __init__(self, page: Page, history: History) -> None:
         self._page, self._history = page, history
-        self._showing, self._arrivals, self._set, self._time = Showing(page), Arrivals(), "", -1
+        self._showing, self._arrivals, self._set, self._time = Showing(page), Arrivals(), b"", -1
 
     def __call__(self) -> None:
         simulation, last = self._history.simulation, self._history.last.replace("_", " ")
@@ -46,13 +47,13 @@ class SimulationPage:
 
     def _show_posterior(self) -> None:
         simulation = self._history.simulation
-        merges = [site.agent.merged() for site in simulation.running if site.agent is not None]
-        merged = max(merges, key=lambda merge: merge.observations, default=None)
-        if merged is None or merged.set_hash == self._set:
+        agents = [site.agent for site in simulation.running if site.agent is not None]
+        agent = max(agents, key=lambda agent: accounts(agent.pool).observations, default=None)
+        if agent is None or agent.pool.root == self._set:
             return
-        self._set = merged.set_hash
+        merged, self._set = agent.merged(), agent.pool.root
         names = {key: named(site) for site in simulation.sites for key in site.keys}
-        self._showing(simulation.charter, merged, [names.get(origin, "?") for origin, _, _ in merged.entries])
+        self._showing(agent.charter, merged, [names.get(origin, "?") for origin, _, _ in merged.entries])
 
 
 def named(site: Site) -> str:
@@ -97,7 +98,7 @@ class Moment:
     @classmethod
     def now(cls, simulation: Simulation, title: str, rounds: int = 0) -> "Moment":
         counted = {
-            site.name: float("nan") if site.agent is None else float(site.agent.merged().observations)
+            site.name: float("nan") if site.agent is None else float(accounts(site.agent.pool).observations)
             for site in simulation.sites
         }
         return cls(title, [(str(a), str(b)) for a, b in sorted(simulation.links)], counted, rounds)
@@ -141,12 +142,13 @@ def compared(history: History) -> dict[str, float]:
     simulation = history.simulation
     agent = max(
         (site.agent for site in simulation.running if site.agent is not None),
-        key=lambda agent: agent.merged().observations,
+        key=lambda agent: accounts(agent.pool).observations,
     )
     counted = {record.origin: record for record in agent.pool.counted()}
     if counted.keys() & simulation.ledger.traitors:
         return {}
-    return history.study.compared(agent.posterior(), counted_shards(counted, simulation.sites), history.rng)
+    shards = [data for site in simulation.sites for data in counted_data(agent.pool, site)]
+    return history.study.compared(agent.posterior(), shards, history.rng)
 
 
 def print_end(history: History, ended: dict[str, Any], console: Console) -> None:
@@ -194,8 +196,8 @@ def row(history: History, site: Site) -> list[str | Text]:
     for other in history.simulation.sites:
         known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
         heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
-    text = history.study.text(merged.posterior)
-    return [site.name, state(site), heard, str(merged.observations), text, merged.set_hash[:8]]
+    text, count = history.study.text(site.agent.posterior()), accounts(pool).observations
+    return [site.name, state(site), heard, str(count), text, merged.set_hash[:8]]
 
 
 def state(site: Site) -> Text:

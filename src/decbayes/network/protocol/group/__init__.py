@@ -1,10 +1,23 @@
-"""Who belongs to a group and what its members have agreed on: charter, keys, and the roster that follows from votes.
+"""Who belongs to a group and what its members have decided: charter, keys, motions, votes and resolutions.
 
-What members decide together belongs here; records, and what is counted, only ask the roster.
+What members decide together belongs here; records, and what is counted, only ask the roster that follows from it.
 """
 
 from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import AgentId, Identity, agent_id, short
-from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.group.motions import Ballot, Proof
+from decbayes.network.protocol.group.roster import Roster, Seat
 
-__all__ = ["AgentId", "Charter", "Identity", "Roster", "agent_id", "short"]
+__all__ = [
+    "AgentId",
+    "Ballot",
+    "Charter",
+    "Decisions",
+    "Identity",
+    "Proof",
+    "Roster",
+    "Seat",
+    "agent_id",
+    "short",
+]

@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import InvalidCharter
-from decbayes.files import load
 from decbayes.network.protocol.limits import Limits, Rules
-from decbayes.updates import Epoch
 
 MOST_CHARTER_BYTES = 16 << 20
 
@@ -36,12 +34,6 @@ class VocabularyTable(msgspec.Struct, forbid_unknown_fields=True):
     file: str | None = None
 
 
-class EpochTable(msgspec.Struct, forbid_unknown_fields=True):
-    digest: str
-    file: str
-    counted: dict[str, tuple[str, ...]] = {}
-
-
 class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     """The tables of the TOML file, exactly these."""
 
@@ -52,7 +44,6 @@ class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     rules: Rules = Rules()
     disclosure: dict[str, Any] | None = None
     vocabulary: VocabularyTable | None = None
-    epoch: EpochTable | None = None
 
 
 def read_tables(source: Path) -> CharterTables:
@@ -82,16 +73,6 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
     if words_digest(words) != table.digest:
         raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
     return words
-
-
-def read_epoch(table: EpochTable | None, charter: Path) -> Epoch | None:
-    """The epoch's prior, compared with the charter's digest."""
-    if table is None:
-        return None
-    prior = load(charter.parent / table.file)
-    if prior.digest != table.digest:
-        raise InvalidCharter(f"{table.file} is not the prior that the charter was made with: its digest differs.")
-    return Epoch(prior, table.counted)
 
 
 def table_text(name: str, table: Mapping[str, Any]) -> str:

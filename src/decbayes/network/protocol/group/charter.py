@@ -3,8 +3,8 @@
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +14,11 @@ import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidRules
-from decbayes.files import to_bytes, write_whole
+from decbayes.files import write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.group._charter_file import (
     CharterTables,
-    read_epoch,
     read_tables,
     read_words,
     table_text,
@@ -27,12 +26,10 @@ from decbayes.network.protocol.group._charter_file import (
 )
 from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
 from decbayes.network.protocol.limits import Limits, Rules
-from decbayes.posterior import Posterior
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
-from decbayes.updates.forgetting import Forgetting, left_after
 
-PROTOCOL = 2
+PROTOCOL = 3
 SECRET_BYTES = 32
 
 
@@ -40,9 +37,10 @@ SECRET_BYTES = 32
 class Charter:
     """Group, model, members and limits. Two agents understand each other if their charters have one fingerprint.
 
-    The group's `id` is drawn once and stays when members are added, so that earlier records remain valid. So is its
-    `secret`, under which members compare marks of their data: the charter is for members' eyes only. `disclosure` is
-    what may leave a member's site; None for public data.
+    The file is what a group begins with, and stays as it is: what members decide later is in their stores, and the
+    charter in force follows from both (`Decisions`). The group's `id` and its `secret`, under which members compare
+    marks of their data, are drawn once: the charter is for members' eyes only. `disclosure` is what may leave a
+    member's site; None for public data.
 
     >>> charter.save("group.toml")
     >>> network.Charter.load("group.toml") == charter
@@ -64,6 +62,8 @@ class Charter:
     rules: Rules = field(default_factory=Rules)
     disclosure: DisclosureRules | None = None
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
+    opened: bytes = bytes(32)
+    """The resolution that opened the epoch; zeros before there is one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
@@ -101,11 +101,16 @@ class Charter:
         """The model's structure, on the prior of the epoch."""
         return self.model.structure if self.epoch is None else self.epoch.structure
 
+    @property
+    def prior_digest(self) -> str:
+        """The prior's numbers in one hash."""
+        return "" if self.epoch is None else self.epoch.prior.digest
+
     @cached_property
-    def counted(self) -> Mapping[AgentId, frozenset[str]]:
+    def counted(self) -> Mapping[str, frozenset[str]]:
         """The shards of each member that are in the prior already."""
         shards = EMPTY if self.epoch is None else self.epoch.counted
-        return {agent_id(self.members[name]): frozenset(names) for name, names in shards.items()}
+        return {name: frozenset(names) for name, names in shards.items()}
 
     @cached_property
     def keys(self) -> Mapping[AgentId, bytes]:
@@ -120,9 +125,7 @@ class Charter:
     def fingerprint(self) -> str:
         """SHA-256 of everything in the charter."""
         content = {
-            "counted": {}
-            if self.epoch is None
-            else {name: list(shards) for name, shards in self.epoch.counted.items()},
+            "epoch": [self.opened.hex(), self.prior_digest],
             "group": [self.group, self.id, PROTOCOL, self.structure.fingerprint],
             "limits": msgspec.to_builtins(self.limits),
             "members": {name: public.hex() for name, public in self.members.items()},
@@ -133,27 +136,19 @@ class Charter:
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
+    def reads_like(self, other: "Charter") -> bool:
+        """Whether both read records alike: only the members may differ."""
+        pairs = ((each.rules, each.limits, each.disclosure, each.opened, each.structure) for each in (self, other))
+        one, two = pairs
+        return one == two
+
     @property
     def short_fingerprint(self) -> str:
         """The form in which people compare fingerprints: 80 bits, in five groups."""
         return abbreviated(self.fingerprint)
 
-    def next_epoch(
-        self, merged: Posterior, counted: Mapping[AgentId, Iterable[str]], *, forgetting: Forgetting = None
-    ) -> "Charter":
-        """The charter of the next epoch: what was merged in this one becomes its prior, and counts no more.
-
-        With `forgetting` that share of it is forgotten, or, with "learn", what this epoch's data contradict of the
-        earlier ones'. Everybody must be given this very charter; records of the two epochs never merge.
-        """
-        before = EMPTY if self.epoch is None else self.epoch.counted
-        shards = {name: (*before.get(name, ()), *counted.get(origin, ())) for origin, name in self.names.items()}
-        current = self.epoch or Epoch(Posterior.of_prior(self.model.structure))
-        prior = left_after(current, merged, forgetting)
-        return replace(self, epoch=Epoch(prior, {name: named for name, named in shards.items() if named}))
-
-    def to_toml(self, *, vocabulary_file: str | None = None, prior_file: str = "") -> str:
-        """The charter's text; vocabulary and prior are named by their digests and the files beside the charter."""
+    def to_toml(self, *, vocabulary_file: str | None = None) -> str:
+        """The charter's text; the vocabulary is named by its digest and the file beside the charter."""
         tables: dict[str, Mapping[str, Any]] = {
             "group": {
                 "name": self.group,
@@ -176,23 +171,19 @@ class Charter:
         if self.vocabulary:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
-        if self.epoch is not None:
-            tables["epoch"] = {"digest": self.epoch.prior.digest, "file": prior_file}
-            tables["epoch.counted"] = self.epoch.counted
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
         return header + "\n".join(table_text(name, table) for name, table in tables.items())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the charter and, beside it, the vocabulary and the epoch's prior."""
+        """Write the charter and, beside it, the vocabulary."""
+        if self.epoch is not None:
+            raise InvalidCharter("An epoch follows from resolutions: save the charter that the group began with.")
         target = Path(path)
         words = target.with_suffix(".vocabulary").name if self.vocabulary else None
         if words is not None:
             write_whole(target.with_name(words), "".join(f"{word}\n" for word in self.vocabulary).encode())
-        prior = target.with_suffix(".prior").name
-        if self.epoch is not None:
-            write_whole(target.with_name(prior), to_bytes(self.epoch.prior))
         # It holds the group's secret.
-        write_whole(target, self.to_toml(vocabulary_file=words, prior_file=prior).encode(), private=True)
+        write_whole(target, self.to_toml(vocabulary_file=words).encode(), private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
@@ -200,14 +191,15 @@ class Charter:
         source = Path(path)
         content = read_tables(source)
         words = read_words(content.vocabulary, source, vocabulary)
-        return cls.from_tables(content, words, read_epoch(content.epoch, source))
+        return cls.from_tables(content, words)
 
     @classmethod
-    def from_tables(cls, content: CharterTables, words: tuple[str, ...], epoch: Epoch | None) -> "Charter":
+    def from_tables(cls, content: CharterTables, words: tuple[str, ...]) -> "Charter":
         if content.group.protocol != PROTOCOL:
             raise InvalidCharter(
-                f"The charter is for protocol {content.group.protocol}; this decbayes speaks {PROTOCOL}. Write "
-                "a new one with `decbayes charter new`, and give each agent a new store."
+                f"The charter is for protocol {content.group.protocol}; this decbayes speaks {PROTOCOL}, and the two "
+                "cannot be mixed. Write a new one with `decbayes charter new`, update all members, and give each "
+                "agent a new store."
             )
         charter = cls(
             group=content.group.name,
@@ -219,7 +211,6 @@ class Charter:
             rules=content.rules,
             disclosure=None if content.disclosure is None else disclosure_rules(content.disclosure),
             vocabulary=words,
-            epoch=epoch,
             secret=group_secret(content.group.secret),
         )
         if charter.model.structure.fingerprint != content.group.structure:

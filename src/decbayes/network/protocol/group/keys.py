@@ -26,8 +26,9 @@ AgentId = bytes
 """SHA-256 of an agent's public key."""
 
 # The signed bytes name their purpose, so that a signature made for another purpose is never valid for a record.
-PURPOSE = b"decbayes record 2\0"
-LINK = b"decbayes link 2\0"
+PURPOSE = b"decbayes record 3\0"
+LINK = b"decbayes link 3\0"
+VOTE = b"decbayes vote 3\0"
 PUBLIC_BYTES = 32
 SECRET = re.compile(rb"-----BEGIN DECBAYES SITE SECRET-----\s+([A-Za-z0-9+/=]+)\s+-----END DECBAYES SITE SECRET-----")
 

@@ -1,80 +1,231 @@
-"""Who is a member: those in the charter, unless the members vote otherwise.
+"""Who sits in a group and by which rules it counts: a pure function of the charter and the settled resolutions.
 
-A member's newest record carries its votes: remove that member, or replace its key by this one. What more than the
-agreed share of the charter's members have in their newest records holds. So decisions spread, are kept and are undone
-as records are, and agents with the same records agree on them. Only keys in the charter vote.
+Each resolution names the ones that it comes after. They are applied in one order, which follows from the set alone:
+after whatever they come after, and by their digests where that leaves a choice. A resolution has an effect only if its
+subject still is as it was when it was voted on; of two that contradict each other, the first in that order is in force
+and the other is *overruled*. A key that has signed two things under one number is *void*, as if by a resolution that
+comes after nothing.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+import hashlib
+import heapq
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
+from decbayes.network.protocol.group.motions import Admit, Amend, Motion, Open, Part, Question, Remove, Rotate
+from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.structure import canonical_json
+
+NOTHING = bytes(32)
+"""In the place of a digest: there is nothing before."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What votes and owns shards: a name for good, and the keys that it has had, the present one last.
+
+    >>> network.Roster.founded(charter).seats["a"].key == identity.public
+    True
+    """
+
+    name: str
+    keys: tuple[bytes, ...]
+    admitted: bytes = NOTHING
+    """The resolution that gave the seat to the member."""
+    present: bool = True
+
+    @property
+    def key(self) -> bytes:
+        return self.keys[-1]
+
+
+@dataclass(frozen=True)
+class Void:
+    """A key that has signed two things under one number."""
+
+    key: AgentId
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"void" + self.key).digest()
 
 
 @dataclass(frozen=True)
 class Roster:
-    """A charter's members without those who were removed, and with replaced keys.
+    """The seats, rules and epoch in force.
 
-    >>> roster = network.Roster(charter)
+    >>> roster = network.Roster.founded(charter)
     >>> roster.called(identity.id), roster.counts(identity.id, {identity.id})
     ('a', True)
     """
 
-    charter: Charter
-    removed: frozenset[AgentId] = frozenset()
-    replaced: Mapping[AgentId, bytes] = field(default_factory=dict)
+    seats: Mapping[str, Seat]
+    rules: Rules
+    limits: Limits
+    disclosure: str = ""
+    opened: bytes = NOTHING
+    """The resolution that opened the epoch."""
+    parts: tuple[Part, ...] = ()
+    """What is in the epoch's prior, seat by seat."""
+    void: frozenset[AgentId] = frozenset()
+    overruled: frozenset[bytes] = field(default=frozenset(), compare=False)
+    """Resolutions without effect, because others that contradict them come first."""
+
+    @classmethod
+    def founded(cls, charter: Charter) -> "Roster":
+        """What the charter says, before anything is decided."""
+        seats = {name: Seat(name, (public,)) for name, public in charter.members.items()}
+        return cls(MappingProxyType(seats), charter.rules, charter.limits, rules_text(charter))
 
     @cached_property
     def keys(self) -> Mapping[AgentId, bytes]:
-        """The public keys that may sign records."""
-        return {**self.charter.keys, **{agent_id(key): key for key in self.replaced.values()}}
+        """All public keys that seats have or had: what these signed may have been signed in time."""
+        return {agent_id(key): key for seat in self.seats.values() for key in seat.keys}
 
     @cached_property
     def names(self) -> Mapping[AgentId, str]:
-        names = self.charter.names
-        return {**names, **{agent_id(key): names[old] for old, key in self.replaced.items()}}
+        return {agent_id(key): seat.name for seat in self.seats.values() for key in seat.keys}
+
+    @cached_property
+    def sitting(self) -> Mapping[str, AgentId]:
+        """The seats that vote and count, with the id of their present key: not removed, and not excluded."""
+        keys = {name: agent_id(seat.key) for name, seat in self.seats.items() if seat.present}
+        return {name: key for name, key in keys.items() if key not in self.void}
+
+    @property
+    def needed(self) -> int:
+        """How many votes settle a motion: more than the agreed share of all seats."""
+        return int(self.rules.agreement * len(self.sitting)) + 1
 
     def called(self, origin: AgentId) -> str:
-        """A member's name, for any of its keys; a short id for keys that belong to nobody any more."""
+        """A member's name, for any of its keys; a short id for a key that was never a member's."""
         return self.names.get(origin, short(origin))
 
-    @cached_property
-    def earlier(self) -> Mapping[AgentId, AgentId]:
-        """The key in the charter that a newer one has replaced."""
-        return {agent_id(key): old for old, key in self.replaced.items()}
+    def sits(self, origin: AgentId) -> bool:
+        """Whether a key is the present one of a seat that counts."""
+        return self.sitting.get(self.names.get(origin, "")) == origin
 
-    @cached_property
-    def present(self) -> frozenset[AgentId]:
-        """The keys whose agents take part: each member's newest one, unless the member was removed."""
-        return frozenset(self.newest(origin) for origin in self.charter.keys.keys() - self.removed)
-
-    def seat(self, origin: AgentId) -> AgentId:
-        """The key under which the charter lists a member, for any of its keys."""
-        return self.earlier.get(origin, origin)
-
-    def newest(self, origin: AgentId) -> AgentId:
-        """The key that a member signs with now."""
-        key = self.replaced.get(self.seat(origin))
-        return self.seat(origin) if key is None else agent_id(key)
+    def newest(self, seat: str, known: Container[AgentId]) -> AgentId | None:
+        """The newest of a seat's keys under which something is known, unless that key is void."""
+        keys = (agent_id(key) for key in reversed(self.seats[seat].keys))
+        return next((key for key in keys if key in known and key not in self.void), None)
 
     def counts(self, origin: AgentId, known: Container[AgentId]) -> bool:
-        """Whether a record under that key counts: it is a member's, and none under the member's newer key was heard."""
-        newest = self.newest(origin)
-        kept = origin in self.keys and self.seat(origin) not in self.removed
-        return kept and (origin == newest or newest not in known)
+        """Whether a record under that key counts: its seat does, and none under a newer key was heard."""
+        seat = self.names.get(origin)
+        return seat in self.sitting and self.newest(str(seat), known) == origin
+
+    @cached_property
+    def counted(self) -> Mapping[str, frozenset[str]]:
+        """The shards of each seat that are in the prior."""
+        return {part.seat: frozenset(part.shards) for part in self.parts if part.seat in self.sitting}
+
+    def after(self, question: Question, digest: bytes, voted_on: "Roster") -> "Roster | None":
+        """The roster with a resolution applied; None if it has no effect.
+
+        `voted_on` is the roster under which it was put: what it is about must be as it was there.
+        """
+        match question:
+            case Admit(name, key):
+                return self._admitted(name, key, digest)
+            case Remove(name):
+                same = self._same(name, voted_on) and (name not in self.sitting or len(self.sitting) > 1)
+                return self._seated(replace(self.seats[name], present=False)) if same else None
+            case Rotate(name, key):
+                same = self._same(name, voted_on) and self.seats[name].keys == voted_on.seats[name].keys
+                fresh = same and agent_id(key) not in self.keys
+                return self._seated(replace(self.seats[name], keys=(*self.seats[name].keys, key))) if fresh else None
+            case Amend(rules, limits, disclosure):
+                now, then = ((each.rules, each.limits, each.disclosure) for each in (self, voted_on))
+                changes = now == then != (rules, limits, disclosure)
+                possible = self._present <= limits.members and (self.opened == NOTHING or rules.components == "model")
+                changed = replace(self, rules=rules, limits=limits, disclosure=disclosure)
+                return changed if changes and possible else None
+            case Open(parts):
+                possible = self.opened == voted_on.opened and self.rules.components == "model"
+                return replace(self, opened=digest, parts=parts) if possible else None
+
+    @property
+    def _present(self) -> int:
+        return sum(seat.present for seat in self.seats.values())
+
+    def _same(self, name: str, before: "Roster") -> bool:
+        """Whether a seat is there, and has been since it was voted on."""
+        seats = self.seats.get(name), before.seats.get(name)
+        return all(seat is not None and seat.present for seat in seats) and (
+            self.seats[name].admitted == before.seats[name].admitted
+        )
+
+    def _admitted(self, name: str, key: bytes, digest: bytes) -> "Roster | None":
+        known, owner = self.seats.get(name), self.names.get(agent_id(key))
+        full = self._present >= self.limits.members
+        if full or owner not in (None, name) or agent_id(key) in self.void or (known is not None and known.present):
+            return None
+        earlier = () if known is None else tuple(before for before in known.keys if before != key)
+        return self._seated(Seat(name, (*earlier, key), digest))
+
+    def _seated(self, seat: Seat) -> "Roster":
+        return replace(self, seats=MappingProxyType(dict(sorted({**self.seats, seat.name: seat}.items()))))
 
 
-Vote = tuple[AgentId, bytes]
-"""The member it is about, and the key that member should have from now on; an empty key removes the member."""
+def rules_text(charter: Charter) -> str:
+    """The disclosure rules as motions hold them."""
+    return "" if charter.disclosure is None else canonical_json(charter.disclosure.plain()).decode()
 
 
-def roster(charter: Charter, ballots: Iterable[tuple[AgentId, Iterable[Vote]]]) -> Roster:
-    """The result of the votes; each ballot is a member and the votes in its newest record."""
-    votes = Counter(vote for voter, cast in ballots if voter in charter.keys for vote in cast)
-    needed = charter.rules.agreement * len(charter.members)
-    decided = {subject: key for (subject, key), count in votes.items() if count > needed}
-    removed = frozenset(subject for subject, key in decided.items() if not key)
-    return Roster(charter, removed, {subject: key for subject, key in decided.items() if key})
+Settled = Mapping[bytes, Motion | Void]
+"""The settled resolutions and void keys, by their digests. Such sets only grow, and are joined by union."""
+
+
+def latest(settled: Settled) -> tuple[bytes, ...]:
+    """Those that nothing comes after: they name a version of the charter."""
+    before = {digest for motion in settled.values() if isinstance(motion, Motion) for digest in motion.after}
+    return tuple(sorted(settled.keys() - before))
+
+
+def history_of(settled: Settled, after: Iterable[bytes]) -> dict[bytes, Motion | Void]:
+    """Some resolutions, and all that they come after."""
+    found: dict[bytes, Motion | Void] = {}
+    waiting = [*after]
+    while waiting:
+        digest = waiting.pop()
+        if digest not in found:
+            found[digest] = element = settled[digest]
+            waiting += element.after if isinstance(element, Motion) else ()
+    return found
+
+
+def in_order(settled: Settled) -> list[bytes]:
+    """The one order in which resolutions are applied: after what they come after, then by digest."""
+    missing = {digest: len(m.after) if isinstance(m, Motion) else 0 for digest, m in settled.items()}
+    following: dict[bytes, list[bytes]] = {digest: [] for digest in settled}
+    for digest, motion in settled.items():
+        for before in motion.after if isinstance(motion, Motion) else ():
+            following[before].append(digest)
+    ready = [digest for digest, count in missing.items() if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for digest in following[order[-1]]:
+            missing[digest] -= 1
+            if not missing[digest]:
+                heapq.heappush(ready, digest)
+    return order
+
+
+def roster_of(founded: Roster, settled: Settled, voted_on: Callable[[Motion], Roster]) -> Roster:
+    """What is in force, given what is settled; `voted_on` is the roster under which a motion was put."""
+    void = frozenset(element.key for element in settled.values() if isinstance(element, Void))
+    roster, overruled = replace(founded, void=void), set()
+    for digest in in_order(settled):
+        motion = settled[digest]
+        if isinstance(motion, Motion):
+            following = roster.after(motion.question, digest, voted_on(motion))
+            roster = roster if following is None else following
+            overruled |= {digest} if following is None else set()
+    return replace(roster, overruled=frozenset(overruled))

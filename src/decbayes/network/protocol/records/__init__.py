@@ -1,7 +1,7 @@
 """What members publish: signed records, the notes in them, how they are checked, pooled and merged."""
 
 from decbayes.network.protocol.records.merges import Entry, Merged
-from decbayes.network.protocol.records.pool import Change, Pool, Proof
+from decbayes.network.protocol.records.pool import Change, Pool
 from decbayes.network.protocol.records.record import Header, Record, SignedHeader, sign_record
 from decbayes.network.protocol.records.verification import REASONS, open_record, verify
 
@@ -12,7 +12,6 @@ __all__ = [
     "Header",
     "Merged",
     "Pool",
-    "Proof",
     "Record",
     "SignedHeader",
     "open_record",

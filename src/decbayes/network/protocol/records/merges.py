@@ -38,6 +38,9 @@ def within_share(units: Array, share: float) -> Array:
     return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))
 
 
+# As many slots as the model has components, which members' next fits need.
+ROBUST = Robust(spare=False)
+
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
 
@@ -104,17 +107,32 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     observations = sum(record.header.observations for record in records)
     if not records:
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
-    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
-    contributions = [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    contributions = contributions_of(charter, records)
     slots = charter.rules.components
     alignment = align(contributions, components="largest" if slots == "model" else slots)
     if not charter.rules.robust:
         return Merged(alignment.merged(), entries, observations, set_hash, alignment)
-    # As many slots as the model has components, which members' next fits need.
-    robust = robust_merge(contributions, Robust(spare=False))
+    robust = robust_merge(contributions, ROBUST)
     reasons = robust.reasons([short(record.origin) for record in records])
     flagged = {site: reason for site, reason in reasons.items() if robust.sites[site].flagged}
     return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged)
+
+
+def contributions_of(charter: Charter, records: list[Record]) -> list[Posterior]:
+    """What each member has contributed, none more than its share."""
+    scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
+    return [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+
+
+@everywhere_alike()
+def in_slots(charter: Charter, records: list[Record]) -> list[Posterior]:
+    """Each member's part of the merge, in its slots: their sum is the merge."""
+    contributions = contributions_of(charter, records)
+    if not charter.rules.robust:
+        return [*align(contributions).relabelled()]
+    robust, nothing = robust_merge(contributions, ROBUST), Posterior.of_prior(charter.structure)
+    parts = dict(zip(robust.merged, robust.alignment.relabelled(), strict=True))
+    return [parts.get(site, nothing) for site in range(len(records))]
 
 
 def entries_of(records: list[Record]) -> tuple[Entry, ...]:

@@ -6,10 +6,11 @@ older than the newest version need not be kept:
 - of an origin the highest version counts, alone: it replaces all lower ones, whatever they said;
 - of one version there may be two headers, if the origin cheats: the two with the lowest digests stay, until a higher
   version replaces them;
-- a proof is two such headers; it is never dropped, and excludes the origin for good.
+- a proof is two such headers; it is never dropped, and excludes the origin for good;
+- what members have decided is a set that only grows, and so are the votes for what they have not decided yet.
 
-Who is a member (`roster`) and what counts follow from that state. Records of keys that are nobody's any more are held
-and neither listed nor counted.
+Who sits (`roster`), the charter in force and what counts follow from that state. When it changes, `renew` drops the
+records that the new charter refuses: those of another epoch, above all.
 
 `union` joins two such states and infers nothing. `notice` draws the conclusion from two headers that are held: it adds
 a proof, which only grows the state. Agents do so at once, and proofs spread; whether a fork is caught that a higher
@@ -18,38 +19,19 @@ version has replaced everywhere depends on who saw what when, but agents that ha
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import AgentId
-from decbayes.network.protocol.group.roster import Roster, roster
+from decbayes.network.protocol.group.motions import Ballot, Proof
+from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.merges import Counted, Entry, Merged, entries_of, merge_records
 from decbayes.network.protocol.records.notes import Belief, believed
 from decbayes.network.protocol.records.record import Record, SignedHeader
 from decbayes.posterior import Posterior
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Two headers that one origin signed under one version, which prove that it cannot be trusted.
-
-    >>> other = network.sign_record(charter, identity, 1, posterior=None, shards=frozenset(), observations=0)
-    >>> network.Proof(record.signed, other.signed).origin == identity.id
-    True
-    """
-
-    first: SignedHeader
-    second: SignedHeader
-
-    @property
-    def origin(self) -> AgentId:
-        return self.first.origin
-
-    @property
-    def digest(self) -> bytes:
-        return hashlib.sha256(b"".join(sorted((self.first.digest, self.second.digest)))).digest()
 
 
 @dataclass
@@ -85,19 +67,39 @@ class Pool:
     """
 
     def __init__(self, charter: Charter) -> None:
-        self.charter = charter
+        self.decisions = Decisions(charter)
+        self.charter = self.decisions.charter
+        """The charter in force, as of the last `renew`."""
         self.records: dict[AgentId, Record] = {}
         self.rivals: dict[AgentId, SignedHeader] = {}
-        self.proofs: dict[AgentId, Proof] = {}
-        self._roster = Roster(charter)
         self._root: bytes | None = None
         self._evidence: bytes | None = None
         self._last = WorkedOut()
 
     @property
     def roster(self) -> Roster:
-        """Who is a member, by the charter and the votes in the records."""
-        return self._roster
+        """Who sits, and with which keys, by the charter and what was decided since."""
+        return self.decisions.roster
+
+    @property
+    def proofs(self) -> dict[AgentId, Proof]:
+        """The proofs against keys that have signed two things under one number."""
+        return self.decisions.proofs
+
+    @property
+    def outdated(self) -> bool:
+        """Whether another charter is in force by now than the one that the records were checked by."""
+        return self.decisions.charter is not self.charter
+
+    def renew(self, check: Callable[[Record], Record | None]) -> None:
+        """Go over to the charter in force; `check` is how that charter reads a record, None if it refuses it."""
+        before, self.charter = self.charter, self.decisions.charter
+        if not before.reads_like(self.charter):
+            checked = {origin: check(record) for origin, record in self.records.items()}
+            self.records = {origin: record for origin, record in checked.items() if record is not None}
+            self.rivals = {origin: rival for origin, rival in self.rivals.items() if origin in self.records}
+            self._last = WorkedOut()
+        self._changed()
 
     def add(self, record: Record) -> Change:
         """Add a record."""
@@ -108,12 +110,21 @@ class Pool:
 
     def exclude(self, proof: Proof) -> bool:
         """Add a proof: its origin stops counting here and, as the proof spreads, everywhere."""
-        if proof.origin in self.proofs:
-            return False
-        self.proofs[proof.origin] = proof
-        self.rivals.pop(proof.origin, None)
-        self._changed(self.records.pop(proof.origin, None), None)
-        return True
+        news = self.decisions.exclude(proof)
+        self._drop_excluded()
+        return news
+
+    def vote(self, ballot: Ballot) -> bool:
+        """Add votes for a motion; whether they are news."""
+        news = self.decisions.add(ballot)
+        self._drop_excluded()
+        return news
+
+    def _drop_excluded(self) -> None:
+        for origin in self.proofs.keys() & self.records.keys():
+            del self.records[origin]
+            self.rivals.pop(origin, None)
+        self._changed()
 
     def notice(self) -> list[Proof]:
         """Exclude an origin that has signed two records under one version."""
@@ -122,21 +133,43 @@ class Pool:
 
     def union(self, other: "Pool") -> None:
         """Add everything that another pool holds."""
-        for proof in other.proofs.values():
-            self.exclude(proof)
+        self.decisions.union(other.decisions)
+        self._drop_excluded()
         for origin, record in other.records.items():
             if origin not in self.proofs:
                 self._join(record)
                 if origin in other.rivals:
                     self._join_rival(other.rivals[origin])
 
-    def restore(self, saved: Iterable[Record | Proof]) -> None:
-        """Add what a store has kept."""
-        for item in saved:
+    def restore(
+        self, saved: Iterable[Record | Proof | Ballot], check: Callable[[Record], Record | None] | None = None
+    ) -> None:
+        """Add what a store has kept: decisions first, and then the records that the charter in force reads.
+
+        `check` reads a record again that was read by another charter; without it such records are passed by.
+        """
+        items = [*saved]
+        for item in items:
             if isinstance(item, Proof):
                 self.exclude(item)
-            else:
-                self.add(item)
+            elif isinstance(item, Ballot):
+                self._restore_ballot(item)
+        self.charter = self.decisions.charter
+        for record in [item for item in items if isinstance(item, Record)]:
+            read = record if self._reads(record) else None if check is None else check(record)
+            if read is not None:
+                self.add(read)
+
+    def _restore_ballot(self, ballot: Ballot) -> None:
+        """What comes after something unknown is heard of again; what has lapsed may be voted on again."""
+        news = self.decisions.understands(ballot.motion) and self.vote(ballot)
+        if not news and ballot.digest not in self.decisions.settled:
+            self.decisions.lapsed.append(ballot)
+
+    def _reads(self, record: Record) -> bool:
+        """Whether a record was read by the charter in force."""
+        known = record.posterior is None or record.posterior.structure == self.charter.structure
+        return known and record.header.epoch == self.charter.opened
 
     def knows(self, origin: AgentId, version: int, digest: bytes) -> bool:
         """Whether this version is in the pool already, or is too old to matter."""
@@ -151,23 +184,30 @@ class Pool:
         return 0 if record is None else record.version
 
     def entries(self) -> list[Entry]:
-        """All newest versions, empty ones included, in the order of origins."""
-        keys = self.roster.keys
-        return [(origin, r.version, r.digest) for origin, r in sorted(self.records.items()) if origin in keys]
+        """Each seat's newest version under its newest key, empty ones included, in the order of origins."""
+        listed = sorted(self.records.items())
+        return [(origin, record.version, record.digest) for origin, record in listed if not self.superseded(origin)]
+
+    def superseded(self, origin: AgentId) -> bool:
+        """Whether something was heard under a newer key of the same seat, or the key is nobody's."""
+        seat = self.roster.names.get(origin)
+        if seat is None:
+            return True
+        newest = self.roster.newest(seat, {*self.records, origin})
+        return newest != origin
 
     def excluded(self) -> list[AgentId]:
         """The excluded origins, in order."""
-        return sorted(self.proofs.keys() & self.roster.keys.keys())
+        return sorted(self.proofs)
 
     @property
     def root(self) -> bytes:
-        """One hash of all newest versions and exclusions: equal roots, equal state."""
+        """One hash of all newest versions, decisions and exclusions: equal roots, equal state."""
         if self._root is None:
             digest = hashlib.sha256()
             for origin, version, content in self.entries():
                 digest.update(origin + version.to_bytes(8, "little") + content)
-            for origin in self.excluded():
-                digest.update(b"excluded" + origin)
+            digest.update(self.decisions.root)
             self._root = digest.digest()
         return self._root
 
@@ -176,9 +216,9 @@ class Pool:
 
         What it works out, this one need not work out again.
         """
-        now = Pool(self.charter)
-        now.records, now.rivals, now.proofs = dict(self.records), dict(self.rivals), dict(self.proofs)
-        now._roster = roster(now.charter, (record.ballot for record in now.records.values()))
+        now = Pool(self.decisions.founding)
+        now.decisions, now.charter = self.decisions.copy(), self.charter
+        now.records, now.rivals = dict(self.records), dict(self.rivals)
         now._last = self._last
         return now
 
@@ -198,7 +238,7 @@ class Pool:
         if before is None or before[0] != evidence:
             before = evidence, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
-            # Notes and votes since then do not change the merge.
+            # Notes since then do not change the merge.
             before = evidence, replace(before[1], entries=entries_of(records), set_hash=set_hash)
         self._last.merged = before
         return before[1]
@@ -218,7 +258,7 @@ class Pool:
 
     @property
     def evidence(self) -> bytes:
-        """One hash of all that counts in a merge: votes and notes do not change it."""
+        """One hash of all that counts in a merge: notes do not change it."""
         if self._evidence is None:
             counted = [(origin.hex(), *rest) for origin, *rest in (record.evidence for record in self.counted())]
             self._evidence = hashlib.sha256(repr(counted).encode()).digest()
@@ -237,10 +277,10 @@ class Pool:
         return self.merged().posterior
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pool) and (self.records, self.rivals, self.proofs.keys()) == (
+        return isinstance(other, Pool) and (self.records, self.rivals, self.decisions) == (
             other.records,
             other.rivals,
-            other.proofs.keys(),
+            other.decisions,
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -256,11 +296,11 @@ class Pool:
             lower, higher = sorted((known, record), key=lambda item: item.digest)
             self.records[record.origin] = lower
             self._join_rival(higher.signed)
-            self._changed(known, lower)
+            self._changed()
             return Change.EQUIVOCATION
         self.records[record.origin] = record
         self.rivals.pop(record.origin, None)
-        self._changed(known, record)
+        self._changed()
         return Change.NEWER
 
     def _join_rival(self, rival: SignedHeader) -> None:
@@ -270,9 +310,5 @@ class Pool:
         other = self.rivals.get(rival.origin)
         self.rivals[rival.origin] = rival if other is None else min(rival, other, key=lambda header: header.digest)
 
-    def _changed(self, before: Record | None, after: Record | None) -> None:
-        """Count the votes anew if they have changed."""
+    def _changed(self) -> None:
         self._root = self._evidence = None
-        votes = [record.header.votes if record is not None else () for record in (before, after)]
-        if votes[0] != votes[1]:
-            self._roster = roster(self.charter, (record.ballot for record in self.records.values()))

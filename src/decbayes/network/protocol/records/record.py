@@ -1,25 +1,24 @@
 """A record: one version of what one agent's data has to say, signed, in canonical bytes.
 
     record  = msgpack [header, signature, body]
-    header  = msgpack [protocol, group, structure, prior, origin, version, previous, shards, marks, observations, units,
-                       votes, closed, ids, body digest]
+    header  = msgpack [protocol, group, structure, epoch, origin, version, previous, shards, marks, observations, units,
+                       closed, ids, body digest]
     body    = safetensors of the contribution λ_i − λ0, of a note if the charter asks for them, and of a statement on
               the disclosure rules if it has some; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
-`previous` is the digest of the version that this one replaces. `votes` is what the member has decided about others: to
-remove one (an empty key), or to replace its key. A `closed` record is a retraction for good. `ids` are the names under
-which the origin knows its components, once it has seen a merge; what slots are called follows from them.
+`epoch` is the resolution that opened the epoch, or zeros. `previous` is the digest of the version that this one
+replaces. A `closed` record is a retraction for good. `ids` are the names under which the origin knows its components,
+once it has seen a merge; what slots are called follows from them.
 
 The header names the body by its hash, so two signed headers prove an equivocation without their bodies. The shapes in
 the body are the charter's, never the message's. Every value has one encoding; all others are refused.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -28,7 +27,7 @@ from msgspec import Meta
 from decbayes.files import contribution_arrays
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity
-from decbayes.network.protocol.group.roster import Vote
+from decbayes.network.protocol.group.roster import NOTHING
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
 from decbayes.posterior import Posterior
@@ -38,21 +37,16 @@ Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ShardId = Annotated[str, Meta(min_length=1, max_length=64)]
 Mark = Annotated[bytes, Meta(min_length=16, max_length=16)]
-Key = Annotated[bytes, Meta(max_length=32)]
 ComponentId = Annotated[str, Meta(max_length=16)]
-
-NOTHING = bytes(32)
-"""In the place of a digest: there is no previous version."""
 
 # A header is read before anybody vouches for it, and is short; proofs hold two of them.
 HEADER_BYTES = 1 << 20
 
-NO_VOTES: Mapping[AgentId, bytes] = MappingProxyType({})
 HIGHEST_VERSION = (1 << 63) - 1
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The header of a record. `shards`, `marks` and `votes` are strictly increasing, so that nothing is named twice.
+    """The header of a record. `shards` and `marks` are strictly increasing, so that nothing is named twice.
 
     >>> record.header.version, record.header.shards, record.header.observations
     (1, ('first',), 4)
@@ -61,7 +55,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     protocol: int
     group: Annotated[str, Meta(max_length=64)]
     structure: Hash
-    prior: Hash
+    epoch: Hash
     origin: Hash
     version: int
     previous: Hash
@@ -69,7 +63,6 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     marks: tuple[Mark, ...]
     observations: int
     units: int
-    votes: tuple[tuple[Hash, Key], ...]
     closed: bool
     ids: tuple[ComponentId, ...]
     body: Hash
@@ -77,9 +70,8 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     @property
     def canonical(self) -> bool:
         """Whether all lists rise strictly, and all names can be printed."""
-        subjects = tuple(subject for subject, _ in self.votes)
         printable = all(name.isprintable() for name in self.shards)
-        return printable and rises(self.shards) and rises(self.marks) and rises(subjects)
+        return printable and rises(self.shards) and rises(self.marks)
 
 
 def rises(part: Sequence[Any]) -> bool:
@@ -157,18 +149,13 @@ class Record:
         return self.signed.digest
 
     @property
-    def ballot(self) -> tuple[AgentId, tuple[Vote, ...]]:
-        """The origin, and its votes about other members."""
-        return self.origin, self.header.votes
-
-    @property
     def empty(self) -> bool:
         """Whether it holds no evidence, because there is none yet or it was withdrawn."""
         return not self.signed.header.shards
 
     @property
     def evidence(self) -> tuple[AgentId, str, int, int]:
-        """All in it that a merge depends on: the same for versions that differ in votes or notes."""
+        """All in it that a merge depends on: the same for versions that differ in notes."""
         digest = "" if self.posterior is None else self.posterior.digest
         return self.origin, digest, self.header.observations, self.header.units
 
@@ -195,12 +182,11 @@ def sign_record(
     units: int | None = None,
     marks: frozenset[bytes] = frozenset(),
     previous: bytes = NOTHING,
-    votes: Mapping[AgentId, bytes] = NO_VOTES,
     closed: bool = False,
     note: Note | None = None,
     statement: Statement | None = None,
 ) -> Record:
-    """Sign a new version of a member's evidence and votes. `units` default to the observations.
+    """Sign a new version of a member's evidence. `units` default to the observations.
 
     >>> shards = frozenset({"first"})
     >>> second = network.sign_record(charter, identity, 2, posterior=posterior, shards=shards, observations=4)
@@ -212,7 +198,7 @@ def sign_record(
         protocol=PROTOCOL,
         group=charter.id,
         structure=bytes.fromhex(charter.model.structure.fingerprint),
-        prior=bytes.fromhex(charter.structure.fingerprint),
+        epoch=charter.opened,
         origin=identity.id,
         version=version,
         previous=previous,
@@ -220,7 +206,6 @@ def sign_record(
         marks=tuple(sorted(marks)),
         observations=observations,
         units=observations if units is None else units,
-        votes=tuple(sorted(votes.items())),
         closed=closed,
         ids=() if posterior is None else tuple(posterior.ids),
         body=hashlib.sha256(body).digest(),

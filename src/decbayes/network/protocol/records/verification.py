@@ -1,8 +1,9 @@
 """What is done to bytes from the network before anything in them is used.
 
 In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
-fingerprint, membership, version (`open_record`); digest, signature, evidence (what the charter lets a member claim),
-shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of the refusal.
+fingerprint, membership, version, epoch (`open_record`); digest, signature, evidence (what the charter lets a member
+claim), shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of the
+refusal.
 """
 
 import hashlib
@@ -18,10 +19,10 @@ from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
 from decbayes.models.core.information import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, short, signed_by
+from decbayes.network.protocol.group.keys import PURPOSE, VOTE, short, signed_by
+from decbayes.network.protocol.group.motions import Proof, Signed, Vote, VoteHeader
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.notes import Note, note_from
-from decbayes.network.protocol.records.pool import Proof
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
 from decbayes.posterior import Posterior
@@ -35,6 +36,7 @@ REASONS = (
     "fingerprint",
     "membership",
     "version",
+    "epoch",
     "digest",
     "signature",
     "evidence",
@@ -47,6 +49,7 @@ REASONS = (
 
 _envelopes = msgspec.msgpack.Decoder(Envelope)
 _headers = msgspec.msgpack.Decoder(Header)
+_votes = msgspec.msgpack.Decoder(VoteHeader)
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,11 @@ class Sealed:
     signed: SignedHeader
     body: bytes
     public: bytes
-    seat: AgentId
-    """The key under which the charter lists the member."""
+    seat: str
 
 
 def open_record(content: bytes, charter: Charter, roster: Roster | None = None) -> Sealed:
-    """Read a record's header: size, envelope, group, fingerprint, membership and version.
+    """Read a record's header: size, envelope, group, fingerprint, membership, version and epoch.
 
     >>> network.open_record(record.content, charter).signed.version
     1
@@ -78,13 +80,26 @@ def open_record(content: bytes, charter: Charter, roster: Roster | None = None) 
         raise Refused("envelope", f"not a record ({error}).") from None
     if msgspec.msgpack.encode(envelope) != content:
         raise Refused("envelope", "not the canonical bytes of a record.")
-    known = roster or Roster(charter)
-    signed = open_header(envelope.header, envelope.signature, known)
-    check_prior(signed, charter)
-    return Sealed(signed, envelope.body, known.keys[signed.origin], known.seat(signed.origin))
+    known = roster or Roster.founded(charter)
+    signed = open_header(envelope.header, envelope.signature, charter, known)
+    check_epoch(signed, charter)
+    return Sealed(signed, envelope.body, known.keys[signed.origin], known.names[signed.origin])
 
 
-def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeader:
+def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> Signed:
+    """One half of a proof: the header of a record or of a vote."""
+    try:
+        vote = Vote(_votes.decode(content), signature)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return open_header(content, signature, charter, roster)
+    if vote.header_bytes != content or (vote.header.protocol, vote.header.group) != (PROTOCOL, charter.id):
+        raise Refused("envelope", "not a vote in this group.")
+    if vote.origin not in roster.keys:
+        raise Refused("membership", f"{short(vote.origin)} is not a member's key.")
+    return vote
+
+
+def open_header(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> SignedHeader:
     """Read a signed header, of this epoch or another; its signature is not yet checked."""
     try:
         header = _headers.decode(content)
@@ -94,7 +109,7 @@ def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeade
     if signed.header_bytes != content or not header.canonical:
         raise Refused("envelope", "not the canonical bytes of a header.")
     try:
-        check_header(header, roster)
+        check_header(header, charter, roster)
     except Refused as error:
         # This version will always be refused and need not be requested again, unless its origin becomes a member.
         error.entry = signed.entry if error.reason != "membership" else None
@@ -102,22 +117,21 @@ def open_header(content: bytes, signature: bytes, roster: Roster) -> SignedHeade
     return signed
 
 
-def check_header(header: Header, roster: Roster) -> None:
-    charter = roster.charter
+def check_header(header: Header, charter: Charter, roster: Roster) -> None:
     if header.protocol != PROTOCOL or header.group != charter.id:
         raise Refused("group", f"protocol {header.protocol}, group {header.group!r}: not ours.")
     agreed = bytes.fromhex(charter.model.structure.fingerprint)
     if header.structure != agreed:
         raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
     if header.origin not in roster.keys:
-        raise Refused("membership", f"{short(header.origin)} is not in the charter.")
+        raise Refused("membership", f"{short(header.origin)} is not a member's key.")
     if not 1 <= header.version <= HIGHEST_VERSION:
         raise Refused("version", f"{header.version} is not a version number.")
 
 
-def check_prior(signed: SignedHeader, charter: Charter) -> None:
-    if signed.header.prior != bytes.fromhex(charter.structure.fingerprint):
-        error = Refused("fingerprint", f"prior {signed.header.prior.hex()[:12]}: only records with one prior merge.")
+def check_epoch(signed: SignedHeader, charter: Charter) -> None:
+    if signed.header.epoch != charter.opened:
+        error = Refused("epoch", f"epoch {signed.header.epoch.hex()[:12]}: only records of one epoch merge.")
         error.entry = signed.entry
         raise error
 
@@ -220,7 +234,7 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
             raise Refused("domain", f"'{name}' would leave {family.name} if all members contributed the same.")
 
 
-def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
+def check_evidence(header: Header, seat: str, charter: Charter) -> None:
     """Refuse a header that claims more than the charter allows, or less."""
     limits, fewest = charter.limits, charter.least_observations
     if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
@@ -240,10 +254,6 @@ def check_evidence(header: Header, seat: AgentId, charter: Charter) -> None:
         raise Refused("evidence", "a shard that is in the epoch's prior already.")
     if header.closed and header.shards:
         raise Refused("evidence", "a retraction holds nothing.")
-    if len(header.votes) > len(charter.members) or not all(subject in charter.keys for subject, _ in header.votes):
-        raise Refused("evidence", "votes about somebody who is not in the charter.")
-    if any(key and (len(key) != PUBLIC_BYTES or agent_id(key) in charter.keys) for _, key in header.votes):
-        raise Refused("evidence", "votes for an invalid key, or for one that a member has already.")
 
 
 def check_consistency(header: Header, posterior: Posterior, charter: Charter) -> None:
@@ -262,10 +272,19 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
 
 
 def check_proof(proof: Proof, roster: Roster) -> None:
-    """Refuse a pair of headers that does not prove an equivocation, in this epoch or an earlier one."""
+    """Refuse a pair of headers that does not prove an equivocation, of records or of votes, in any epoch."""
     first, second = proof.first, proof.second
-    same = [(each.origin, each.version, each.header.prior) for each in (first, second)]
-    if same[0] != same[1] or first.digest == second.digest:
+    if number_of(first) != number_of(second) or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
-    verify_signature(first, roster.keys[first.origin])
-    verify_signature(second, roster.keys[second.origin])
+    for signed in (first, second):
+        purpose = VOTE if isinstance(signed, Vote) else PURPOSE
+        if not signed_by(roster.keys[signed.origin], signed.digest, signed.signature, purpose):
+            raise Refused("signature", f"{short(signed.origin)} has not signed this.")
+
+
+def number_of(signed: Signed) -> tuple[object, ...]:
+    """What no key may sign two things under."""
+    if isinstance(signed, Vote):
+        return "vote", signed.origin, signed.number
+    assert isinstance(signed, SignedHeader)
+    return "record", signed.origin, signed.version, signed.header.epoch

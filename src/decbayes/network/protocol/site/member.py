@@ -1,19 +1,26 @@
 """A member of a group and its own data, without messages: calls in, effects out. `Agent` adds the messages."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from decbayes.disclosure import Rules
-from decbayes.errors import NotDisclosed
-from decbayes.network.protocol.effects import Effect, Report, Saved
+from decbayes.errors import InvalidCharter, NotDisclosed, Refused
+from decbayes.network.protocol.effects import Effect, Persist, Report, Saved
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import AgentId, Identity
+from decbayes.network.protocol.group.decisions import open_ballot
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.group.motions import Ballot, Open, Question, sign_vote
+from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import same_note
 from decbayes.network.protocol.records.pool import Pool
+from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.records.statements import Approval
+from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.site.evidence import (
     Evidence,
     Learned,
@@ -23,16 +30,17 @@ from decbayes.network.protocol.site.evidence import (
     fitted_together,
     learn,
     noted,
+    nothing,
     relearn,
 )
 from decbayes.network.protocol.site.leaving import in_force
-from decbayes.network.protocol.site.publisher import Publisher, Verify
+from decbayes.network.protocol.site.publisher import LEAP, Publisher, Verify, standing_of
 from decbayes.network.protocol.site.shard_ids import shard_id
 from decbayes.posterior import Posterior
 
 
 class Member:
-    """What an agent's owner asks of it: to observe, refine, correct and retract data, to vote, and to merge.
+    """What an agent's owner asks of it: to observe, refine, correct and retract data, to decide, and to merge.
 
     `rules` are the site's own disclosure rules: with those of the charter, whichever are stricter.
     """
@@ -46,18 +54,36 @@ class Member:
         verify: Verify,
         rules: Rules | None = None,
     ) -> None:
-        self.charter, self.identity, self.rng = charter, identity, rng
+        self.identity, self.rng = identity, rng
         self.id = identity.id
         self.pool = Pool(charter)
-        self.rules = in_force(charter.disclosure, rules)
+        self._site_rules, self._verify = rules, verify
+        self._number = int(rng.integers(1, LEAP))
         self.refinements = 0
+        self.again: dict[str, Any] = {}
+        """Data to be observed again under the charter in force, which refuses what was published of them."""
         self.withheld = ""
         """Why some data are not published: they break the disclosure rules."""
         self._shards: dict[str, Any] = {}
         self._withheld: frozenset[str] = frozenset()
-        approval = self.rules is not None and self.rules.approval
-        self._publisher = Publisher(charter, identity, self.pool, rng, verify, approval=approval)
-        self._restore(saved)
+        self.pool.restore(saved, self._checked)
+        self._publisher = Publisher(self.charter, identity, self.pool, rng, verify, approval=self._approval)
+        self._adopt_records()
+        self._stood = self.standing
+
+    @property
+    def charter(self) -> Charter:
+        """The charter in force: what the group began with, and what it has decided since."""
+        return self.pool.charter
+
+    @property
+    def rules(self) -> Rules | None:
+        """The disclosure rules: the group's and the site's own, whichever are stricter."""
+        return in_force(self.charter.disclosure, self._site_rules)
+
+    @property
+    def _approval(self) -> bool:
+        return self.rules is not None and self.rules.approval
 
     def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> list[Effect]:
         """Fit new data and publish the result; a shard that counts already is not counted again.
@@ -130,8 +156,17 @@ class Member:
 
     def counts(self, shard: str) -> bool:
         """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
-        seat = self.pool.roster.seat(self.id)
-        return shard in self.evidence.shards or shard in self.charter.counted.get(seat, ())
+        return shard in self.evidence.shards or shard in self.charter.counted.get(self.seat, ())
+
+    @property
+    def seat(self) -> str:
+        """The name of the seat that the agent's key belongs to, or has belonged to; empty if none."""
+        return self.pool.roster.names.get(self.id, "")
+
+    @property
+    def standing(self) -> str:
+        """Why the agent's key does not count; empty if it does."""
+        return standing_of(self.id, self.pool)
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
         """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
@@ -185,13 +220,66 @@ class Member:
         self._publisher.approve(approval)
         return self._publisher.publish()
 
-    def vote(self, member: AgentId, key: bytes | None) -> list[Effect]:
-        """Vote to remove a member (an empty key) or to replace its key; None withdraws the vote."""
-        others = {subject: chosen for subject, chosen in self.votes.items() if subject != member}
-        votes = others if key is None else {**others, member: key}
-        if votes != self.votes:
-            self._publisher.vote(votes)
-        return self._publisher.publish()
+    def propose(self, question: Question, body: bytes = b"") -> list[Effect]:
+        """Vote for a question, put under the charter in force; the first vote for it proposes it."""
+        return self._vote(Ballot(self.pool.decisions.motion(question), {}, body))
+
+    def propose_epoch(self, forgetting: float | str | None = None) -> list[Effect]:
+        """Vote for making what is merged now the prior of a new epoch."""
+        return self.propose(*next_epoch(self.pool, forgetting))
+
+    def vote(self, name: str) -> list[Effect]:
+        """Vote for a pending motion, by the beginning of its name.
+
+        A new epoch is voted for only if its prior is what this agent would propose itself, without forgetting or with
+        the same: nobody signs numbers that it cannot check.
+        """
+        named = [ballot for ballot in self.pool.decisions.pending.values() if ballot.digest.hex().startswith(name)]
+        if len(named) != 1 or not name:
+            some = ", ".join(sorted(ballot.name for ballot in self.pool.decisions.pending.values())) or "none"
+            raise InvalidCharter(f"'{name}' does not name one pending motion; there are: {some}.")
+        self._check_epoch(named[0])
+        return self._vote(named[0])
+
+    def _check_epoch(self, ballot: Ballot) -> None:
+        if isinstance(ballot.question, Open) and ballot.question not in self._possible_epochs():
+            raise InvalidCharter(
+                "This agent's records do not give the prior of that epoch: it has others by now, or more is forgotten "
+                "than it knows of. Propose the epoch from here, with the same --forgetting, once no more news arrives."
+            )
+
+    def _possible_epochs(self) -> list[Question]:
+        learn: list[float | str | None] = ["learn"] if self.charter.epoch is not None else []
+        return [next_epoch(self.pool, forgetting)[0] for forgetting in (None, *learn)] if [*self.pool.counted()] else []
+
+    def _vote(self, ballot: Ballot) -> list[Effect]:
+        """Sign a vote; it counts, and is sent, once it is durable."""
+        if self.standing:
+            raise InvalidCharter(f"No vote: {self.standing}.")
+        decisions = self.pool.decisions
+        if ballot.digest in decisions.settled or self.seat in (decisions.pending.get(ballot.digest) or ballot).votes:
+            return []
+        self._number += 1
+        vote = sign_vote(ballot.motion, self.seat, self.identity, self._number)
+        signed = replace(ballot, votes={**ballot.votes, self.seat: vote})
+        try:
+            # Check it as all others will.
+            return [Persist(open_ballot(signed.content, decisions))]
+        except Refused as error:
+            raise InvalidCharter(f"The others would refuse it ({error})") from None
+
+    def _vote_again(self) -> list[Effect]:
+        """Sign under the new version what this agent wanted under the last one, and what is still to be decided."""
+        decisions = self.pool.decisions
+        lapsed, decisions.lapsed = decisions.lapsed, []
+        effects: list[Effect] = []
+        for ballot in lapsed:
+            mine = ballot.votes.get(self.seat)
+            if mine is None or mine.origin != self.id or isinstance(ballot.question, Open):
+                continue
+            with suppress(InvalidCharter):
+                effects += self.propose(ballot.question)
+        return effects
 
     def retract(self) -> list[Effect]:
         """Withdraw the agent's evidence everywhere, for good."""
@@ -221,11 +309,6 @@ class Member:
         return fitted_together(self.charter, self._shards, evidence.shards, self.rules)
 
     @property
-    def votes(self) -> Mapping[AgentId, bytes]:
-        """This agent's votes: members to remove (an empty key), or to give another key."""
-        return self._publisher.stand.votes
-
-    @property
     def retracted(self) -> bool:
         return self._publisher.stand.closed
 
@@ -244,9 +327,43 @@ class Member:
         """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
         return self._publisher.waiting
 
-    def _restore(self, saved: Iterable[Saved]) -> None:
-        self.pool.restore(saved)
+    def _adopt_records(self) -> None:
         # What the site has said under a key that was replaced still stands, and is published under the new one.
-        held = [origin for origin in (self.id, self.pool.roster.seat(self.id)) if origin in self.pool.records]
-        if held:
+        newest = self.pool.roster.newest(self.seat, self.pool.records) if self.seat else None
+        held = [origin for origin in (self.id, newest) if origin in self.pool.records]
+        if held and held[0] is not None:
             self._publisher.adopt(self.pool.records[held[0]])
+
+    def _renew(self) -> list[Effect]:
+        """Go over to the charter in force, if another one is by now; data may have to be observed again."""
+        if not self.pool.outdated:
+            return []
+        old = self.charter
+        before = self.evidence.shards | old.counted.get(self.seat, frozenset())
+        self.pool.renew(self._checked)
+        # Who did not know its seat did not know either which of its data are in the prior.
+        twice = self.evidence.shards & self.charter.counted.get(self.seat, frozenset())
+        if twice or not old.reads_like(self.charter):
+            self._publisher.renew(self.charter, approval=self._approval)
+            self._adopt_records()
+            withdrawn = self.evidence.shards - before
+            if withdrawn and before <= self._shards.keys():
+                # What was withdrawn, and not published without it yet, stays withdrawn.
+                self._publisher.learn(nothing(self.charter))
+        self.again = {
+            name: self._shards[name]
+            for name in sorted(before - self.evidence.shards)
+            if name in self._shards and not self.counts(name)
+        }
+        reports: list[Effect] = [
+            Report("adopted", {"new_epoch": old.opened != self.charter.opened, "observe_again": sorted(self.again)})
+        ]
+        stood, self._stood = self._stood, self.standing
+        return reports if self._stood in ("", stood) else [*reports, Report("revoked", {"why": self._stood})]
+
+    def _checked(self, record: Record) -> Record | None:
+        """A record as the charter in force reads it; None if it refuses it."""
+        try:
+            return self._verify(open_record(record.content, self.charter, self.pool.roster), self.charter)
+        except Refused:
+            return None

@@ -1,18 +1,19 @@
-"""When an agent's evidence and votes are published, and under which version."""
+"""When an agent's evidence is published, and under which version."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from decbayes.errors import Refused
-from decbayes.network.protocol.effects import Effect, Persist, Report
+from decbayes.network.protocol.effects import Effect, Persist, Report, Saved
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import AgentId, Identity
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.group.roster import NOTHING
 from decbayes.network.protocol.records.notes import Note
-from decbayes.network.protocol.records.pool import Change, Pool, Proof
-from decbayes.network.protocol.records.record import HIGHEST_VERSION, NOTHING, Record, sign_record
+from decbayes.network.protocol.records.pool import Change, Pool
+from decbayes.network.protocol.records.record import HIGHEST_VERSION, Record, sign_record
 from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.protocol.records.verification import Sealed, open_record
 from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
@@ -28,19 +29,18 @@ Verify = Callable[[Sealed, Charter], Record]
 
 @dataclass(frozen=True)
 class Stand:
-    """What a member stands for: its evidence, its votes, and whether it has retracted its evidence for good.
+    """What a member stands for: its evidence, and whether it has retracted it for good.
 
     `note` is what it says of the merge beside its evidence.
     """
 
     evidence: Evidence
-    votes: Mapping[AgentId, bytes] = field(default_factory=dict)
     closed: bool = False
     note: Note | None = None
 
 
 class Publisher:
-    """An agent's current evidence and votes, its newest published version, and how the two become the same."""
+    """An agent's current evidence, its newest published version, and how the two become the same."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Publisher:
         self.heard = self.twin = self._challenged = False
         self._charter, self._identity, self._pool, self._rng, self._verify = charter, identity, pool, rng, verify
         self._approval = approval
-        self._pending: tuple[Record, Stand] | None = None
+        self._pending: tuple[Record, Stand | None] | None = None
         self._refused: Stand | None = None
         self._told: Report | None = None
         self._highest = 0
@@ -83,25 +83,35 @@ class Publisher:
     def attach(self, note: Note) -> None:
         self.stand = replace(self.stand, note=note)
 
-    def vote(self, votes: Mapping[AgentId, bytes]) -> None:
-        self.stand = replace(self.stand, votes=dict(votes))
-
     def retract(self) -> None:
         self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True, note=None)
 
     def adopt(self, record: Record) -> None:
         """Adopt a published version of our own, and add to it the evidence that it lacks."""
-        posterior = record.posterior or self._charter.update.nothing
-        approval = None if record.statement is None else record.statement.approval
-        evidence = Evidence.published(record.header, posterior, approval)
-        published = Stand(evidence, dict(record.header.votes), record.header.closed, record.note)
-        before, self.published = self.published, published if record.origin == self._identity.id else self.published
+        published = self._said(record)
+        evidence = published.evidence
+        self.published = published if record.origin == self._identity.id else self.published
         if published.closed:
             self.stand = published
         elif not self.stand.closed:
-            votes = published.votes if self.stand.votes == before.votes else self.stand.votes
-            both = Stand(reconcile(self.stand.evidence, evidence), votes)
-            self.stand = published if (both.evidence, both.votes) == (evidence, published.votes) else both
+            both = reconcile(self.stand.evidence, evidence)
+            self.stand = published if both == evidence else Stand(both)
+
+    def _said(self, record: Record) -> Stand:
+        posterior = record.posterior or self._charter.update.nothing
+        approval = None if record.statement is None else record.statement.approval
+        return Stand(Evidence.published(record.header, posterior, approval), record.header.closed, record.note)
+
+    def renew(self, charter: Charter, *, approval: bool) -> None:
+        """Go over to another charter, with nothing to say yet but what was retracted for good."""
+        self._charter, self._approval = charter, approval
+        self._refused = self._told = None
+        signed = None if self._pending is None else self._pending[0]
+        # What is being written may be durable, and then counts.
+        self._pending = (signed, None) if signed is not None and signed.header.epoch == charter.opened else None
+        closed, self.published = self.stand.closed, Stand(nothing(charter))
+        # Another object, and so to be published, where something else was said or is being written.
+        self.stand = self.published if not closed and self._pending is None else Stand(nothing(charter), closed=closed)
 
     def remind(self, record: Record) -> list[Effect]:
         """Others know a version of ours that we have not made: a lost disk, an old copy of it, or a twin.
@@ -134,23 +144,34 @@ class Publisher:
         reports: list[Effect] = [] if self._told in (None, reported) else [self._told]
         if obstacle is not None:
             return reports
-        if waits is not None and self.stand.votes == self.published.votes:
-            return reports
-        return reports + self._sign_next(self._sayable())
+        return reports if waits is not None else reports + self._sign_next(self.stand)
 
-    def persisted(self, item: Record | Proof) -> Record | None:
+    def persisted(self, item: Saved) -> Record | None:
         """The item is durable; if it is the version that was waiting for that, it counts from now on."""
         if self._pending is None or item is not self._pending[0]:
             return None
         (record, stand), self._pending = self._pending, None
+        if stand is None:
+            return self._persisted_late(record)
         if self._pool.add(record) is Change.NEWER:
             self.published = stand
             self._made.append(record.digest)
         return record
 
+    def _persisted_late(self, record: Record) -> Record | None:
+        """A version is durable that was signed under the last charter; this one may read it as well."""
+        try:
+            read = self._verify(open_record(record.content, self._charter, self._pool.roster), self._charter)
+        except Refused:
+            return None
+        if self._pool.add(read) is Change.NEWER:
+            self._made.append(read.digest)
+            self.published = self._said(read)
+        return read
+
     def _sayable(self) -> Stand:
-        """What may be published now: votes do not wait with the evidence."""
-        return self.stand if self._evidence_waits() is None else replace(self.published, votes=self.stand.votes)
+        """What may be published now: new evidence, unless it waits."""
+        return self.stand if self._evidence_waits() is None else self.published
 
     def _sign_next(self, stand: Stand) -> list[Effect]:
         content = self._sign(stand).content
@@ -184,7 +205,6 @@ class Publisher:
             units=evidence.units,
             marks=evidence.marks,
             previous=NOTHING if newest is None else newest.digest,
-            votes=stand.votes,
             closed=stand.closed,
             note=stand.note,
             statement=None if rules is None else Statement(rules, evidence.approval),
@@ -200,10 +220,8 @@ class Publisher:
     def _obstacle(self) -> Report | None:
         """Why nothing can be published just now."""
         key, why = self._identity.id, ""
-        if key in self._pool.proofs:
-            why = "this agent's key has signed two records under one version; it needs a new key"
-        elif key not in self._pool.roster.keys:
-            why = "this agent's key no longer belongs to a member"
+        if not self._pool.roster.sits(key):
+            why = standing_of(key, self._pool)
         elif max(self._highest, self._pool.version(key)) + self._step > HIGHEST_VERSION:
             why = "there are no higher versions; this agent needs a new key"
         return Report("not_published", {"why": why}) if why else None
@@ -220,3 +238,18 @@ class Publisher:
 
     def _leap(self) -> int:
         return int(self._rng.integers(1, LEAP))
+
+
+def standing_of(key: bytes, pool: Pool) -> str:
+    """Why a key does not count, for its holder; empty if it does."""
+    roster = pool.roster
+    seat = roster.seats.get(roster.names.get(key, ""))
+    if roster.sits(key):
+        return ""
+    if seat is None:
+        return "this agent's key has no seat in the group yet: members decide on it (`decbayes charter propose add`)"
+    if not seat.present:
+        return f"the members have removed '{seat.name}': its evidence does not count any more"
+    if key in roster.void:
+        return "this agent's key has signed two things under one number, and is excluded: its seat needs a new key"
+    return f"the members have replaced this key: '{seat.name}' has another one now, and this one is revoked"

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from decbayes.network.protocol.effects import Peer, Send
-from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.decisions import DecisionEntry
 from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.group.motions import Ballot
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
@@ -36,17 +37,17 @@ class Neighbour:
 class Gossip:
     """One agent's neighbours, what they have not been told yet, and what has been asked of them."""
 
-    def __init__(
-        self, charter: Charter, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce
-    ) -> None:
+    def __init__(self, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce) -> None:
         self.peers: dict[Peer, Neighbour | None] = {}
         self.news: set[AgentId] = set()
+        self.decided: set[bytes] = set()
+        """Motions that neighbours have not been told of yet, or not of all votes for them."""
         self.ticks = 0
-        self._charter, self._pool, self._rng, self._software = charter, pool, rng, software
+        self._pool, self._rng, self._software = pool, rng, software
         self._introduce = introduce
         # Versions that neighbours have listed and never sent.
         self.overdue: list[Entry] = []
-        self._asked: dict[Entry, int] = {}
+        self._asked: dict[Entry | DecisionEntry, int] = {}
         self._vain: dict[AgentId, tuple[Entry, int]] = {}
         self._hopeless: dict[AgentId, Entry] = {}
 
@@ -75,57 +76,72 @@ class Gossip:
 
     def tell_news(self) -> list[Send]:
         """Push what has changed since the last time to a few neighbours."""
-        if not self.news or not self.peers:
+        if not (self.news or self.decided) or not self.peers:
             return []
         entries = [entry for entry in self._pool.entries() if entry[0] in self.news]
-        news = messages.listing(entries, sorted(self.news & self._pool.proofs.keys()), complete=False)
+        decided = [entry for entry in self._pool.decisions.entries() if entry[0] in self.decided]
+        news = messages.listing(entries, sorted(self.news & self._pool.proofs.keys()), decided, complete=False)
         self.news.clear()
+        self.decided.clear()
         peers = list(self.peers)
         return [Send(peers[index], news) for index in self._rng.permutation(len(peers))[:FANOUT]]
 
     def list_all(self, peer: Peer) -> Send:
-        return Send(peer, messages.listing(self._pool.entries(), self._pool.excluded(), complete=True))
+        pool = self._pool
+        return Send(peer, messages.listing(pool.entries(), pool.excluded(), pool.decisions.entries(), complete=True))
 
     def answer(self, peer: Peer, theirs: Listing) -> list[Send]:
         """Pull what a neighbour has and we lack; if it has listed all it has, tell it what it lacks."""
         wanted = [entry for entry in theirs.entries if self._wants(entry)]
         accused = [origin for origin in theirs.excluded if self._unproven(origin)]
+        undecided = [e for e in theirs.decisions if e not in self._asked and self._pool.decisions.wants(e)]
         sends = []
-        if wanted or accused:
-            self._remember(wanted)
+        if wanted or accused or undecided:
+            self._remember(wanted, undecided)
             origins = dict.fromkeys([*(origin for origin, _, _ in wanted), *accused])
-            sends.append(Send(peer, messages.encode(Pull(tuple(origins)))))
+            motions = tuple(digest for digest, _ in undecided)
+            sends.append(Send(peer, messages.encode(Pull(tuple(origins), motions))))
         return sends + (self._tell_missing(peer, theirs) if theirs.complete else [])
 
     def asked_for(self, message: Pull) -> list[Record]:
         return [self._pool.records[origin] for origin in dict.fromkeys(message.origins) if origin in self._pool.records]
 
+    def decisions_asked_for(self, message: Pull) -> list[Ballot]:
+        """Ballots in an order in which each can be understood when it arrives."""
+        asked = {*message.decisions}
+        return [ballot for ballot in self._pool.decisions.in_order() if ballot.digest in asked]
+
+    def reconsider(self) -> None:
+        """Another charter is in force: what was refused by the last one may be asked for again."""
+        self._hopeless.clear()
+        self._asked.clear()
+
     def give_up(self, entry: Entry) -> None:
         """Never ask for that version again: it is refused whoever sends it."""
         self._hopeless[entry[0]] = entry
-        if len(self._hopeless) > 4 * self._charter.limits.members:
+        if len(self._hopeless) > 4 * self._pool.charter.limits.members:
             self._hopeless.clear()
 
     def _compare(self, peer: Peer) -> Send:
-        fingerprint = bytes.fromhex(self._charter.fingerprint)
+        fingerprint = bytes.fromhex(self._pool.decisions.founding.fingerprint)
         member, proof = self._introduce(peer)
         return Send(peer, messages.encode(Digest(self._pool.root, fingerprint, self._software, member, proof)))
 
     def _wants(self, entry: Entry) -> bool:
         """Whether a version is new to us, or contradicts one that we hold, and was not asked for just now."""
         origin, version, digest = entry
-        if origin not in self._pool.roster.keys or entry in self._asked or self._hopeless.get(origin) == entry:
+        if self._pool.superseded(origin) or entry in self._asked or self._hopeless.get(origin) == entry:
             return False
         return not self._pool.knows(origin, version, digest)
 
     def _unproven(self, origin: AgentId) -> bool:
         return origin in self._pool.roster.keys and origin not in self._pool.proofs
 
-    def _remember(self, wanted: list[Entry]) -> None:
+    def _remember(self, wanted: list[Entry], undecided: list[DecisionEntry]) -> None:
         # Neighbours who list versions that do not exist must not fill the memory; asking twice is harmless.
-        if len(self._asked) > 4 * self._charter.limits.members:
+        if len(self._asked) > 4 * self._pool.charter.limits.members:
             self._asked.clear()
-        self._asked |= dict.fromkeys(wanted, self.ticks)
+        self._asked |= dict.fromkeys([*wanted, *undecided], self.ticks)
         for entry in wanted:
             last, times = self._vain.get(entry[0], (entry, 0))
             self._vain[entry[0]] = entry, times + 1 if last == entry else 1
@@ -136,7 +152,11 @@ class Gossip:
         known = {origin: (version, digest) for origin, version, digest in theirs.entries}
         missing = [entry for entry in self._pool.entries() if lacks(known.get(entry[0]), entry)]
         accused = [origin for origin in self._pool.excluded() if origin not in theirs.excluded]
-        return [Send(peer, messages.listing(missing, accused, complete=False))] if missing or accused else []
+        listed = {*theirs.decisions}
+        decided = [entry for entry in self._pool.decisions.entries() if entry not in listed]
+        if not (missing or accused or decided):
+            return []
+        return [Send(peer, messages.listing(missing, accused, decided, complete=False))]
 
 
 def lacks(theirs: tuple[int, bytes] | None, ours: Entry) -> bool:

@@ -11,7 +11,7 @@ from decbayes.network.protocol.talk.messages import Digest
 
 
 class Guests:
-    """The neighbours that have shown who they are. Only these are given records.
+    """The neighbours that have shown who they are. Only members are given records; former members hear of decisions.
 
     Others are heard all the same: what they bring is signed by its origin, and may be the votes that make them members.
     A session's name is drawn at each start and belongs to one link, so that what was signed for one link proves nothing
@@ -45,10 +45,13 @@ class Guests:
             raise Refused("stranger", f"it has not shown that it is {short(digest.member)}.")
         self._seen[peer], self.members[peer] = shown, digest.member
 
-    def admit(self, peer: Peer) -> None:
-        """Refuse neighbours that have not proved to be members."""
-        if self.name is not None and peer not in self.members:
+    def admit(self, peer: Peer, roster: Roster) -> bool:
+        """Whether a neighbour is given records: those of a former member are not. Strangers are refused."""
+        if self.name is None:
+            return True
+        if peer not in self.members:
             raise Refused("stranger", "it has not shown which member it is.")
+        return roster.sits(self.members[peer])
 
     def forget(self, peer: Peer) -> None:
         for known in (self.members, self._signed, self._seen):

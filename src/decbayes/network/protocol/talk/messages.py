@@ -8,15 +8,18 @@ from msgspec import Meta
 
 from decbayes.errors import Refused
 from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.decisions import DecisionEntry
+from decbayes.network.protocol.group.motions import Ballot, Proof, Signed, SignedBytes
 from decbayes.network.protocol.records.merges import Entry
-from decbayes.network.protocol.records.pool import Proof
-from decbayes.network.protocol.records.record import HEADER_BYTES, Hash, Record, Signature, SignedHeader
+from decbayes.network.protocol.records.record import Hash, Record
 
 # Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
 ENTRY_BYTES = 128
 OVERHEAD = 4096
 # A member may have replaced its key, and then has a record under each.
 MOST_KEYS = 2
+# As many decisions are listed: one a day for twenty years, or as many votes at a time.
+MOST_DECISIONS = 8192
 # More things are in no message, whatever the charter says: each takes far more memory than it has bytes.
 MOST_ITEMS = 1 << 17
 Some = Meta(max_length=MOST_ITEMS)
@@ -36,29 +39,27 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
-    """Versions and exclusions that the sender holds: all of them if `complete`, otherwise those that are news."""
+    """Versions, exclusions and decisions that the sender holds: all if `complete`, otherwise those that are news."""
 
     entries: Annotated[tuple[tuple[Hash, int, Hash], ...], Some]
     excluded: Annotated[tuple[Hash, ...], Some]
     complete: bool
+    decisions: Annotated[tuple[tuple[Hash, Hash], ...], Some] = ()
 
 
 class Pull(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
-    """“Send me your newest record of these origins, or the proof against them.”"""
+    """“Send me your newest record of these origins, or the proof against them, and these decisions.”"""
 
     origins: Annotated[tuple[Hash, ...], Some]
-
-
-class SignedBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    header: Annotated[bytes, Meta(max_length=HEADER_BYTES)]
-    signature: Signature
+    decisions: Annotated[tuple[Hash, ...], Some] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
-    """Records and proofs, each to be checked on its own."""
+    """Records, proofs and ballots, each to be checked on its own."""
 
     records: Annotated[tuple[bytes, ...], Some] = ()
     proofs: Annotated[tuple[tuple[SignedBytes, SignedBytes], ...], Some] = ()
+    ballots: Annotated[tuple[bytes, ...], Some] = ()
 
 
 Message = Digest | Listing | Pull | Batch
@@ -83,9 +84,13 @@ def decode(content: bytes, charter: Charter) -> Message:
         raise Refused("envelope", f"not a message ({error}).") from None
     if isinstance(message, Digest) and not message.software.isprintable():
         raise Refused("envelope", "a digest names software that cannot be printed.")
-    if isinstance(message, Batch) and len(message.records) + len(message.proofs) > MOST_KEYS * charter.limits.members:
+    if isinstance(message, Batch) and things_in(message) > MOST_KEYS * charter.limits.members + MOST_DECISIONS:
         raise Refused("size", f"{len(message.records):,} records at once; each member has one.")
     return message
+
+
+def things_in(batch: Batch) -> int:
+    return len(batch.records) + len(batch.proofs) + len(batch.ballots)
 
 
 def message_bytes(charter: Charter) -> int:
@@ -98,29 +103,42 @@ def message_bytes(charter: Charter) -> int:
 
 
 def notice_bytes(charter: Charter) -> int:
-    """The largest message without records: a listing of all members, under all of their keys."""
-    return MOST_KEYS * charter.limits.members * ENTRY_BYTES + OVERHEAD
+    """The largest message without records: a listing of all members, under all of their keys, and of all decisions."""
+    return (MOST_KEYS * charter.limits.members + MOST_DECISIONS) * ENTRY_BYTES + OVERHEAD
 
 
-def listing(entries: Iterable[Entry], excluded: Iterable[bytes], *, complete: bool) -> bytes:
-    return encode(Listing(tuple(entries), tuple(excluded), complete))
+def listing(
+    entries: Iterable[Entry], excluded: Iterable[bytes], decisions: Iterable[DecisionEntry] = (), *, complete: bool
+) -> bytes:
+    return encode(Listing(tuple(entries), tuple(excluded), complete, tuple(decisions)))
 
 
-def batches(records: Iterable[Record], proofs: Iterable[Proof], charter: Charter) -> list[bytes]:
-    """Records and proofs in as few messages as fit."""
+def batches(
+    records: Iterable[Record], proofs: Iterable[Proof], charter: Charter, ballots: Iterable[Ballot] = ()
+) -> list[bytes]:
+    """Records, proofs and ballots in as few messages as fit; ballots in their order, before records."""
     most = message_bytes(charter) - OVERHEAD
     proven = tuple((signed_bytes(proof.first), signed_bytes(proof.second)) for proof in proofs)
-    messages = [encode(Batch(proofs=(pair,))) for pair in proven]
+    return [
+        *(encode(Batch(proofs=(pair,))) for pair in proven),
+        *(encode(Batch(ballots=part)) for part in packed([ballot.content for ballot in ballots], most)),
+        *(encode(Batch(part)) for part in packed([record.content for record in records], most)),
+    ]
+
+
+def packed(contents: Iterable[bytes], most: int) -> list[tuple[bytes, ...]]:
+    """Contents in their order, as many together as fit."""
+    parts: list[tuple[bytes, ...]] = []
     waiting: list[bytes] = []
     size = 0
-    for record in records:
-        if waiting and size + len(record.content) > most:
-            messages.append(encode(Batch(tuple(waiting))))
+    for content in contents:
+        if waiting and size + len(content) > most:
+            parts.append(tuple(waiting))
             waiting, size = [], 0
-        waiting.append(record.content)
-        size += len(record.content) + 8
-    return [*messages, encode(Batch(tuple(waiting)))] if waiting else messages
+        waiting.append(content)
+        size += len(content) + 8
+    return [*parts, tuple(waiting)] if waiting else parts
 
 
-def signed_bytes(signed: SignedHeader) -> SignedBytes:
+def signed_bytes(signed: Signed) -> SignedBytes:
     return SignedBytes(signed.header_bytes, signed.signature)

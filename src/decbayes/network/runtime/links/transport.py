@@ -59,7 +59,8 @@ STRANGERS = "strangers"
 class Listener(Protocol):
     """The part of an agent that a transport calls, always through the inbox."""
 
-    charter: Charter
+    @property
+    def charter(self) -> Charter: ...
 
     def on_connect(self, peer: Peer) -> list[Effect]: ...
     def on_disconnect(self, peer: Peer) -> list[Effect]: ...

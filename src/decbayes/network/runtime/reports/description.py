@@ -6,7 +6,10 @@ from typing import Any
 
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Peer
-from decbayes.network.protocol.group.keys import AgentId, agent_id
+from decbayes.network.protocol.group.keys import agent_id, short
+from decbayes.network.protocol.group.motions import Ballot
+from decbayes.network.protocol.group.roster import Seat
+from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import Belief
 from decbayes.network.protocol.records.pool import Pool
@@ -32,10 +35,11 @@ def answered(pool: Pool) -> Answer:
 
 def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
     """Which set a merged posterior was made from, and what every member has to do with it."""
-    called = pool.roster.called
+    called, counted = pool.roster.called, accounts(pool)
     return {
         "counted": {called(origin): version for origin, version, _ in merged.entries},
-        "observations": merged.observations,
+        "observations": counted.observations,
+        "in_prior": dict(counted.prior),
         "set": merged.set_hash,
         **members_description(pool, merged),
     }
@@ -88,29 +92,34 @@ def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
 
 def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:
     """What is known of each member: its state, how much it has published, and what stands out about it."""
-    return {name: member(pool, agent_id(public), merged) for name, public in pool.charter.members.items()}
+    return {seat.name: member(pool, seat, merged) for seat in pool.roster.seats.values()}
 
 
-def member(pool: Pool, seat: AgentId, merged: Merged | None) -> dict[str, Any]:
-    record = pool.records.get(pool.roster.newest(seat)) or pool.records.get(seat)
-    description: dict[str, Any] = {"state": state(pool, seat, record)}
+def member(pool: Pool, seat: Seat, merged: Merged | None) -> dict[str, Any]:
+    newest = pool.roster.newest(seat.name, pool.records)
+    record = None if newest is None else pool.records.get(newest)
+    description: dict[str, Any] = {"state": state(pool, seat, record), "key": short(agent_id(seat.key))}
+    if seat.name in pool.charter.counted:
+        (part,) = [part for part in pool.roster.parts if part.seat == seat.name]
+        description["in_prior"] = part.observations
     if record is not None:
         header = record.header
         description |= {"version": header.version, "observations": header.observations, "shards": len(header.shards)}
     return description | (part_in(merged, record) if merged is not None and record is not None else {})
 
 
-def state(pool: Pool, seat: AgentId, record: Record | None) -> str:
+def state(pool: Pool, seat: Seat, record: Record | None) -> str:
     """A member's state in a word or two."""
-    if pool.proofs.keys() & {seat, pool.roster.newest(seat)}:
-        return "excluded"
-    if seat in pool.roster.removed:
+    if not seat.present:
         return "removed"
+    if agent_id(seat.key) in pool.roster.void:
+        return "excluded"
     if record is not None and not record.empty:
         return "counted"
     if record is not None and record.header.closed:
         return "retracted"
-    return "in the prior" if seat in pool.charter.counted else "no evidence" if record is not None else "not heard of"
+    in_prior = seat.name in pool.charter.counted
+    return "in the prior" if in_prior else "no evidence" if record is not None else "not heard of"
 
 
 def part_in(merged: Merged, record: Record) -> dict[str, Any]:
@@ -138,8 +147,12 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
     return {
         "agent": called(agent.id),
         "software": agent.software,
-        "charter": agent.charter.short_fingerprint,
+        "charter": agent.pool.decisions.founding.short_fingerprint,
         "version": agent.version,
+        "seat": agent.seat,
+        "revoked": agent.standing,
+        "decisions": decisions_of(agent.pool),
+        "accounts": accounts_of(agent.pool),
         "waiting": agent.waiting,
         "withheld": agent.withheld,
         "awaiting_approval": approval_of(agent),
@@ -149,6 +162,42 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
         "heard": {called(origin): version for origin, version, _ in agent.pool.entries()},
         "refused": dict(agent.refused),
         "root": agent.pool.root.hex(),
+    }
+
+
+def decisions_of(pool: Pool) -> dict[str, Any]:
+    """What the group has decided, in the order in which it is applied, and what it has not decided yet."""
+    decisions, roster = pool.decisions, pool.roster
+    ballots = decisions.in_order()
+    return {
+        "version": "-".join(short(digest) for digest in decisions.version) or "as founded",
+        "seats": len(roster.sitting),
+        "settled": [decided(ballot, pool) for ballot in ballots if ballot.settled],
+        "pending": [
+            {**named(ballot), "needed": decisions.roster_at(ballot.motion.after).needed}
+            for ballot in ballots
+            if not ballot.settled
+        ],
+    }
+
+
+def decided(ballot: Ballot, pool: Pool) -> dict[str, Any]:
+    overruled = ballot.digest in pool.roster.overruled
+    return {**named(ballot), "state": "overruled" if overruled else "in force"}
+
+
+def named(ballot: Ballot) -> dict[str, Any]:
+    return {"motion": ballot.name, "text": ballot.text, "votes": sorted(ballot.votes)}
+
+
+def accounts_of(pool: Pool) -> dict[str, Any]:
+    """What the posterior counts: distinct shards of seats that count, each once, in the prior or in a record."""
+    counted = accounts(pool)
+    return {
+        "observations": counted.observations,
+        "in_prior": sum(counted.prior.values()),
+        "in_records": sum(counted.records.values()),
+        "wrong": list(counted.wrong),
     }
 
 
@@ -167,7 +216,7 @@ def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
     return {
         **known,
         "software": last.digest.software,
-        "charter": "same" if last.digest.charter.hex() == agent.charter.fingerprint else "another",
+        "charter": "same" if last.digest.charter.hex() == agent.pool.decisions.founding.fingerprint else "another",
         "behind": last.digest.root != agent.pool.root,
         "seconds_ago": round((agent.ticks - last.tick) * TICK_SECONDS, 1),
     }
@@ -190,13 +239,15 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     neighbours, members = status.get("neighbours", []), status.get("members", {})
     waits = status.get("awaiting_approval")
     texts = {
+        f"this agent does not count: {status.get('revoked')}": status.get("revoked"),
+        f"its posterior counts wrongly, report this: {wrong_accounts(status)}": wrong_accounts(status),
         "another agent runs with this agent's key": status.get("twin"),
         f"its store fails: {status.get('trouble')}": status.get("trouble"),
         f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
         "no neighbour is linked": not neighbours,
         f"its data are not published, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
         approval_text(waits): waits,
-        "its own evidence is not published yet": status.get("waiting") and not waits,
+        "its own evidence is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
     }
     wrong = [text for text, holds in texts.items() if holds]
     wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
@@ -208,6 +259,10 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]
     wrong += map(str, status.get("groups", {}).get("warnings", ()))
     return wrong + [f"{' and '.join(map(str, names))} hold the same data set" for names in status.get("same_data", ())]
+
+
+def wrong_accounts(status: Mapping[str, Any]) -> str:
+    return "; ".join(map(str, status.get("accounts", {}).get("wrong", ())))
 
 
 def approval_text(waits: Mapping[str, Any] | None) -> str:

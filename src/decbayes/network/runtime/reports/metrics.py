@@ -72,6 +72,8 @@ def troubles(status: Status) -> list[str]:
         "starting": not status,
         "the store fails": status.get("trouble"),
         "another agent runs with this key": status.get("twin"),
+        "this agent's key has no seat": status.get("revoked"),
+        "something is counted wrongly": status.get("accounts", {}).get("wrong"),
         "no neighbour is linked": status and not status.get("neighbours"),
     }
     return [text for text, holds in reasons.items() if holds]
@@ -93,6 +95,16 @@ def lines(status: Status) -> Iterator[str]:
     for key, about in (("observations", "What a member has published."), ("shards", "How many shards that is.")):
         values = [({"member": name}, member[key]) for name, member in members.items() if key in member]
         yield from gauge(f"decbayes_member_{key}", about, values)
+    decisions = status.get("decisions", {})
+    motions: Values = [({"state": state}, len(decisions.get(state, ()))) for state in ("settled", "pending")]
+    yield from gauge("decbayes_motions", "What the group has decided, and what it is deciding.", motions)
+    yield from gauge("decbayes_seats", "Seats that vote and count.", [({}, decisions.get("seats", 0))])
+    yield from gauge("decbayes_revoked", "This agent's key has no seat.", [({}, int(bool(status.get("revoked"))))])
+    counted = status.get("accounts", {})
+    places: Values = [({"place": place}, counted.get(f"in_{place}", 0)) for place in ("prior", "records")]
+    yield from gauge("decbayes_observations", "What the posterior counts.", places)
+    wrong = len(counted.get("wrong", ()))
+    yield from gauge("decbayes_counted_wrongly", "Shards counted twice, or without a seat.", [({}, wrong)])
     flags: Values = [({"member": name}, len(member.get("flags", ()))) for name, member in members.items()]
     yield from gauge("decbayes_member_flags", "What stands out about a member.", flags)
     refused: Values = [({"reason": reason}, count) for reason, count in status.get("refused", {}).items()]

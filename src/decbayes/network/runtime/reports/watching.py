@@ -153,7 +153,8 @@ class Showing:
         whole = charter.update.whole(posterior)
         score = None if self._score is None or not merged.entries else self._score(whole)
         known = score if score is not None and isfinite(score) else None  # JSON knows no infinity
-        facts = {"observations": merged.observations, "set": merged.set_hash, "score": known}
+        earlier = 0 if charter.epoch is None else charter.epoch.observations
+        facts = {"observations": earlier + merged.observations, "set": merged.set_hash, "score": known}
         self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, facts)
         self._describe(None)
 
@@ -234,7 +235,8 @@ def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str,
         ],
         "links": [[me, name] for name in linked],
         "strangers": sum(neighbour["member"] is None for neighbour in status["neighbours"]),
-        "problems": problems(status, charter.short_fingerprint),
+        "problems": problems(status, status["charter"]),
+        "decisions": status["decisions"],
         "intervals": status.get("intervals"),
     }
 

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,11 +44,27 @@ class Retract(msgspec.Struct, frozen=True, tag=True):
     """Withdraw all own evidence, for good."""
 
 
-class Vote(msgspec.Struct, frozen=True, tag=True):
-    """Sign that a member be removed (an empty key), get another key (hexadecimal), or neither (None)."""
+class Propose(msgspec.Struct, frozen=True, tag=True):
+    """Propose something, which is to vote for it: "add", "remove", "rotate" a seat, change "rules", open an "epoch"."""
 
-    member: str
-    key: str | None = ""
+    kind: str
+    name: str = ""
+    key: str = ""
+    rules: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    forgetting: float | str | None = None
+
+
+class Vote(msgspec.Struct, frozen=True, tag=True):
+    """Vote for a pending motion, by the beginning of its name."""
+
+    motion: str
+
+
+class Take(msgspec.Struct, frozen=True, tag=True):
+    """Take in the resolutions and votes of a file that another member's store has given."""
+
+    path: str
 
 
 class Approve(msgspec.Struct, frozen=True, tag=True):
@@ -58,7 +75,7 @@ class Approve(msgspec.Struct, frozen=True, tag=True):
     digest: str = ""
 
 
-Order = Observe | Withdraw | Replace | Retract | Vote | Approve
+Order = Observe | Withdraw | Replace | Retract | Propose | Vote | Take | Approve
 
 
 def give(path: str | os.PathLike[str], order: Order) -> int:

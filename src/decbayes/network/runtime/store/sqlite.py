@@ -10,28 +10,35 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from decbayes.errors import Refused, StoreFailed
-from decbayes.files import lock
+from decbayes.errors import InvalidFile, Refused, StoreFailed
+from decbayes.files import lock, write_whole
 from decbayes.network.protocol.effects import Saved
-from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.roster import Roster, roster
-from decbayes.network.protocol.records.pool import Pool, Proof
+from decbayes.network.protocol.group.charter import Charter, abbreviated
+from decbayes.network.protocol.group.decisions import Decisions, open_ballot
+from decbayes.network.protocol.group.motions import Ballot, Proof
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Envelope, Record
-from decbayes.network.protocol.records.verification import check_proof, open_header, open_record, verify
+from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
 from decbayes.network.runtime.reports.description import Answer, answered
 from decbayes.network.runtime.store.inventory import keep_inventory, listed, vanished
 from decbayes.posterior import Posterior
 
 # Raised whenever what is written changes, so that no decbayes reads what it does not understand.
-FORMAT = 2
+FORMAT = 3
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS agreement (charter_group TEXT NOT NULL, structure TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS agreement (
+    charter_group TEXT NOT NULL, structure TEXT NOT NULL, charter TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS ballots (
+    motion BLOB PRIMARY KEY, after BLOB NOT NULL, settled INTEGER NOT NULL, content BLOB NOT NULL
+);
 CREATE TABLE IF NOT EXISTS records (
-    origin BLOB PRIMARY KEY, prior BLOB NOT NULL, version INTEGER NOT NULL,
+    origin BLOB PRIMARY KEY, epoch BLOB NOT NULL, version INTEGER NOT NULL,
     header BLOB NOT NULL, signature BLOB NOT NULL, body BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS proofs (
-    origin BLOB PRIMARY KEY, prior BLOB NOT NULL,
+    origin BLOB PRIMARY KEY,
     header BLOB NOT NULL, signature BLOB NOT NULL, other_header BLOB NOT NULL, other_signature BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, shard TEXT NOT NULL);
@@ -42,11 +49,17 @@ CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, content TEXT NOT 
 # What is there already is written over: the disk may have damaged it, and it counts as durable from now on.
 PUT_RECORD = """
 INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (origin) DO UPDATE
-SET prior = excluded.prior, version = excluded.version, header = excluded.header,
+SET epoch = excluded.epoch, version = excluded.version, header = excluded.header,
     signature = excluded.signature, body = excluded.body
-WHERE excluded.version >= version OR excluded.prior <> prior OR typeof(version) <> 'integer'
+WHERE excluded.version >= version OR excluded.epoch <> epoch OR typeof(version) <> 'integer'
 """
-PUT_PROOF = "INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?, ?, ?)"
+PUT_PROOF = "INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?, ?)"
+PUT_BALLOT = "INSERT OR REPLACE INTO ballots VALUES (?, ?, ?, ?)"
+# What was pending under an earlier version has lapsed, and is voted on again if it is still wanted.
+DROP_LAPSED = "DELETE FROM ballots WHERE NOT settled AND after <> ?"
+
+# A file of decisions may hold the prior of an epoch, but not all records of a group.
+MOST_FILE_BYTES = 1 << 30
 
 Item = TypeVar("Item")
 DAMAGED = (
@@ -86,6 +99,7 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str], charter: Charter, *, read_only: bool = False) -> None:
         self.path, self.charter, self.damaged = Path(path), charter, 0
+        self._in_force = charter
         self._unsound: set[bytes] = set()
         self._lock = None if read_only else locked(self.path)
         try:
@@ -97,32 +111,73 @@ class SqliteStore:
             raise
 
     def put(self, items: Sequence[Saved]) -> None:
-        """Make records and proofs durable, all of them or none, or raise StoreFailed."""
+        """Make records, proofs and ballots durable, all of them or none, or raise StoreFailed."""
         with self.transaction() as transaction:
             for item in items:
                 if isinstance(item, Proof):
                     transaction.execute(PUT_PROOF, proof_row(item))
+                elif isinstance(item, Ballot):
+                    self._put_ballot(transaction, item)
                 else:
                     if item.origin in self._unsound:
                         transaction.execute("DELETE FROM records WHERE origin = ?", (item.origin,))
                     transaction.execute(PUT_RECORD, record_row(item))
-        self._unsound -= {item.origin for item in items if not isinstance(item, Proof)}
+        self._unsound -= {item.origin for item in items if isinstance(item, Record)}
+
+    @staticmethod
+    def _put_ballot(transaction: sqlite3.Connection, ballot: Ballot) -> None:
+        after = b"".join(ballot.motion.after)
+        if not ballot.settled:
+            transaction.execute(DROP_LAPSED, (after,))
+        transaction.execute(PUT_BALLOT, (ballot.digest, after, ballot.settled, ballot.content))
 
     def load(self) -> list[Saved]:
-        """Everything that counts under the charter, for a new start of the agent."""
+        """Everything that counts under the charter in force, for a new start of the agent."""
         with failures(self.path):
             self.damaged = len(vanished(self.connection))
             rows = self.connection.execute("SELECT * FROM records ORDER BY origin").fetchall()
             pairs = self.connection.execute("SELECT * FROM proofs ORDER BY origin").fetchall()
-        # Keys that have replaced others are known only once the votes of those in the charter are.
-        listed = self._sound(self._record, rows, Roster(self.charter))
-        members = roster(self.charter, (record.ballot for record in listed))
-        later = [row for row in rows if row[0] in members.earlier]
-        return [
-            *self._sound(self._proof, pairs, members),
-            *listed,
-            *self._sound(self._record, later, members),
-        ]
+            votes = self.connection.execute(
+                "SELECT content, settled FROM ballots ORDER BY settled DESC, motion"
+            ).fetchall()
+        decisions = Decisions(self.charter)
+        ballots = self._ballots(pairs, votes, decisions)
+        self._in_force = decisions.charter
+        return [*decisions.proofs.values(), *ballots, *self._sound(self._record, rows, decisions.roster)]
+
+    def _ballots(self, pairs: Sequence[Row], votes: Sequence[Row], decisions: Decisions) -> list[Ballot]:
+        """What was decided, each resolution after those that it comes after; proofs are taken in on the way.
+
+        A proof against a key can be checked once the resolution that has seated the key is known.
+        """
+        waiting, proofs, taken = [*votes], [*pairs], list[Ballot]()
+        while True:
+            before = len(waiting) + len(proofs)
+            proofs = [row for row in proofs if not self._take_proof(row, decisions)]
+            waiting = [row for row in waiting if not self._take_ballot(row, decisions, taken)]
+            if len(waiting) + len(proofs) == before:
+                # Votes that come after something unknown have lapsed; a resolution does not.
+                self.damaged += len(proofs) + sum(bool(settled) for _, settled in waiting)
+                return taken
+
+    def _take_ballot(self, row: Row, decisions: Decisions, taken: list[Ballot]) -> bool:
+        """Whether a row is done with: taken in, or damaged."""
+        try:
+            check_blobs(row[0])
+            ballot = open_ballot(row[0], decisions)
+        except Refused as error:
+            self.damaged += error.reason != "ahead"
+            return error.reason != "ahead"
+        decisions.add(ballot)
+        taken.append(ballot)
+        return True
+
+    def _take_proof(self, row: Row, decisions: Decisions) -> bool:
+        try:
+            decisions.exclude(self._proof(row, decisions.roster))
+        except Refused:
+            return False
+        return True
 
     def close(self) -> None:
         if hasattr(self, "connection"):
@@ -166,11 +221,11 @@ class SqliteStore:
                 transaction.execute(statement)
             keep_inventory(transaction)
             if transaction.execute("SELECT count(*) FROM agreement").fetchone() == (0,):
-                transaction.execute("INSERT INTO agreement VALUES (?, ?)", self._agreement)
+                transaction.execute("INSERT INTO agreement VALUES (?, ?, ?)", self._agreement)
 
     @property
-    def _agreement(self) -> tuple[str, str]:
-        return self.charter.id, self.charter.model.structure.fingerprint
+    def _agreement(self) -> tuple[str, str, str]:
+        return self.charter.id, self.charter.model.structure.fingerprint, self.charter.fingerprint
 
     def _check_format(self) -> None:
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
@@ -182,13 +237,19 @@ class SqliteStore:
         if version < FORMAT and tables:
             raise StoreFailed(
                 f"{self.path} is of an older decbayes (format {version}; this one knows {FORMAT}), or no store at all. "
-                "Move it away and start with a new one."
+                "Its records and votes cannot be carried over: move it away, begin a new group with `decbayes charter "
+                "new`, and start with a new store. Your data are not in it and count again."
             )
 
     def _check_agreement(self) -> None:
-        seen = self.connection.execute("SELECT charter_group, structure FROM agreement").fetchone()
-        if seen != self._agreement:
+        seen = self.connection.execute("SELECT charter_group, structure, charter FROM agreement").fetchone()
+        if seen is None or seen[:2] != self._agreement[:2]:
             raise StoreFailed(f"{self.path} belongs to another charter. Each group and model needs a store of its own.")
+        if seen != self._agreement:
+            raise StoreFailed(
+                f"{self.path} was begun with another charter of this group ({abbreviated(seen[2])}). The charter's "
+                "file stays as it was when the group began; members change it by `decbayes charter propose`."
+            )
 
     def _sound(self, read: Read[Item], rows: Sequence[Row], members: Roster) -> list[Item]:
         """What can be read; what is damaged is counted, and what belongs to another epoch or to nobody is passed by."""
@@ -197,7 +258,7 @@ class SqliteStore:
             try:
                 records.append(read(row, members))
             except Refused as error:
-                self.damaged += error.reason not in ("fingerprint", "membership", "rules")
+                self.damaged += error.reason not in ("fingerprint", "epoch", "membership", "rules")
                 if error.reason == "rules":
                     # It was published before the group agreed on these rules: whatever obeys them takes its place.
                     self._unsound.add(row[0])
@@ -207,16 +268,19 @@ class SqliteStore:
         origin, _, version, *parts = row
         check_blobs(origin, *parts)
         content = msgspec.msgpack.encode(Envelope(*parts))
-        record = verify(open_record(content, self.charter, members), self.charter)
+        record = verify(open_record(content, self._in_force, members), self._in_force)
         if (record.origin, record.version) != (origin, version):
             raise Refused("digest", "the row is damaged.")
         return record
 
     def _proof(self, row: Row, members: Roster) -> Proof:
-        origin, _, *parts = row
+        origin, *parts = row
         check_blobs(origin, *parts)
         header, signature, other_header, other_signature = parts
-        proof = Proof(open_header(header, signature, members), open_header(other_header, other_signature, members))
+        proof = Proof(
+            open_signed(header, signature, self.charter, members),
+            open_signed(other_header, other_signature, self.charter, members),
+        )
         check_proof(proof, members)
         return proof
 
@@ -228,12 +292,12 @@ def check_blobs(*parts: Any) -> None:
 
 def record_row(record: Record) -> Row:
     header = record.header
-    return header.origin, header.prior, header.version, record.signed.header_bytes, record.signed.signature, record.body
+    return header.origin, header.epoch, header.version, record.signed.header_bytes, record.signed.signature, record.body
 
 
 def proof_row(proof: Proof) -> Row:
     one, two = sorted((proof.first, proof.second), key=lambda signed: signed.digest)
-    return proof.origin, one.header.prior, one.header_bytes, one.signature, two.header_bytes, two.signature
+    return proof.origin, one.header_bytes, one.signature, two.header_bytes, two.signature
 
 
 def locked(path: Path) -> IO[bytes]:
@@ -280,11 +344,41 @@ def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
 
 def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
     """What each member has contributed, by name, as an agent's store holds it."""
-    if charter.epoch is not None:
-        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
     pool = stored_pool(path, charter)
+    if pool.charter.epoch is not None:
+        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
     records = pool.counted()
     return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
+
+
+class BallotFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Resolutions and votes as a file, for groups without links."""
+
+    decbayes: str
+    ballots: tuple[bytes, ...]
+
+
+FILE_OF_BALLOTS = "decbayes decisions 3"
+
+
+def write_ballots(path: str | os.PathLike[str], pool: Pool) -> int:
+    """Write all that a store's agent knows to be decided or pending; returns how many motions these are."""
+    ballots = tuple(ballot.content for ballot in pool.decisions.in_order())
+    write_whole(Path(path), msgspec.msgpack.encode(BallotFile(FILE_OF_BALLOTS, ballots)))
+    return len(ballots)
+
+
+def read_ballots(path: Path) -> tuple[bytes, ...]:
+    """The ballots of a file, unchecked, in their order."""
+    if path.stat().st_size > MOST_FILE_BYTES:
+        raise InvalidFile(f"{path} has more than {MOST_FILE_BYTES:,} bytes; files of decisions are smaller.")
+    try:
+        file = msgspec.msgpack.decode(path.read_bytes(), type=BallotFile)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        file = None
+    if file is None or file.decbayes != FILE_OF_BALLOTS:
+        raise InvalidFile(f"{path} holds no decisions of this version. `decbayes charter export` writes such a file.")
+    return file.ballots
 
 
 def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:

@@ -1,29 +1,15 @@
-"""What a group decides from votes, counts as evidence, and refuses, each by hand-made cases."""
+"""What a group counts as evidence and refuses, each by hand-made cases."""
 
 import numpy as np
-import pytest
 from groups import charter_of, gaussian_charter, identities
 
 import decbayes as db
 from decbayes.network import Limits, Rules, sign_record
-from decbayes.network.protocol.group.roster import roster
 from decbayes.network.protocol.records.merges import merge_records
 from decbayes.network.protocol.site.evidence import learn, nothing, relearn
 from decbayes.network.protocol.talk.messages import OVERHEAD, batches, decode, message_bytes
 
 MEMBERS = identities(5)
-
-
-@pytest.mark.parametrize(
-    ("agreement", "votes", "removed"),
-    [(0.5, 2, False), (0.5, 3, True), (0.6, 3, False), (0.6, 4, True), (0.8, 4, False), (0.8, 5, True)],
-)
-def test_more_than_the_agreed_share_of_all_members_must_vote(agreement, votes, removed):
-    """Of five members: more than 2.5, 3 and 4 of them."""
-    charter = gaussian_charter(MEMBERS, rules=Rules(agreement=agreement))
-    ballots = [(member.id, [(MEMBERS[0].id, b"")]) for member in MEMBERS[:votes]]
-    decided = roster(charter, [*ballots, (b"stranger" * 4, [(MEMBERS[0].id, b"")])])
-    assert (MEMBERS[0].id in decided.removed) == removed
 
 
 def test_the_limits_that_a_group_does_not_mention_are_the_same_for_all_members():

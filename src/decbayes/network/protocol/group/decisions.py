@@ -1,0 +1,366 @@
+"""What a group has decided and what it is deciding: a set that only grows, and the votes that are still few.
+
+- A motion is *settled* once more than the agreed share of the seats have voted for it, as seats, keys and share were
+  under the resolutions that it comes after. Its votes are the proof, and nobody's later coming, going or cheating
+  changes them. Settled resolutions are joined by union, so agents that hold the same ones agree on what is in force.
+- A motion is *pending* while its votes are too few and nothing else has been settled since: then it *lapses*, and who
+  still wants it signs it again under the new version. A lapsed motion that was settled elsewhere is taken in as such.
+- Of each voter's pending votes the newest few are kept, and of those for an epoch the newest one, so that nobody can
+  fill the others' memory. "The newest few of a union" is a join, too.
+- Two votes under one number are a proof against the key that signed them (`roster.Void`).
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from decbayes.disclosure import Rules as DisclosureRules
+from decbayes.errors import DecbayesError, InvalidRules, Refused
+from decbayes.network.protocol.group.charter import PROTOCOL, Charter
+from decbayes.network.protocol.group.keys import VOTE, AgentId, public_key, short, signed_by
+from decbayes.network.protocol.group.motions import (
+    Admit,
+    Amend,
+    Ballot,
+    BallotBytes,
+    Motion,
+    Open,
+    Proof,
+    Question,
+    Rotate,
+    SignedBytes,
+    Vote,
+    VoteHeader,
+    motion_on,
+)
+from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts
+from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of
+from decbayes.updates import Epoch
+
+# Of so many pending votes of one voter the others take notice; an honest member has a handful.
+MOST_VOTES = 16
+SETTLED = bytes(32)
+"""In a listing, in the place of a hash of votes: the motion is settled, and which votes did it does not matter."""
+
+DecisionEntry = tuple[bytes, bytes]
+"""A motion's digest, and a hash of the votes for it."""
+
+_ballots = msgspec.msgpack.Decoder(BallotBytes)
+_motions = msgspec.msgpack.Decoder(Motion)
+_votes = msgspec.msgpack.Decoder(VoteHeader)
+
+
+class Decisions:
+    """The settled resolutions, the pending ones, and the keys that are void."""
+
+    def __init__(self, founding: Charter) -> None:
+        self.founding = founding
+        self.settled: dict[bytes, Ballot] = {}
+        self.pending: dict[bytes, Ballot] = {}
+        self.proofs: dict[AgentId, Proof] = {}
+        self.lapsed: list[Ballot] = []
+        """What was pending when something else was settled; members that still want it vote again."""
+        self._rosters: dict[tuple[bytes, ...], Roster] = {}
+        self._numbers: dict[tuple[AgentId, int], Vote] = {}
+        self._parts: tuple[bytes, Parts] | None = None
+        self._charter: Charter | None = None
+        self._root: bytes | None = None
+        self._version: tuple[bytes, ...] = ()
+        self._changed()
+
+    @property
+    def version(self) -> tuple[bytes, ...]:
+        """The version of the charter: the resolutions that no other comes after."""
+        return self._version
+
+    @property
+    def roster(self) -> Roster:
+        return self._rosters[self._version]
+
+    @property
+    def charter(self) -> Charter:
+        """The charter in force."""
+        if self._charter is None:
+            self._charter = self._in_force()
+        return self._charter
+
+    def roster_at(self, after: tuple[bytes, ...]) -> Roster:
+        """What was in force under some resolutions and all that they come after."""
+        if after not in self._rosters:
+            history = history_of(self._elements, after)
+            founded = Roster.founded(self.founding)
+            self._rosters[after] = roster_of(founded, history, lambda motion: self.roster_at(motion.after))
+        return self._rosters[after]
+
+    def motion(self, question: Question) -> Motion:
+        """A question, put under the present version."""
+        return motion_on(question, self.founding.id, self._version)
+
+    def understands(self, motion: Motion) -> bool:
+        """Whether all is known here that a motion comes after."""
+        return {*motion.after} <= self._elements.keys()
+
+    def enough(self, ballot: Ballot) -> bool:
+        """Whether the votes settle the motion, counted as when it was put."""
+        return len(ballot.votes) >= self.roster_at(ballot.motion.after).needed
+
+    def add(self, ballot: Ballot) -> bool:
+        """Take in a ballot that was checked; whether that is news."""
+        known = self.settled.get(ballot.digest)
+        if known is not None:
+            return False
+        if self._cheats(ballot):
+            # Somebody's key is void from now on; what the ballot settles, it settles all the same.
+            if self.enough(ballot):
+                self._settle(ballot)
+            return True
+        before = self.pending.get(ballot.digest)
+        joined = ballot if before is None else before.joined(ballot)
+        if self.enough(joined):
+            self._settle(joined)
+            return True
+        if ballot.motion.after != self._version or (before is not None and joined.votes == before.votes):
+            return False
+        self.pending[ballot.digest] = joined
+        self._trim()
+        self._root = None
+        return self.pending.get(ballot.digest) not in (None, before)
+
+    def exclude(self, proof: Proof) -> bool:
+        """Add a proof: its key is void here and, as the proof spreads, everywhere."""
+        if proof.origin in self.proofs:
+            return False
+        self.proofs[proof.origin] = proof
+        self._changed()
+        return True
+
+    def union(self, other: "Decisions") -> None:
+        """Add everything that another agent holds."""
+        for proof in other.proofs.values():
+            self.exclude(proof)
+        for ballot in other.in_order():
+            self.add(ballot)
+
+    def in_order(self) -> list[Ballot]:
+        """All ballots, each after those that it needs to be understood."""
+        settled = [self.settled[digest] for digest in in_order(self._elements) if digest in self.settled]
+        return [*settled, *(self.pending[digest] for digest in sorted(self.pending))]
+
+    def entries(self) -> list[DecisionEntry]:
+        """What is held, for others to compare."""
+        settled = [(digest, SETTLED) for digest in sorted(self.settled)]
+        return settled + [(digest, votes_hash(self.pending[digest])) for digest in sorted(self.pending)]
+
+    @property
+    def root(self) -> bytes:
+        """One hash of all that is settled, pending or void."""
+        if self._root is None:
+            parts = [digest + votes for digest, votes in self.entries()]
+            self._root = hashlib.sha256(b"".join([*parts, *sorted(self.proofs)])).digest()
+        return self._root
+
+    def wants(self, entry: DecisionEntry) -> bool:
+        """Whether somebody who lists this has news for us."""
+        digest, votes = entry
+        if digest in self.settled:
+            return False
+        return votes == SETTLED or digest not in self.pending or votes_hash(self.pending[digest]) != votes
+
+    def copy(self) -> "Decisions":
+        """The same for another thread."""
+        copy = Decisions(self.founding)
+        copy.settled, copy.pending, copy.proofs = dict(self.settled), dict(self.pending), dict(self.proofs)
+        copy._parts, copy._rosters = self._parts, dict(self._rosters)
+        copy._changed()
+        return copy
+
+    def parts(self) -> Parts:
+        """The parts of the prior in force, by seats that count."""
+        roster = self.roster
+        opened = self.settled.get(roster.opened)
+        if opened is None:
+            return {}
+        assert isinstance(opened.question, Open)
+        if self._parts is None or self._parts[0] != opened.digest:
+            structure = self.founding.model.structure
+            self._parts = opened.digest, read_parts(opened.question, opened.body, structure)
+        return {seat: part for seat, part in self._parts[1].items() if seat in roster.sitting}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decisions) and (self.settled.keys(), self.pending, self.proofs.keys()) == (
+            other.settled.keys(),
+            other.pending,
+            other.proofs.keys(),
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _elements(self) -> dict[bytes, Motion | Void]:
+        void = [Void(key) for key in self.proofs]
+        motions = {digest: ballot.motion for digest, ballot in self.settled.items()}
+        return {**motions, **{element.digest: element for element in void}}
+
+    def _settle(self, ballot: Ballot) -> None:
+        self.settled[ballot.digest] = replace(ballot, settled=True)
+        self.pending.pop(ballot.digest, None)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Something is settled or void: what was pending until now has lapsed."""
+        self._charter = self._root = None
+        self._version = latest(self._elements)
+        self.roster_at(self._version)
+        self.lapsed += self.pending.values()
+        for ballot in self.pending.values():
+            self._forget_numbers(ballot.votes.values())
+        self.pending = {}
+
+    def _forget_numbers(self, votes: Iterable[Vote]) -> None:
+        for vote in votes:
+            self._numbers.pop((vote.origin, vote.number), None)
+
+    def _cheats(self, ballot: Ballot) -> bool:
+        """Note votes by their numbers, and exclude whoever has used one twice."""
+        news = False
+        for vote in ballot.votes.values():
+            first = self._numbers.setdefault((vote.origin, vote.number), vote)
+            news |= first.digest != vote.digest and self.exclude(Proof(first, vote))
+        return news
+
+    def _trim(self) -> None:
+        """Drop votes beyond the newest few of each voter, and all but its newest for an epoch."""
+        kept: set[bytes] = set()
+        of: dict[AgentId, list[tuple[int, Ballot, Vote]]] = {}
+        for ballot in self.pending.values():
+            for vote in ballot.votes.values():
+                of.setdefault(vote.origin, []).append((vote.number, ballot, vote))
+        for votes in of.values():
+            newest = sorted(votes, key=lambda each: (each[0], each[1].digest), reverse=True)
+            epochs = [vote.digest for _, ballot, vote in newest if isinstance(ballot.question, Open)]
+            kept |= {vote.digest for _, _, vote in newest[:MOST_VOTES]} - {*epochs[1:]}
+        for digest, ballot in list(self.pending.items()):
+            left = {seat: vote for seat, vote in ballot.votes.items() if vote.digest in kept}
+            self._forget_numbers(vote for vote in ballot.votes.values() if vote.digest not in kept)
+            self.pending[digest] = ballot if len(left) == len(ballot.votes) else replace(ballot, votes=left)
+            if not left:
+                del self.pending[digest]
+
+    def _in_force(self) -> Charter:
+        roster, founding = self.roster, self.founding
+        if not self.settled and not self.proofs:
+            return founding
+        members = {name: seat.key for name, seat in roster.seats.items() if seat.present}
+        return replace(
+            founding,
+            members=members,
+            rules=roster.rules,
+            limits=roster.limits,
+            disclosure=disclosed(roster.disclosure),
+            epoch=self._epoch(roster),
+            opened=roster.opened,
+        )
+
+    def _epoch(self, roster: Roster) -> Epoch | None:
+        opened = self.settled.get(roster.opened)
+        if opened is None:
+            return None
+        assert isinstance(opened.question, Open)
+        return epoch_of(opened.question, self.parts(), roster.sitting, self.founding.model.structure)
+
+
+def votes_hash(ballot: Ballot) -> bytes:
+    return hashlib.sha256(b"".join(vote.digest for vote in ballot.votes.values())).digest()
+
+
+def disclosed(text: str) -> DisclosureRules | None:
+    return DisclosureRules.of(msgspec.json.decode(text)) if text else None
+
+
+def open_ballot(content: bytes, decisions: Decisions) -> Ballot:
+    """Read and check a ballot: envelope, group, what it comes after, its question, its body, and each vote."""
+    most = decisions.charter.limits.record_bytes
+    if len(content) > most:
+        raise Refused("size", f"{len(content):,} bytes; a ballot has at most {most:,}.")
+    try:
+        parts = _ballots.decode(content)
+        motion = _motions.decode(parts.motion)
+        votes = [opened_vote(vote) for vote in parts.votes]
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused("envelope", f"not a ballot ({error}).") from None
+    ballot = Ballot(motion, {vote.seat: vote for vote in votes}, parts.body)
+    if ballot.content != content or list(motion.after) != sorted(set(motion.after)):
+        raise Refused("envelope", "not the canonical bytes of a ballot.")
+    if motion.protocol != PROTOCOL or motion.group != decisions.founding.id:
+        raise Refused("group", f"protocol {motion.protocol}, group {motion.group!r}: not ours.")
+    if ballot.digest in decisions.settled:
+        raise Refused("replay", f"the resolution {ballot.name} is known.")
+    if not decisions.understands(motion):
+        raise Refused("ahead", f"the motion {ballot.name} comes after resolutions that are not known here yet.")
+    check_question(ballot, decisions)
+    check_votes(ballot, decisions.roster_at(motion.after))
+    return ballot
+
+
+def opened_vote(signed: SignedBytes) -> Vote:
+    return Vote(_votes.decode(signed.header), signed.signature)
+
+
+def check_question(ballot: Ballot, decisions: Decisions) -> None:
+    """Refuse a motion that would have had no effect when it was put, or that no charter can hold."""
+    roster, question = decisions.roster_at(ballot.motion.after), ballot.question
+    if roster.after(question, ballot.digest, roster) is None:
+        raise Refused("decision", f"there was nothing to decide: {ballot.text}.")
+    if bool(ballot.body) != isinstance(question, Open):
+        raise Refused("decision", "only the prior of a new epoch has a body.")
+    try:
+        match question:
+            case Admit(name, key) | Rotate(name, key):
+                public_key(key)
+                if not name.isprintable():
+                    raise Refused("decision", "a name that cannot be printed.")
+            case Amend(rules, limits, disclosure):
+                # A charter that cannot be is refused as it is made; how many members there are is checked above.
+                wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
+                replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
+            case Open():
+                check_opening(question, roster)
+                read_parts(question, ballot.body, decisions.founding.model.structure)
+    except (InvalidRules, msgspec.MsgspecError, DecbayesError) as error:
+        if isinstance(error, Refused):
+            raise
+        raise Refused("decision", f"{error}") from None
+
+
+def check_opening(question: Open, roster: Roster) -> None:
+    """Refuse an epoch that counts somebody who does not, or that forgets which shards are in the prior already."""
+    seats = [part.seat for part in question.parts]
+    if seats != sorted(set(seats)) or not set(seats) <= roster.sitting.keys():
+        raise Refused("decision", "the parts of the prior are not those of seats that count, each once.")
+    stated = {part.seat: frozenset(part.shards) for part in question.parts}
+    if any(not shards <= stated.get(seat, frozenset()) for seat, shards in roster.counted.items()):
+        raise Refused("decision", "shards that are in the prior already are missing from the next one.")
+    proper = all(list(part.shards) == sorted(set(part.shards)) and part.shards for part in question.parts)
+    if not proper or not seats or any(min(part.observations, part.units) < 0 for part in question.parts):
+        raise Refused("decision", "the parts of the prior are not stated properly.")
+
+
+def check_votes(ballot: Ballot, roster: Roster) -> None:
+    if not ballot.votes:
+        raise Refused("decision", "a motion without votes.")
+    for seat, vote in ballot.votes.items():
+        check_vote(vote, ballot)
+        if roster.sitting.get(seat) != vote.origin:
+            raise Refused("membership", f"{short(vote.origin)} did not vote for {seat!r} when this was put.")
+        if not signed_by(roster.keys[vote.origin], vote.digest, vote.signature, VOTE):
+            raise Refused("signature", f"{short(vote.origin)} has not signed this vote.")
+
+
+def check_vote(vote: Vote, ballot: Ballot) -> None:
+    header = vote.header
+    if header.protocol != PROTOCOL or header.group != ballot.motion.group or header.motion != ballot.digest:
+        raise Refused("envelope", "a vote for something else.")
+    if not 1 <= header.number < 1 << 63:
+        raise Refused("version", f"{header.number} is not the number of a vote.")

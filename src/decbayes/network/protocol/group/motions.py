@@ -1,0 +1,272 @@
+"""What members decide, and how they say so: questions, motions and signed votes, as canonical bytes.
+
+    motion  = msgpack [protocol, group, the resolutions that it comes after, question]
+    vote    = msgpack [protocol, group, seat, key, number, digest of the motion], signed
+    ballot  = msgpack [motion, body, votes]; the body is the prior of a new epoch, and empty otherwise
+
+A motion is a question put under one version of the charter. That version is named by the latest resolutions: whoever
+holds these knows which seats there were, with which keys, and how many of them had to agree. Two members who want the
+same under the same version sign the same motion; nobody has to propose it first. A member numbers its votes. Two votes
+with one number prove that its key cannot be trusted.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from decbayes.network.protocol.group.charter import PROTOCOL
+from decbayes.network.protocol.group.keys import VOTE, AgentId, Identity, short
+from decbayes.network.protocol.limits import Limits, Rules
+
+Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
+# A motion that comes after more resolutions than that is nobody's honest work.
+MOST_LATEST = 4096
+
+
+class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="admit"):
+    """Give a seat to a new member, or its seat back to one that was removed.
+
+    >>> str(network.Admit("b", bytes(32)))
+    'add b with the key 00000000…'
+    """
+
+    seat: Name
+    key: Key
+
+    def __str__(self) -> str:
+        return f"add {self.seat} with the key {self.key.hex()[:8]}…"
+
+
+class Remove(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="remove"):
+    """Take a member's seat away: its evidence stops counting, in records and in the prior.
+
+    >>> str(network.Remove("b"))
+    'remove b'
+    """
+
+    seat: Name
+
+    def __str__(self) -> str:
+        return f"remove {self.seat}"
+
+
+class Rotate(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="rotate"):
+    """Replace a seat's key. Its shards stay its own.
+
+    >>> str(network.Rotate("b", bytes(32)))
+    'replace the key of b by 00000000…'
+    """
+
+    seat: Name
+    key: Key
+
+    def __str__(self) -> str:
+        return f"replace the key of {self.seat} by {self.key.hex()[:8]}…"
+
+
+class Amend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="amend"):
+    """Replace the rules, the limits and the disclosure rules (JSON; empty for none).
+
+    >>> str(network.Amend(network.Rules(robust=True), charter.limits))
+    'change the rules'
+    """
+
+    rules: Rules
+    limits: Limits
+    disclosure: str = ""
+
+    def __str__(self) -> str:
+        return "change the rules"
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A seat's part of an epoch's prior: which of its shards are in it, and how many observations these are."""
+
+    seat: Name
+    shards: tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...]
+    observations: int
+    units: int
+
+
+class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="open"):
+    """Open a new epoch: what is merged so far becomes the prior. Its numbers, seat by seat, are in the body."""
+
+    parts: tuple[Part, ...]
+    ids: tuple[Annotated[str, Meta(max_length=16)], ...]
+    body: Hash
+
+    def __str__(self) -> str:
+        count = sum(part.observations for part in self.parts)
+        return f"open a new epoch with {count:,} observations of {len(self.parts)} members in its prior"
+
+
+Question = Admit | Remove | Rotate | Amend | Open
+
+
+class Motion(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A question, put under the charter that follows from some resolutions and all that these came after."""
+
+    protocol: int
+    group: Annotated[str, Meta(max_length=64)]
+    after: Annotated[tuple[Hash, ...], Meta(max_length=MOST_LATEST)]
+    question: Question
+
+    @property
+    def content(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.content).digest()
+
+
+class VoteHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a vote says: which seat votes for which motion, under which of its keys and numbers."""
+
+    protocol: int
+    group: Annotated[str, Meta(max_length=64)]
+    seat: Name
+    voter: Hash
+    number: int
+    motion: Hash
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A signed vote."""
+
+    header: VoteHeader
+    signature: bytes
+
+    @property
+    def origin(self) -> AgentId:
+        return self.header.voter
+
+    @property
+    def seat(self) -> str:
+        return self.header.seat
+
+    @property
+    def number(self) -> int:
+        return self.header.number
+
+    @cached_property
+    def header_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self.header)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.header_bytes).digest()
+
+
+class Signed(Protocol):
+    """A header of a record or of a vote, with its signature."""
+
+    @property
+    def origin(self) -> AgentId: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def header_bytes(self) -> bytes: ...
+    @property
+    def signature(self) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Two headers, of records or of votes, that one key signed under one number: it cannot be trusted.
+
+    >>> other = network.sign_record(charter, identity, 1, posterior=None, shards=frozenset(), observations=0)
+    >>> network.Proof(record.signed, other.signed).origin == identity.id
+    True
+    """
+
+    first: Signed
+    second: Signed
+
+    @property
+    def origin(self) -> AgentId:
+        return self.first.origin
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"".join(sorted((self.first.digest, self.second.digest)))).digest()
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """A motion, its body and the votes for it, by seat. With enough votes it is a resolution.
+
+    >>> agent = network.Agent(charter, identity, rng=np.random.default_rng(0))
+    >>> (persist,) = agent.propose(network.Admit("b", network.Identity.generate().public))
+    >>> [*persist.item.votes], persist.item.settled
+    (['a'], False)
+    """
+
+    motion: Motion
+    votes: Mapping[str, Vote]
+    body: bytes = field(default=b"", repr=False)
+    settled: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "votes", MappingProxyType(dict(sorted(self.votes.items()))))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """By which all agents know the motion, whichever votes for it they have heard of."""
+        return self.motion.digest
+
+    @property
+    def question(self) -> Question:
+        return self.motion.question
+
+    @property
+    def text(self) -> str:
+        return str(self.question)
+
+    @property
+    def name(self) -> str:
+        """The motion as people name it."""
+        return short(self.digest)
+
+    @cached_property
+    def content(self) -> bytes:
+        """The canonical bytes."""
+        votes = tuple(SignedBytes(vote.header_bytes, vote.signature) for vote in self.votes.values())
+        return msgspec.msgpack.encode(BallotBytes(self.motion.content, self.body, votes))
+
+    def joined(self, other: "Ballot") -> "Ballot":
+        """The votes of both; where a seat has voted twice, its lowest vote."""
+        both = dict(self.votes)
+        for seat, vote in other.votes.items():
+            both[seat] = min(both.get(seat, vote), vote, key=lambda each: (each.number, each.digest, each.signature))
+        return Ballot(self.motion, both, self.body)
+
+
+class SignedBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    header: Annotated[bytes, Meta(max_length=1 << 20)]
+    signature: Signature
+
+
+class BallotBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    motion: bytes
+    body: bytes
+    votes: tuple[SignedBytes, ...]
+
+
+def motion_on(question: Question, group: str, after: tuple[bytes, ...]) -> Motion:
+    return Motion(PROTOCOL, group, after, question)
+
+
+def sign_vote(motion: Motion, seat: str, identity: Identity, number: int) -> Vote:
+    header = VoteHeader(PROTOCOL, motion.group, seat, identity.id, number, motion.digest)
+    return Vote(header, identity.sign(hashlib.sha256(msgspec.msgpack.encode(header)).digest(), VOTE))

@@ -1,0 +1,84 @@
+"""Questions from what people write: names, keys as hexadecimal digits, rules by name."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Protocol
+
+import msgspec
+
+from decbayes.disclosure import Rules as DisclosureRules
+from decbayes.errors import InvalidCharter, InvalidRules
+from decbayes.network.protocol.group.charter import Charter, member_key
+from decbayes.network.protocol.group.motions import Admit, Amend, Question, Remove, Rotate
+from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.structure import canonical_json
+
+
+class Proposal(Protocol):
+    """What somebody wants decided, as it was written down."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def rules(self) -> dict[str, Any]: ...
+    @property
+    def limits(self) -> dict[str, Any]: ...
+
+
+def question_of(proposal: Proposal, charter: Charter) -> Question:
+    """The question that a proposal asks, under the charter in force."""
+    match proposal.kind:
+        case "add":
+            if proposal.name in charter.members:
+                raise InvalidCharter(f"There is a member named '{proposal.name}' already.")
+            return Admit(proposal.name, member_key(proposal.name, proposal.key))
+        case "remove":
+            return Remove(present(proposal.name, charter))
+        case "rotate":
+            return Rotate(present(proposal.name, charter), member_key(proposal.name, proposal.key))
+        case "rules":
+            rules, disclosure = amended(proposal.rules, charter)
+            limits = limits_from(msgspec.to_builtins(charter.limits) | proposal.limits)
+            text = "" if disclosure is None else canonical_json(disclosure.plain()).decode()
+            return Amend(rules, limits, text)
+    raise InvalidCharter(f"'{proposal.kind}' cannot be proposed.")
+
+
+def present(name: str, charter: Charter) -> str:
+    if name not in charter.members:
+        raise InvalidCharter(f"There is no member '{name}'; the members are {', '.join(charter.members)}.")
+    return name
+
+
+def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, DisclosureRules | None]:
+    """The charter's rules with some of them changed."""
+    leaving = [] if charter.disclosure is None else [field.name for field in fields(DisclosureRules)]
+    counting = {name: value for name, value in given.items() if name not in leaving}
+    rules = rules_from(msgspec.to_builtins(charter.rules) | counting)
+    if charter.disclosure is None:
+        return rules, None
+    changed = {name: value for name, value in given.items() if name in leaving}
+    try:
+        return rules, DisclosureRules.of(charter.disclosure.plain() | changed)
+    except InvalidRules as error:
+        raise InvalidCharter(f"rules: {error}") from None
+
+
+def limits_from(given: Mapping[str, Any]) -> Limits:
+    """Limits by name."""
+    try:
+        return msgspec.convert(given, Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"limits: {error}. There are {', '.join(Limits.__struct_fields__)}.") from None
+
+
+def rules_from(given: Mapping[str, Any]) -> Rules:
+    """Rules on how members count, by name."""
+    try:
+        return msgspec.convert(given, Rules)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"rules: {error}. There are {', '.join(Rules.__struct_fields__)}.") from None

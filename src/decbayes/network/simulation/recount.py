@@ -1,0 +1,109 @@
+"""What is in force, counted once more by other means than agents use: plainly, and from the beginning each time."""
+
+import hashlib
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
+from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Open, Remove, Rotate
+from decbayes.network.protocol.group.roster import rules_text
+
+
+class Violation(AssertionError):
+    """A guarantee of the protocol that was broken."""
+
+
+@dataclass
+class Count:
+    """Seats with their keys, since when they have been there, and whether they are; the rules; the epoch."""
+
+    keys: dict[str, list[bytes]]
+    since: dict[str, bytes]
+    there: set[str]
+    terms: tuple[Any, ...]
+    epoch: bytes = bytes(32)
+    in_prior: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    void: Set[AgentId] = frozenset()
+
+    @property
+    def voters(self) -> dict[str, AgentId]:
+        """The seats that count, and the key that each of them votes with."""
+        newest = {name: hashlib.sha256(self.keys[name][-1]).digest() for name in self.there}
+        return {name: key for name, key in newest.items() if key not in self.void}
+
+    def owner(self, key: bytes) -> str | None:
+        return next((name for name, keys in self.keys.items() if key in keys), None)
+
+
+class Recount:
+    """Counts what a charter and some resolutions give."""
+
+    def __init__(self, charter: Charter) -> None:
+        self._charter = charter
+        self._known: dict[frozenset[bytes], Count] = {}
+
+    def __call__(self, settled: Mapping[bytes, Ballot], void: Set[AgentId]) -> Count:
+        marks = {hashlib.sha256(b"void" + key).digest(): key for key in void}
+        name = frozenset([*settled, *marks])
+        if name not in self._known:
+            self._known[name] = self._counted(settled, marks)
+        return self._known[name]
+
+    def _counted(self, settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]) -> Count:
+        charter, done = self._charter, {*marks}
+        members = {name: [key] for name, key in charter.members.items()}
+        count = Count(
+            members, {}, {*members}, (charter.rules, charter.limits, rules_text(charter)), void={*marks.values()}
+        )
+        while len(done) < len(settled) + len(marks):
+            ballot = min(
+                (each for each in settled.values() if each.digest not in done and {*each.motion.after} <= done),
+                key=lambda each: each.digest,
+            )
+            past = self._past(ballot, settled)
+            then = self({d: settled[d] for d in past if d in settled}, {marks[d] for d in past if d in marks})
+            check_votes(ballot, then)
+            apply(ballot, count, then)
+            done.add(ballot.digest)
+        return count
+
+    def _past(self, ballot: Ballot, settled: Mapping[bytes, Ballot]) -> set[bytes]:
+        past = {*ballot.motion.after}
+        while True:
+            more = {d for digest in past if digest in settled for d in settled[digest].motion.after} | past
+            if more == past:
+                return past
+            past = more
+
+
+def check_votes(ballot: Ballot, then: Count) -> None:
+    right = [seat for seat, vote in ballot.votes.items() if then.voters.get(seat) == vote.origin]
+    if not len(right) > then.terms[0].agreement * len(then.voters):
+        raise Violation(f"'{ballot.text}' was settled by {len(right)} of {len(then.voters)} seats")
+
+
+def apply(ballot: Ballot, now: Count, then: Count) -> None:
+    """Do what a resolution says, if its subject is as it was when it was voted on."""
+    question, digest, most = ballot.question, ballot.digest, now.terms[1].members
+    match question:
+        case Admit(name, key) if name not in now.there and now.owner(key) in (None, name) and len(now.there) < most:
+            if hashlib.sha256(key).digest() not in now.void:
+                now.keys[name] = [known for known in now.keys.get(name, []) if known != key] + [key]
+                now.since[name] = digest
+                now.there.add(name)
+        case Remove(name) if same(name, now, then) and not (name in now.voters and len(now.voters) == 1):
+            now.there.discard(name)
+        case Rotate(name, key) if same(name, now, then) and now.owner(key) is None:
+            if now.keys[name] == then.keys[name]:
+                now.keys[name] = [*now.keys[name], key]
+        case Amend(rules, limits, disclosure) if now.terms == then.terms and len(now.there) <= limits.members:
+            now.terms = rules, limits, disclosure
+        case Open(parts) if now.epoch == then.epoch:
+            now.epoch, now.in_prior = digest, {part.seat: part.shards for part in parts}
+
+
+def same(name: str, now: Count, then: Count) -> bool:
+    there = name in now.there and name in then.there
+    return there and now.since.get(name) == then.since.get(name)
