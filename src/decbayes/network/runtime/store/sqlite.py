@@ -393,6 +393,8 @@ def stored_pool_and_damage(path: str | os.PathLike[str], charter: Charter) -> tu
     with SqliteStore(path, charter, read_only=True) as store:
         saved = store.load()
         pool.restore(saved)
-        unread = {origin for kind, origin in listed(store.connection)} - {item.origin for item in saved}
+        read = {item.origin for item in saved if not isinstance(item, Ballot)}
+        # Without damage what is not read belongs to an earlier epoch.
+        unread = {origin for _, origin in listed(store.connection)} - read if store.damaged else set()
         members = sorted(pool.roster.called(origin) for origin in unread if origin in pool.roster.names)
         return pool, {"entries": store.damaged, "members": members}
