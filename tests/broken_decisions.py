@@ -244,14 +244,6 @@ def of_two_new_keys_the_last_one_stays(patch):
 
 
 @decides
-def of_two_rules_the_last_one_stays(patch):
-    def after(self, question, digest, voted_on):
-        return AFTER(self, question, digest, self if isinstance(question, Amend) else voted_on)
-
-    patch.setattr(Roster, "after", after)
-
-
-@decides
 def votes_are_not_checked(patch):
     patch.setattr(decisions_module, "check_votes", lambda ballot, roster: None)
 
