@@ -5,7 +5,8 @@ well formed; and the description, with a fingerprint that fits. Each goes throug
 `score`, in one process; messages of a network, changed in the same way, go into an agent. Counted are exceptions other
 than an error in one line, runs of more than ten seconds, and growth of memory.
 
-Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0]`; the last line is one JSON object.
+Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0] [--quick]`; the last line is one
+JSON object.
 """
 
 import argparse
@@ -176,10 +177,10 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for the files that fail")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="100 files and 1,000 messages")
     options = parser.parse_args()
     if options.quick:
-        options.files, options.messages = 60, 200
+        options.files, options.messages = 100, 1_000
     rng, started = np.random.default_rng(options.seed), time.perf_counter()
     zoo = list(small_files(np.random.default_rng(1)))
     outcomes: Counter[str] = Counter()
