@@ -1,9 +1,7 @@
 """Pools and checks of records with one rule broken, each of which the simulator's checkers must expose."""
 
-from contextlib import suppress
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 from broken_agents import mutant, rare, treason
 
@@ -16,7 +14,7 @@ from decbayes.posterior import Posterior
 
 # The unbroken originals.
 MERGE, ADD, PUT = pool.merge_records, Pool.add, Disk.put
-JOIN, HEADER, VERIFY_SIGNATURE = Pool._join, verification.open_header, verification.verify_signature
+JOIN, VERIFY_SIGNATURE = Pool._join, verification.verify_signature
 
 
 @mutant
@@ -41,11 +39,11 @@ def equivocation_goes_unnoticed(patch):
 @treason
 def the_excluded_are_let_in_again(patch):
     def add(self, record):
-        proofs, self.proofs = self.proofs, {}
+        proofs, self.decisions.proofs = self.decisions.proofs, {}
         try:
             return ADD(self, record)
         finally:
-            self.proofs = proofs | self.proofs
+            self.decisions.proofs = proofs | self.decisions.proofs
 
     patch.setattr(Pool, "add", add)
     patch.setattr(Agent, "_check_new", lambda self, sealed: None)
@@ -91,18 +89,6 @@ def versions_are_compared_as_texts(patch):
     patch.setattr(Pool, "knows", lambda self, origin, version, digest: False)
 
 
-@rare(seeds=range(264, 600, 5))
-def of_two_contradictions_the_later_one_stays(patch):
-    def join(self, record):
-        held = self.records.get(record.origin)
-        if held is not None and held.version == record.version:
-            self.records[record.origin], self._root = record, None
-            return Change.NEWER
-        return JOIN(self, record)
-
-    patch.setattr(Pool, "_join", join)
-
-
 @treason
 def a_higher_version_wipes_a_proof_out(patch):
     def add(self, record):
@@ -136,17 +122,3 @@ def a_forged_signature_makes_a_version_hopeless(patch):
 @mutant
 def of_several_writes_the_first_is_made(patch):
     patch.setattr(Disk, "put", lambda self, items: PUT(self, items[:1]))
-
-
-# Few histories have a new key heard of before all votes for it, and nobody who says it again.
-@rare(seeds=range(427, 440))
-def a_key_that_is_not_yet_a_members_is_hopeless(patch):
-    def open_header(content, signature, charter, roster):
-        try:
-            return HEADER(content, signature, charter, roster)
-        except Refused as error:
-            with suppress(msgspec.MsgspecError, ValueError):
-                error.entry = verification.SignedHeader(verification._headers.decode(content), signature).entry
-            raise
-
-    patch.setattr(verification, "open_header", open_header)
