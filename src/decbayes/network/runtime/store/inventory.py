@@ -3,7 +3,7 @@
 import sqlite3
 
 # The tables whose rows are listed, and what identifies a row.
-LISTED = {"records": "origin", "proofs": "origin"}
+LISTED = {"records": "origin", "proofs": "origin", "ballots": "motion"}
 TABLE = "CREATE TABLE inventory (kind, entry)"
 # A trigger inherits how its statement deals with conflicts, so that nothing here relies on that.
 FORGET = "DELETE FROM inventory WHERE kind = '{kind}' AND entry = {row}.{key};"
