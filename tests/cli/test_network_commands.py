@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 from pages import free_port
 from parties import Means
@@ -120,13 +119,14 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
         (("charter", "new", "x.toml", "--group", "g", "--model", "GaussianMean", "--member", "a"), "NAME=VALUE"),
         (("charter", "add", "group.toml", "--member", "agent 0=" + "00" * 32), "agent 0"),
         (("charter", "show", "nothing.toml"), "nothing.toml"),
-        (("agent", "group.toml", "--key", "stranger.key", "--store", "s"), "not the key of a member"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "none.npy"), "none.npy"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "group.toml"), "group.toml"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "here"), "HOST:PORT"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "0.0.0.0:1"), "--plain"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
-        (("charter", "next", "group.toml", "--store", "empty.store", "-o", "x.toml"), "no contributions yet"),
+        (("charter", "export", "group.toml", "--store", "none.store", "-o", "x"), "none.store"),
+        (("charter", "remove", "group.toml", "nobody"), "no member 'nobody'"),
+        (("charter", "propose", "rules", "empty.store"), "Name a rule"),
         (("posterior", "group.toml"), "--agent"),
         (("posterior", "group.toml", "--store", "none.store"), "none.store"),
         (("posterior", "group.toml", "--store", "a.key"), "a.key"),
@@ -136,7 +136,6 @@ def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, sa
     SqliteStore(tmp_path / "empty.store", Means(tmp_path, 2).charter).close()
     monkeypatch.chdir(tmp_path)
     key(command, "a.key")
-    key(command, "stranger.key")
     status, out, error = command(*words)
     assert (status, out) == (1, "")
     assert said in error
@@ -197,14 +196,9 @@ def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_fro
     assert status == 1
     assert "No agent of 'means' answers" in error
 
-    status, out, _ = command(
-        "charter", "next", party.charter_file, "--store", one_store(tmp_path), "-o", tmp_path / "2"
-    )
+    status, out, _ = command("charter", "show", party.charter_file, "--store", one_store(tmp_path))
     assert status == 0
-    assert "earlier data of agent 0, agent 1" in out
-    np.testing.assert_array_equal(
-        Charter.load(tmp_path / "2").structure.prior["mean"], load(tmp_path / "stored").natural["mean"]
-    )
+    assert "agent 1" in out
 
 
 def one_store(folder):
