@@ -84,8 +84,10 @@ def decode(content: bytes, charter: Charter) -> Message:
         raise Refused("envelope", f"not a message ({error}).") from None
     if isinstance(message, Digest) and not message.software.isprintable():
         raise Refused("envelope", "a digest names software that cannot be printed.")
-    if isinstance(message, Batch) and things_in(message) > MOST_KEYS * charter.limits.members + MOST_DECISIONS:
+    if isinstance(message, Batch) and len(message.records) + len(message.proofs) > MOST_KEYS * charter.limits.members:
         raise Refused("size", f"{len(message.records):,} records at once; each member has one.")
+    if isinstance(message, Batch) and len(message.ballots) > MOST_DECISIONS:
+        raise Refused("size", f"{len(message.ballots):,} ballots at once; at most {MOST_DECISIONS:,} are read.")
     return message
 
 
