@@ -162,7 +162,7 @@ def test_matches_have_probabilities_when_nothing_has_come_in_for_a_while(agent, 
     known = Reliability(Curve(1.0, (0.0,) * 3), Curve(1.0, (0.0,) * 4), 100, 0.9, 0.5)
     watcher = Watcher(page, learn=lambda alignment: asked.append(alignment) or known)
     rules = SimpleNamespace(robust=False)
-    charter = SimpleNamespace(rules=rules, update=SimpleNamespace(whole=lambda posterior: posterior))
+    charter = SimpleNamespace(epoch=None, rules=rules, update=SimpleNamespace(whole=lambda posterior: posterior))
     entries = (b"a", 1, b""), (b"b", 1, b"")
     watcher._showing(charter, Merged(found.merged(), entries, 80, "set", found), ["a", "b"])
     watcher._described = time.monotonic()
