@@ -38,7 +38,7 @@ PARTS = {
     "decbayes.merging.aligning:canonical_order": "merge: order",
     "decbayes.merging.grouping.grouping:start_labels": "start",
     "decbayes.merging.grouping.cuda.gpu_search:grown_labels": "start, there",
-    "decbayes.merging.grouping.search:Search.moves": "moves",
+    "decbayes.merging.grouping.search:SlotSearch.moves": "moves",
     "decbayes.merging.grouping.cuda.gpu_search:GpuSlotSearch.moves": "moves, there",
     "decbayes.merging.grouping.grouping:escape": "escapes",
     "decbayes.merging.grouping.cuda.gpu_search:escape": "escapes, there",

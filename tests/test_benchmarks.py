@@ -1,6 +1,7 @@
 """Every benchmark of the repository parses, has a quick form, and names what the library has."""
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -47,3 +48,12 @@ def test_what_a_script_takes_from_the_library_is_there(path):
             if isinstance(thing, ModuleType | type):
                 assert hasattr(thing, name), ".".join(names)
                 thing = getattr(thing, name)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_what_a_script_names_by_text_is_there(path):
+    """As in "decbayes.merging.aligning:solve_canonically", which is timed."""
+    for module, names in re.findall(r'"(decbayes[\w.]*):([\w.]+)"', path.read_text()):
+        thing = import_module(module)
+        for name in names.split("."):
+            thing = getattr(thing, name)
