@@ -16,6 +16,8 @@ from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
 ALONE = 0.5
+# Nats per observation from which on it is worth a warning that sites alone predict their own data better.
+CLEAR_GAIN = 0.05
 # Totals of two sites are the same if they differ by less, relative to their size.
 SAME = 1e-9
 # Nats against two sites having the same totals by chance, from which on they hold the same data. Counts in columns that
@@ -150,6 +152,7 @@ def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> 
             "Sites have the components in different shares: alone they may predict their own data better than merged.",
             "To predict at one site, use the merged components with the weights of that site.",
             f"Estimated gain: {gain.mean():.2g} nats per observation.",
+            "warning" if gain.mean() > CLEAR_GAIN else "note",
         )
 
 

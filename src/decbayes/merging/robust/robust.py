@@ -32,7 +32,10 @@ CHANCE, LESS_ALIKE = 1e-6, 100.0
 SAME = 1e-9
 # A site is flagged, too, if nobody else confirms more of its evidence.
 ALONE = 0.5
-ASK = "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else."
+ASK = (
+    "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be right, "
+    "or have seen something else."
+)
 # Who is right can be told from so many sites on.
 FEWEST = 3
 
@@ -147,7 +150,9 @@ class RobustMerge:
                     "note",
                 )
             )
-        return ordered([*remarks, *quick_remarks(self.alignment, [sites[site] for site in self.merged])])
+        usual = quick_remarks(self.alignment, [sites[site] for site in self.merged])
+        # Slots that were added for few sites make the shares of slots unlike everywhere.
+        return ordered([*remarks, *(remark for remark in usual if remark.kind != "unlike shares" or not self.spare)])
 
     def further(self) -> list[tuple[int, list[int]]]:
         """The slots that fewest sites support, as many as were added, and these sites."""
