@@ -33,8 +33,8 @@ SAME = 1e-9
 # A site is flagged, too, if nobody else confirms more of its evidence.
 ALONE = 0.5
 ASK = (
-    "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be right, "
-    "or have seen something else."
+    "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be "
+    "right, or have seen something else."
 )
 # Who is right can be told from so many sites on.
 FEWEST = 3
