@@ -251,11 +251,13 @@ class TestBadInput:
             db.GaussianMixture(**{"components": 2, **settings})
 
     def test_a_posterior_of_another_model(self, rng):
-        model, other = (db.GaussianMixture(components=k, dimension=1, variance=1.0) for k in (2, 3))
-        posterior = other.fit([0.0, 1.0], rng=rng).posterior
+        model, larger = (db.GaussianMixture(components=k, dimension=1, variance=1.0) for k in (2, 3))
+        posterior = larger.fit([0.0, 1.0], rng=rng).posterior
+        assert model.log_predictive(posterior, [0.0]) == larger.log_predictive(posterior, [0.0]), "merges may have more"
+        wider = db.GaussianMixture(components=2, dimension=1, variance=2.0).fit([0.0, 1.0], rng=rng).posterior
         for call in (
-            lambda: model.log_predictive(posterior, [0.0]),
-            lambda: model.assign(posterior, [0.0]),
+            lambda: model.log_predictive(wider, [0.0]),
+            lambda: model.assign(wider, [0.0]),
             lambda: model.fit([0.0], rng=rng, prior=posterior),
             lambda: model.fit([0.0], rng=rng, start=posterior),
         ):

@@ -189,7 +189,8 @@ def test_where_probabilities_cannot_be_learned_margins_stay(error, rng):
         raise error("no")
 
     showing = Showing(page, learn=refused)
-    charter = SimpleNamespace(rules=SimpleNamespace(robust=False), update=SimpleNamespace(whole=lambda each: each))
+    update = SimpleNamespace(whole=lambda each: each)
+    charter = SimpleNamespace(epoch=None, rules=SimpleNamespace(robust=False), update=update)
     showing(charter, Merged(found.merged(), ((b"a", 1, b""), (b"b", 1, b"")), 80, "set", found), ["a", "b"])
     assert showing.wants_to_learn
     showing.learn()
