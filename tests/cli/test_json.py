@@ -9,6 +9,7 @@ from parties import Means
 
 import decbayes as db
 from decbayes.cli import app
+from decbayes.models.core.registry import SHIPPED
 from decbayes.network import SqliteStore
 
 # Their results are no text: a log that is JSON already, and code that is compiled.
@@ -121,8 +122,11 @@ def test_numbers_that_json_lacks_are_null(capsys):
 
 
 def test_every_argument_of_every_command_is_explained():
-    seen = 0
+    seen, shipped = 0, {command for _, command in SHIPPED.values()}
     for command in commands(app):
+        group, *model = command.split()
+        if group in ("fit", "plan", "simulate") and model and model[0] not in shipped:
+            continue  # another test's own model
         part = app
         for word in command.split():
             part = part[word]

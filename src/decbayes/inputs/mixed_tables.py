@@ -23,7 +23,7 @@ from decbayes.inputs.tables import (
 Frame = dict[str, NDArray[Any]]
 
 # How files write that a value is missing.
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "."}
+MISSING = {"", "na", "n/a", "nan", "null", "?", "."}
 
 
 def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:

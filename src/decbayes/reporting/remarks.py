@@ -18,10 +18,17 @@ ASK = (
 )
 CHECKED = (
     "data that count twice, sites without data, sites that share nothing with others, are much larger than the others "
-    "or disagree with them, groups of sites on which the merge depends, components or terms in which sites differ by "
-    "more than chance, slots that hold components "
-    "that differ, duplicates, components with very little data, and close calls"
+    "or disagree with them, groups of sites on which the merge depends, slots that hold components that differ, "
+    "duplicates, components with very little data, and close calls"
 )
+
+
+def checks(findings: Findings) -> str:
+    """What was looked for, and what could not be."""
+    undecided = findings.view.undecided(findings.alignment) if len(findings.sites) > 1 else ""
+    if undecided:
+        return f"{CHECKED}. Not checked: whether sites differ by more than chance ({undecided.rstrip('.')})."
+    return f"{CHECKED}; components or terms in which sites differ by more than chance."
 
 
 def remarks(findings: Findings) -> tuple[Remark, ...]:

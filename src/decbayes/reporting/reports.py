@@ -21,7 +21,7 @@ from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
 from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
 from decbayes.reporting.overviews import overview
-from decbayes.reporting.remarks import CHECKED, remarks
+from decbayes.reporting.remarks import checks, remarks
 from decbayes.views import Findings
 from decbayes.views.findings import LEAST, learned
 from decbayes.views.values import Shape, counted, listed, number
@@ -202,7 +202,7 @@ def attention(findings: Findings) -> Markup:
     """What deserves a look, with remedies."""
     noticed = remarks(findings)
     if not noticed:
-        return tag("p", f"Nothing stands out. Checked: {CHECKED}.")
+        return tag("p", f"Nothing stands out. Checked: {checks(findings)}")
     first, rest = noticed[:MOST_SHOWN], noticed[MOST_SHOWN:]
     more = tag("summary", counted(len(rest), "further remark"))
     behind = tag("details", more, tag("ul", map(item, rest), class_="remarks")) if rest else None

@@ -29,15 +29,15 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Step(Logistic):
-    """Whether an observation that has reached a level goes beyond it: as many rows as `steps` at most."""
+    """Whether an observation that has reached one of the `ordered` levels goes beyond it."""
 
-    steps: int = 2
+    ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
-        return 0.25 * self.steps
+        return 0.25 * (len(self.ordered) - 1)  # an observation is a row at each level but the last
 
     def check_column(self, model: str, name: str, column: Column) -> None:
         """The levels have been counted."""
@@ -45,8 +45,8 @@ class Step(Logistic):
     def kind_in(self, frame: Any, name: str) -> str:
         return Categorical.kind
 
-    def remark(self, name: str, column: Column) -> str:
-        return ""
+    def meaning(self, name: str, column: Column) -> str:
+        return f"; {name} in the order {' < '.join(self.ordered)}"
 
     def check_targets(self, name: str, targets: Array) -> None:
         """Frames are checked by their column."""
@@ -94,13 +94,13 @@ class OrderedRegression(Regression):
             raise InvalidStructure(
                 f"The target '{self.target}' is to be a categorical column with three or more levels."
             )
-        ordered = names_of(levels=self.levels) or entries
+        ordered = names_of(levels=self.levels or ()) or entries
         if sorted(ordered) != sorted(entries):
             raise InvalidStructure(
                 f"The levels {', '.join(ordered)} are not those of '{self.target}': {', '.join(entries)}."
             )
         object.__setattr__(self, "levels", ordered)
-        object.__setattr__(self, "outcome", Step(max(len(ordered) - 1, 1)))
+        object.__setattr__(self, "outcome", Step(ordered))
         return Thresholds(ordered, tuple(ordered.index(entry) for entry in entries))
 
     @classmethod

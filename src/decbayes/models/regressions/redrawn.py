@@ -39,8 +39,14 @@ class RowsLike:
     def behind(cls, model: Regression, posterior: Posterior, most: float, rng: np.random.Generator) -> "RowsLike":
         """Rows like those behind a posterior, but no more than `most`."""
         outcome = model.outcome
+        if model.stack is not None:
+            raise NotCalibrated(
+                f"{type(model).__name__} has no such test yet. Compare the sites' files, or use `varying`."
+            )
+        if model.offset or model.weights:
+            raise NotCalibrated("there is no such test for regressions with an offset or weights yet.")
         if not isinstance(outcome, Generalized) or not model.intercept or model.varying:
-            raise NotCalibrated("Rows can be simulated only with an intercept, and where no term varies.")
+            raise NotCalibrated("the test needs an intercept, and no terms that vary.")
         side = len(model.table.design.labels)
         precision = -2.0 * dense(posterior.contribution[FACTOR])[0, side:].reshape(side, side)
         rows = drawn_rows(precision, rng)
