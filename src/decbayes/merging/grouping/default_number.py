@@ -44,7 +44,7 @@ class DefaultNumber:
         if self.predicted:
             reasons.append("each site's data are predicted best by the other sites in this many")
         if not reasons:
-            return "as many as the largest site has components; more would not predict the sites' data better"
+            return "as many as the largest site has components; with more, sites do not predict each other better"
         return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}"
 
 

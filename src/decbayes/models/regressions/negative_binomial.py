@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import betainc, gammaln, logsumexp
 
 from decbayes.arguments import Above, check_positive
+from decbayes.columns import Column
 from decbayes.families import Array
 from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
@@ -33,6 +34,9 @@ class NegativeBinomial(PoissonOutcome):
         value, slope, weight = Logistic().expectations(np.zeros(len(mean)), shifted, variance)
         constant = gammaln(total) - gammaln(self.dispersion) - gammaln(targets + 1.0)
         return targets * shifted + total * value + constant, targets + total * slope, total * weight
+
+    def meaning(self, name: str, column: Column) -> str:
+        return f"; {name} has the variance mean + mean² / {self.dispersion:g} (--dispersion)"
 
     def most_of_one(self, value: float) -> tuple[float, float]:
         total = value + self.dispersion
