@@ -18,7 +18,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.points import check_structure
-from decbayes.models.regressions._table import Target
+from decbayes.models.regressions._making import Target
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.regression import Regression

@@ -22,6 +22,7 @@ from decbayes.models.core.model import Model, Row, ignore, split_names
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
+from decbayes.models.regressions._making import Tabled, Target, model_of_file
 from decbayes.models.regressions._site_effects import (
     BETWEEN,
     SiteEffects,
@@ -31,7 +32,7 @@ from decbayes.models.regressions._site_effects import (
     places_among,
     rows_by,
 )
-from decbayes.models.regressions._table import Rows, Table, Tabled, Target, model_of_file, term_rows
+from decbayes.models.regressions._table import Rows, Table, term_rows
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds

@@ -78,6 +78,7 @@ class SurvivalRegression(Regression):
     example: ClassVar[str] = "patients.csv --formula 'Surv(days, died) ~ age + sex' --cuts 30,90,365"
     outcome: ClassVar[Outcome] = Event()
     level: ClassVar[str] = Intervals.name
+    no_terms: ClassVar[tuple[str, ...]] = (*Regression.no_terms, "time", "entry")
     from_data: ClassVar[frozenset[str]] = Regression.from_data | {"time", "entry", "cuts", "rate"}
 
     @cached_property

@@ -1,0 +1,201 @@
+"""How regressions are made from frames and files: what a formula or a target asks for, and which columns that needs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns import Column, columns_of
+from decbayes.columns.frames import names_in, warn
+from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.families import Array
+from decbayes.inputs.mixed_tables import read_frame
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.transforms import Observed
+from decbayes.models.regressions._table import Table, complete
+from decbayes.models.regressions.formulas.design import needed
+from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
+from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
+
+Target = Annotated[str, "The column to predict, from all others."]
+
+
+class Tabled:
+    """What all models over the rows of a `table` share: how they are made from a frame, and how they read data."""
+
+    @property
+    def table(self) -> Table:
+        """Rows as numbers."""
+        raise NotImplementedError
+
+    level: ClassVar[str] = ""
+    """The name in formulas of the column of levels, where an observation counts as several rows."""
+    no_terms: ClassVar[tuple[str, ...]] = ("offset", "weights")
+    """Settings that name columns, or expressions of columns, which are no terms."""
+
+    @property
+    def formula(self) -> str:
+        """What is fitted, as `from_frame` takes it."""
+        return formula_of(self)
+
+    @classmethod
+    def left_side(cls, text: str) -> tuple[str, dict[str, str]]:
+        """The target that the left side of a formula names, and further settings."""
+        return text, {}
+
+    @classmethod
+    def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
+        """Settings, with those that a frame decides where nobody has stated them."""
+        return settings
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        formula: str = "",
+        *,
+        target: str = "",
+        kinds: Mapping[str, str] | None = None,
+        report: Report = warn,
+        **settings: Any,
+    ) -> Self:
+        """The model of a data frame: by a formula such as "visits ~ age + sex", or of the target on all others.
+
+        Columns are what their types and values say; `kinds` says where these mislead.
+        """
+        model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
+        return model
+
+    def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
+        """The agreed columns of a file, without rows in which something is missing."""
+        return self.table.read(path, report)
+
+    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+        return self.table.persons(Path(path), column)
+
+    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+        """The predictors of a file; rows in which one is missing get no prediction."""
+        return self.table.stream(Path(path), report)
+
+    def count(self, data: Any) -> int:
+        return self.table.count(data)
+
+    @property
+    def terms_to_learn(self) -> int:
+        return len(self.table.design.labels)
+
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
+        changed: Self = self if agreed else replace(self, columns=columns)  # type: ignore[type-var]
+        return changed, points, remarks
+
+    def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
+        return self.table.points(data)[rows]
+
+    def joined(self, shards: Sequence[Any]) -> Array:
+        return self.table.joined(shards)
+
+
+def model_of_frame(
+    model: Any, frame: Any, formula: str, target: str, kinds: Mapping[str, str] | None, report: Report, settings: Any
+) -> Any:
+    """The regression of a data frame: by a formula, or of the target on all other columns."""
+    if not formula and not target:
+        raise ValueError("Say what to predict: a formula such as 'target ~ column + column', or the target.")
+    names = [name for name in names_in(frame) if name != settings.get("by")]
+    terms: tuple[str, ...] = ()
+    if formula:
+        target, terms, settings = asked(model, formula, names_in(frame), settings)
+        check_among(target, names_in(frame))  # before its column is needed
+        names = needed(names_in(frame), target, *terms, *apart(model, settings), further=model.level)
+    check_among(target, names_in(frame))
+    chosen = {target: "", **(kinds or {})}
+    chosen[target] = chosen[target] or model.outcome.kind_in(frame, target)
+    columns = columns_of(frame, chosen, names=names, report=report)
+    # Among predictors whole numbers are numbers like others.
+    others = {name: column.as_predictor for name, column in columns.items() if name not in chosen}
+    others = {name: kind for name, kind in others.items() if kind}
+    columns |= columns_of(frame, others, names=others, report=report) if others else {}
+    settings = model.completed(settings, frame, columns, target)
+    return model(target=target, columns=columns, terms=terms, **settings)
+
+
+def model_of_file(
+    model: Any, path: Path, *, formula: str, target: str, columns: str, kinds: str, agreed_columns: Path | None,
+    report: Report, **settings: Any,
+) -> tuple[Any, Array]:  # fmt: skip
+    """The regression of a file, and its complete rows."""
+    if not formula and not target:
+        raise ValueError("Say --formula 'target ~ column + column', or --target.")
+    by = settings.get("by", "")
+    if agreed_columns is None:
+        chosen = split_names(columns)
+        read = read_frame(path, [*chosen, by] if chosen and by else chosen)
+        frame = complete(path, asked_for(model, read, formula, settings), report).data
+        regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
+        meaning = regression.outcome.meaning(regression.target, regression.columns[regression.target])
+        report(f"{path}: {columns_text(regression.columns)}{meaning}")
+        return regression, regression.points(frame)
+    agreed = read_columns(agreed_columns)
+    terms: tuple[str, ...] = ()
+    if formula:
+        target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
+        wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)
+        agreed = {name: agreed[name] for name in wanted}
+    agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
+    regression = model(target=target, columns=agreed, terms=terms, **settings)
+    return regression, regression.read(path, report=report)
+
+
+def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
+    """The target, the terms and the settings that a formula asks for, beside those given."""
+    wanted, named = formula_for(model, formula, names)
+    varying = {"varying": wanted.varying, "by": wanted.by} if wanted.varying else {}
+    if varying and "varying" not in model.from_data:
+        raise InvalidStructure(
+            f"{model.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
+        )
+    added = {"offset": wanted.offset} if wanted.offset else {}
+    if added and "offset" not in model.from_data:
+        raise InvalidStructure(f"{model.__name__} has no offset; leave it out of the formula.")
+    return wanted.target, wanted.terms, {"intercept": wanted.intercept, **varying, **added, **named, **settings}
+
+
+def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula, dict[str, str]]:
+    """What a formula says, and the settings that its left side names."""
+    left, sign, right = formula.partition("~")
+    target, named = model.left_side(left.strip()) if sign else (left, {})
+    others = [name for name in names if name not in named.values()]
+    return parsed(f"{target} {sign} {right}", others, further=model.level), named
+
+
+def apart(model: Any, settings: Mapping[str, Any]) -> list[str]:
+    """The columns and expressions that are no terms."""
+    return [settings.get(name, "") for name in model.no_terms]
+
+
+def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns that a formula and settings name, or all."""
+    by = settings.get("by", "")
+    if by and by not in frame:
+        raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
+    if not formula:
+        return frame
+    wanted, named = formula_for(model, formula, frame)
+    check_among(wanted.target, list(frame))
+    by = by or wanted.by
+    texts = wanted.target, *wanted.terms, wanted.offset, *apart(model, settings), *named.values()
+    names = needed(frame, *texts, further=model.level)
+    return {name: frame[name] for name in [*names, *([by] if by else [])]}
+
+
+def check_among(target: str, names: Sequence[str]) -> None:
+    if target not in names:
+        raise InvalidStructure(f"There is no column '{target}' to predict; there are {', '.join(names)}.")
