@@ -114,3 +114,16 @@ def test_a_regression_names_what_it_lacks_and_scores_of_one_target_compare(run, 
     assert run("fit linear-regression a.csv --formula age~visits -o other.posterior")[0] == 0
     assert "cannot be compared" not in run("score a.csv one.posterior two.posterior")[2]
     assert "cannot be compared" in run("score a.csv one.posterior other.posterior")[2]
+
+
+def test_values_that_nobody_agreed_on_are_counted_for_their_owner(run, tmp_path, rng):
+    """Ten patients of the second site are in a ward that the first site has joined with a rare one."""
+    for name, wards in (("a", ["heart"] * 60 + ["skin"] * 60 + ["other"] * 10), ("b", ["heart"] * 60 + ["icu"] * 10)):
+        lines = [f"{rng.normal():.3f},{ward}" for ward in wards]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["cost,ward", *lines]))
+    fit = "fit linear-regression {0}.csv {1} -o {0}.posterior --rules none"
+    assert run(fit.format("a", "--formula cost~ward"))[0] == 0
+    status, _, errors = run(fit.format("b", "--like a.posterior"))
+    assert status == 0
+    assert "10 of 70 values are not among the agreed ones and count as 'other'" in " ".join(errors.split())
+    assert "icu" not in errors

@@ -112,6 +112,10 @@ class Column(ABC):
             return self, numbers, ""
         return self if agreed else type(self).found_in(changed), changed, told
 
+    def unagreed(self, values: Raw) -> int:
+        """How many values nobody has agreed on, and count as something else."""
+        return 0
+
     @property
     def entries(self) -> tuple[str, ...]:
         """The categories that a profile has one row for; one without a name where there are none."""

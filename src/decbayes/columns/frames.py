@@ -88,6 +88,17 @@ def coded(frame: Any, columns: Columns) -> Array:
     return np.column_stack(parts)
 
 
+def report_unagreed(frame: Any, columns: Columns, report: Callable[[str], None]) -> None:
+    """Tell the owner of some data which columns hold values that nobody has agreed on."""
+    for name, column in columns.items():
+        values = values_in(frame, name)
+        if unagreed := column.unagreed(values):
+            report(
+                f"Column '{name}': {unagreed:,} of {len(values):,} values are not among the agreed ones and count as "
+                "'other'. If they matter, agree on them first, with `decbayes columns` at all sites."
+            )
+
+
 def coded_column(name: str, column: Column, values: Raw) -> Array:
     try:
         return column.coded(values)

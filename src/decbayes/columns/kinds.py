@@ -84,6 +84,10 @@ class Categorical(Column):
         refuse(coded < 0, f"none of the {len(self.categories)} agreed categories; agree on all that sites have")
         return coded
 
+    def unagreed(self, values: Raw) -> int:
+        known = {*self.categories}
+        return sum(not is_missing(value) and text_of(value) not in known for value in values) if OTHER in known else 0
+
     def decoded(self, numbers: Array) -> Raw:
         return named(numbers, self.categories)
 

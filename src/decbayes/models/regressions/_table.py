@@ -14,7 +14,7 @@ from decbayes.arguments import names_of
 from decbayes.columns import Column, plain
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.columns.column import SOLVABLE, Having, too_few
-from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, rows_in, values_in, warn
+from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, report_unagreed, rows_in, values_in, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
@@ -331,7 +331,9 @@ class Table:
 
     def read(self, path: Path, report: Report) -> Array:
         """The agreed columns of a file, without rows in which something is missing."""
-        return self.points(complete(path, self._frame(path, list(self.columns)), report).data)
+        rows = complete(path, self._frame(path, list(self.columns)), report).data
+        report_unagreed(rows, self.columns, report)
+        return self.points(rows)
 
     def persons(self, path: Path, column: str) -> Persons:
         """Whom each complete row of a file is about."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, columns_of, declared, plain
-from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, warn
+from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, report_unagreed, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
@@ -157,7 +157,9 @@ class Tabular(Model):
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The agreed columns of a file."""
-        return self.points(read_frame(path, list(self.columns)))
+        frame = read_frame(path, list(self.columns))
+        report_unagreed(frame, self.columns, report)
+        return self.points(frame)
 
 
 def columns_text(columns: Columns) -> str:

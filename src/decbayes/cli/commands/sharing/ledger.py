@@ -9,6 +9,7 @@ from rich.table import Table
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, messages, output, plain
 from decbayes.disclosure import Ledger
+from decbayes.errors import InvalidData
 
 KEYS = ("date", "file", "site", "model", "rows", "persons", "approver", "reason", "posterior")
 
@@ -21,7 +22,9 @@ def ledger(
 ) -> None:
     """Check the ledger and show it."""
     if not file.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(file))
+        raise InvalidData(
+            f"There is no ledger {file}: nothing has been released in this folder yet, or it is elsewhere."
+        )
     entries = Ledger(file).entries()
     if as_json:
         print_json(*({key: getattr(entry, key) for key in KEYS} for entry in entries))
