@@ -17,7 +17,7 @@ from decbayes.errors import Refused
 from decbayes.network import Agent, open_record, sign_record, verify
 from decbayes.network.protocol.talk.messages import Digest, Pull, batches, encode, listing
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from damage import damaged, flip_a_bit, random_bytes
 from groups import gaussian_charter, identities
 

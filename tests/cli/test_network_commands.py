@@ -1,5 +1,6 @@
 """Keys, charters, agents and posteriors from the command line, as a stranger would try them."""
 
+import io
 import json
 import signal
 import subprocess
@@ -207,3 +208,17 @@ def one_store(folder):
 
 def free_endpoint():
     return f"127.0.0.1:{free_port()}"
+
+
+@pytest.mark.parametrize(("answer", "robust"), [("", True), ("y", True), ("n", False)])
+def test_a_new_charter_asks_on_a_terminal_whether_merges_are_robust(command, tmp_path, monkeypatch, answer, robust):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    member = key(command, tmp_path / "a.key")
+    new = ("charter", "new", tmp_path / "group.toml", "--group", "g", "--model", "GaussianMean", "--set", "dimension=1")
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert command(*new, "--member", f"a={member}")[0] == 0
+    assert Charter.load(tmp_path / "group.toml").rules.robust is robust

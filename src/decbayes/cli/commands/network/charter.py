@@ -1,11 +1,13 @@
 """`decbayes charter`: what a group agrees on."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
+from rich.prompt import Confirm
 
 from decbayes.cli.commands.network._asking import load_charter
 from decbayes.cli.commands.network._settings import split, values
@@ -29,6 +31,7 @@ ADVICE = (
     "The merge is plain: a few members that are wrong together can move it far. `--rule robust=true` is advised unless "
     "all members trust each other's data."
 )
+QUESTION = "Shall the merge be robust, so that a few wrong members hardly move it? Advised unless all trust all data."
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
 Json = Annotated[
@@ -84,7 +87,7 @@ def new(
     from decbayes.network.protocol.group.proposals import limits_from
 
     made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
-    counting, leaving = both_rules(values(rules), rules_named(disclosure))
+    counting, leaving = both_rules(with_answer(values(rules)), rules_named(disclosure))
     charter = Charter(
         group=group,
         model_name=model,
@@ -248,6 +251,13 @@ def keys(pairs: Sequence[str]) -> dict[str, bytes]:
     if len({name for name, _ in named}) < len(named):
         raise InvalidCharter("Two members have the same name.")
     return {name: member_key(name, text) for name, text in named}
+
+
+def with_answer(given: dict[str, Any]) -> dict[str, Any]:
+    """The rules, with whether merges are robust: asked on a terminal if nobody has said."""
+    if "robust" in given or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return given
+    return {**given, "robust": Confirm.ask(QUESTION, console=messages(), default=True)}
 
 
 def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:
