@@ -48,6 +48,7 @@ ALLOWED = {
     "merging": FOUNDATION | {"devices", "files"},
     "inputs": {"errors", "extras"},
     "columns": {"arguments", "errors", "lazily"},
+    "privacy": FOUNDATION | {"tensors", "files"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"devices", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},

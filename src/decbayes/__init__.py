@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from decbayes import interop as interop
     from decbayes import merging as merging
     from decbayes import plot as plot
+    from decbayes import privacy as privacy
     from decbayes import sklearn as sklearn
     from decbayes import solvers as solvers
     from decbayes import streams as streams
@@ -74,7 +75,7 @@ else:
             ".reporting": "report",
             ".streams": "refine",
         },
-        "checking columns disclosure extending families interop merging plot sklearn solvers streams texts",
+        "checking columns disclosure extending families interop merging plot privacy sklearn solvers streams texts",
     )
 
     def __dir__() -> list[str]:
