@@ -50,7 +50,7 @@ ALLOWED = {
     "columns": {"arguments", "errors", "lazily"},
     "privacy": FOUNDATION | {"tensors", "files"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
-    "updates": FOUNDATION | {"devices", "merging", "models"},
+    "updates": FOUNDATION | {"devices", "files", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streams", "tensors", "updates"},
     "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models"},

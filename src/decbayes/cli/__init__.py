@@ -100,7 +100,9 @@ command(
     "refine",
     """One site's next round: refit its data against what all other sites have sent, and write what to send next.
 
-    Each site runs it once per round, on files of one round. `decbayes merge` adds up the posteriors of a round.""",
+    Each site runs it once per round. In a folder that all share it finds whose turn it is, what to read and where to
+    write; a site that has sent nothing yet joins. `decbayes merge shared` then merges the last round.""",
+    "decbayes refine letters.jsonl --folder shared",
     "decbayes refine letters.jsonl --own a.posterior --others b.posterior c.posterior -o a.1.posterior",
 )
 command(

@@ -2,13 +2,17 @@
 
 A site is identified by the digest of its first posterior. In each round every site refits its data against the
 posteriors that all others sent in the round before; the cavity is the same as on a network and in `refine`.
+
+The first round fixes common slots. A site that comes later puts its first posterior into these. What a site has sent
+holds its own data only, so that the others go on without it if it leaves. `exchange.py` says whose turn it is.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +27,9 @@ from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.updates.update import Update
 
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment
+
 LONGEST_NOTE = 100_000
 
 
@@ -31,33 +38,43 @@ class Sent:
     """A posterior as sites send it to each other.
 
     `holds` are the digests of earlier posteriors whose data are in this one; the first identifies the site. In `round`
-    1 and later the components are in common slots, and `sites` are the first posteriors of all participants.
+    1 and later the components are in common slots, `sites` are those that took part in the round, and `exchange` says
+    which slots they are: a digest of the first posteriors that were aligned. `several` is whether it is a merge.
     """
 
     posterior: Posterior
     holds: tuple[str, ...] = ()
     round: int = 0
     sites: tuple[str, ...] = ()
+    exchange: str = ""
+    several: bool = False
 
     @classmethod
     def of(cls, posterior: Posterior, note: Mapping[str, Any]) -> "Sent":
         """A posterior and the note in its file, which is not authenticated."""
         try:
             holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
-            number = note.get("round", 0)
+            number, exchange = note.get("round", 0), note.get("exchange", "")
+            begun = (exchange,) if number else ()
             proper = all(
-                isinstance(digest, str) and len(digest) == len(posterior.digest) for digest in (*holds, *sites)
+                isinstance(digest, str) and len(digest) == len(posterior.digest) for digest in (*holds, *sites, *begun)
             )
-            proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites)
+            proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites) == bool(exchange)
             if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
                 raise ValueError
         except (TypeError, ValueError):
             raise InvalidFile("The note on data and rounds in this file is invalid.") from None
-        return cls(posterior, holds, number, sites)
+        return cls(posterior, holds, number, sites, exchange, bool(note.get("several", False)))
 
     def note(self) -> dict[str, Any]:
         """The note for the file of a posterior; none for a first fit."""
-        note = {"holds": list(self.holds), "round": self.round, "sites": list(self.sites)}
+        note = {
+            "holds": list(self.holds),
+            "round": self.round,
+            "sites": list(self.sites),
+            "exchange": self.exchange,
+            "several": self.several,
+        }
         return {name: value for name, value in note.items() if value}
 
     @property
@@ -84,27 +101,30 @@ def check_once(sent: Mapping[str, Sent]) -> None:
             )
 
 
-def check_round(sent: Mapping[str, Sent]) -> None:
-    """Refuse posteriors unless all belong to one round of one exchange, one per site."""
+def check_slots(sent: Mapping[str, Sent]) -> None:
+    """Refuse posteriors that hold the same data, and those whose slots do not mean the same."""
     check_once(sent)
-    (name, first), *others = sent.items()
-    for other, posterior in others:
-        if posterior.round != first.round:
-            raise StructureMismatch(
-                f"{other} is of round {posterior.round}, {name} of round {first.round}. Wait until all sites have sent "
-                f"round {max(posterior.round, first.round)}, and use those files only."
-            )
-        if posterior.sites != first.sites:
+    begun = {name: posterior for name, posterior in sent.items() if posterior.round}
+    name = next(iter(begun), "")
+    for other, posterior in begun.items():
+        if posterior.exchange != begun[name].exchange:
             raise StructureMismatch(
                 f"{other} and {name} are rounds of different exchanges: they began with other posteriors. All sites "
                 "begin with the same first posteriors and options."
             )
-    missing = set(first.sites) - {posterior.site for posterior in sent.values()}
-    if missing:
-        raise StructureMismatch(
-            f"{len(missing)} of {len(first.sites)} sites are missing. All must send round {first.round}; without them, "
-            "start again with the first posteriors of the remaining sites."
-        )
+
+
+def check_round(sent: Mapping[str, Sent]) -> None:
+    """Refuse posteriors unless all belong to one round of one exchange, one per site, or come late."""
+    check_slots(sent)
+    name, latest = max(sent.items(), key=lambda item: item[1].round)
+    for other, posterior in sent.items():
+        late = posterior.round == 0 and posterior.site not in latest.sites
+        if posterior.round != latest.round and not late:
+            raise StructureMismatch(
+                f"{other} is of round {posterior.round}, {name} of round {latest.round}. Wait until all sites have "
+                f"sent round {latest.round}, and use those files only."
+            )
 
 
 @dataclass(frozen=True)
@@ -116,12 +136,48 @@ class Round:
 
     @classmethod
     @everywhere_alike()
-    def of(cls, sent: Mapping[str, Sent], components: Number = "largest") -> "Round":
-        """Align first posteriors, with the same bits at every site; those of a round are aligned already."""
-        check_round(sent)
+    def of(cls, sent: Mapping[str, Sent], components: Number = "largest", *, in_step: bool = True) -> "Round":
+        """Align first posteriors, with the same bits at every site; those of a round are aligned already.
+
+        A late site's first posterior is put into the slots of the round. `in_step` refuses any other mix of rounds.
+        """
+        (check_round if in_step else check_slots)(sent)
         posteriors = [posterior.posterior for posterior in sent.values()]
-        begun = next(iter(sent.values())).round > 0
-        return cls(sent, tuple(posteriors if begun else merging.align(posteriors, components=components).relabelled()))
+        begun = [posterior.posterior for posterior in sent.values() if posterior.round]
+        if not begun:
+            return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()))
+        if len(begun) == len(posteriors):
+            return cls(sent, tuple(posteriors))
+        from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
+
+        merged = merging.product(begun)
+        return cls(
+            sent, tuple(each.posterior if each.round else placed(each.posterior, merged) for each in sent.values())
+        )
+
+    @property
+    def alignment(self) -> "Alignment":
+        """Which site has what in each slot."""
+        from decbayes.merging.placing import as_labelled
+
+        return replace(as_labelled(self.slots), reason=f"Posteriors of round {self.number}, in common slots.")
+
+    @property
+    def missing(self) -> int:
+        """How many sites took part in the round and are not here: what they had sent does not count."""
+        took_part = frozenset().union(*(posterior.sites for posterior in self.sent.values()))
+        return len(took_part - {posterior.site for posterior in self.sent.values()})
+
+    @property
+    def number(self) -> int:
+        return max(posterior.round for posterior in self.sent.values())
+
+    @property
+    def exchange(self) -> str:
+        """The digest of all first posteriors, by which sites know that their slots mean the same."""
+        begun = {posterior.exchange for posterior in self.sent.values() if posterior.round}
+        first = "\n".join(sorted(posterior.site for posterior in self.sent.values()))
+        return begun.pop() if begun else sha256(first.encode()).hexdigest()
 
     @cached_property
     def merged(self) -> Posterior:
@@ -151,8 +207,9 @@ class Round:
         check_data(model, data, self.slots[0], name)
         update = Update(model, damping=damping)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
-        sites = latest.sites or tuple(sorted(other.site for other in self.sent.values()))
-        return Sent(learned, (*latest.holds, latest.posterior.digest), latest.round + 1, sites)
+        sites = tuple(sorted(other.site for other in self.sent.values()))
+        holds = (*latest.holds, latest.posterior.digest)
+        return Sent(learned, holds, self.number + 1, sites, self.exchange)
 
     @property
     def others(self) -> Posterior:
@@ -180,8 +237,6 @@ def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None
         )
 
 
-def together(sent: Mapping[str, Sent]) -> Posterior | None:
-    """The merge of a whole round, which needs no alignment; None for first posteriors."""
-    if not any(posterior.round for posterior in sent.values()):
-        return None
-    return Round.of(sent).merged
+def together(sent: Mapping[str, Sent]) -> Round | None:
+    """A whole round, which needs no alignment; None for first posteriors."""
+    return Round.of(sent) if any(posterior.round for posterior in sent.values()) else None

@@ -9,13 +9,13 @@ from rich.table import Table
 
 from decbayes import merging, views
 from decbayes.cli.shared.terminal import plain, progress_bar
-from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
+from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.families import Array
-from decbayes.files import load, load_note
 from decbayes.merging.base.agreement import alike, check_different, same_columns, why
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+from decbayes.updates.exchange import sent_in
 from decbayes.updates.rounds import Sent, check_once
 
 if TYPE_CHECKING:
@@ -83,26 +83,23 @@ def remedies(first: Structure, second: Structure, like: Path) -> str:
     return f"Fit it again with --like {like}{f', or {known}' if known else ''}."
 
 
-def sent_in(path: Path) -> Sent:
-    try:
-        return Sent.of(load(path), load_note(path))
-    except InvalidFile as error:
-        raise InvalidFile(str(error) if str(path) in str(error) else f"{path}: {error}") from None
-
-
 def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
     """All files by name; one that does not fit the first is refused. Numbers of components may differ."""
     with progress_bar() as bar:
         read = [sent_in(path) for path in bar.track(paths, description="reading")]
-    ordered = [posterior.structure for posterior in same_columns([site.posterior for site in read])]
-    for path, structure in zip(paths, ordered, strict=True) if not any_prior else ():
-        first = ordered[0]
-        if structure != first and not alike(structure, first):
-            reason = why(first, structure, strictly=False)
-            remedy = remedies(first, structure, paths[0])
-            raise StructureMismatch(f"{path} does not fit {paths[0]}: {reason} {remedy}")
+    if not any_prior:
+        check_alike(paths, read)
     again = [" (again)" * paths[:place].count(path) for place, path in enumerate(paths)]
     return {f"{path}{mark}": site for path, mark, site in zip(paths, again, read, strict=True)}
+
+
+def check_alike(paths: Sequence[Path], read: Sequence[Sent]) -> None:
+    """Refuse a file that does not fit the first, with what can be done about it."""
+    first, *others = [posterior.structure for posterior in same_columns([site.posterior for site in read])]
+    for path, structure in zip(paths[1:], others, strict=True):
+        if structure != first and not alike(structure, first):
+            reason = why(first, structure, strictly=False)
+            raise StructureMismatch(f"{path} does not fit {paths[0]}: {reason} {remedies(first, structure, paths[0])}")
 
 
 def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool = True) -> dict[str, Sent]:

@@ -25,7 +25,6 @@ from decbayes.cli.shared.model_options import (
     model_options,
 )
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.posterior_files import sent_in
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
@@ -54,6 +53,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
+from decbayes.updates.exchange import sent_in
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
 
@@ -199,7 +199,7 @@ def fit(
 
 def beside(before: Sent | None, public: Any) -> dict[str, Any]:
     """What goes into a file beside the posterior: the earlier data in it, and public numbers of documents."""
-    note = {} if before is None else {"holds": sorted(before.data)}
+    note = {} if before is None else {"holds": [*before.holds, before.posterior.digest]}
     return {"before": before and before.posterior, "frequency": public, "note": note | public_note(public)}
 
 

@@ -1,6 +1,6 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,13 +21,14 @@ from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.errors import InvalidStructure
-from decbayes.files import save
+from decbayes.files import load, save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered
-from decbayes.updates.rounds import Sent, together
+from decbayes.updates.exchange import Exchange
+from decbayes.updates.rounds import Round, together
 from decbayes.views import view_of
 
 if TYPE_CHECKING:
@@ -205,7 +206,9 @@ AS_USUAL, AS_FITTED, NOTHING = Aligning(), TopicPriors(), Telling()
 
 
 def merge(
-    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files of all sites.")],
+    posteriors: Annotated[
+        list[Path], Parameter(negative="", help="The posterior files of all sites, or the folder that they share.")
+    ],
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
@@ -222,6 +225,7 @@ def merge(
     device: Device = None,
 ) -> None:
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
+    posteriors = unfolded(posteriors)
     check_output(output, *posteriors)
     telling.check(posteriors)
     options.check(telling)
@@ -232,18 +236,21 @@ def merge(
 
     def keep(merged: Posterior, **note: Any) -> None:
         holds = sorted(frozenset().union(*(site.data for site in sent.values())))
-        save(merged, output, note={"holds": holds, **note, **merged_manifest(posteriors, merged)})
+        several = {"several": True} if len(sent) > 1 else {}
+        save(merged, output, note={"holds": holds, **several, **note, **merged_manifest(posteriors, merged)})
 
-    if (in_slots := merged_round(sent, telling.asked or options != AS_USUAL or priors != AS_FITTED)) is not None:
-        keep(in_slots)
-        messages().print(f"{output}: {len(sent)} posteriors of one round, in common slots")
+    names = [path.name.removesuffix(".posterior") for path in posteriors]
+    if (whole := together(sent)) is not None:
+        check_options_of_round(options, priors, telling)
+        say_missing(whole)
+        alignment = followed(whole.alignment, options.since)
+        conclude(alignment, names, output, replace(telling, confidence=False), keep)
         return
     read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
     if options.naive:
         keep(merging.product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
         return
-    names = [path.name.removesuffix(".posterior") for path in posteriors]
     if options.robust:
         robust = robustly_merged(read, options)
         robust = replace(robust, posterior=replace(robust.posterior, remarks=robust.remarks(names)))
@@ -251,10 +258,58 @@ def merge(
         tell_robust(robust, names, output, options, telling)
         return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
+    conclude(alignment, names, output, telling, keep, reported, options.solving)
+
+
+def conclude(
+    alignment: "Alignment",
+    names: list[str],
+    output: Path,
+    telling: Telling,
+    keep: Callable[..., None],
+    reported: Sequence[Any] | None = None,
+    solver: Solver | None = None,
+) -> None:
+    """Write the merge with its remarks, and say what was asked for."""
     merged = replace(alignment.merged(), remarks=all_remarks(alignment, names))
     keep(merged, **found_by(alignment, names))
-    telling.tell(alignment, merged, names, reported, options.solving)
+    telling.tell(alignment, merged, names, reported, solver)
     print_outcome(alignment, merged.remarks, output)
+
+
+def unfolded(paths: list[Path]) -> list[Path]:
+    """The files of the last complete round in a shared folder, if one is named in place of files."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        return paths
+    (folder,) = paths
+    exchange = Exchange.read(folder)
+    if exchange.behind:
+        messages().print(
+            plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: this is the round before it.")
+        )
+    return [folder / name for name in exchange.inputs]
+
+
+def followed(alignment: "Alignment", since: Path | None) -> "Alignment":
+    """The same slots, with the ids of an earlier merge."""
+    if since is None:
+        return alignment
+    _, earlier = same_columns([alignment.posteriors[0], load(since)])
+    return alignment.since(earlier)
+
+
+def check_options_of_round(options: Aligning, priors: TopicPriors, telling: Telling) -> None:
+    """Refuse options that would move what is in common slots."""
+    others = replace(options, since=None) != AS_USUAL or priors != AS_FITTED or telling.confidence or telling.overlap
+    if others:
+        raise WrongArgument(
+            "Posteriors of a round are in common slots already. Leave out the options of the alignment but --since."
+        )
+
+
+def say_missing(whole: Round) -> None:
+    if whole.missing:
+        messages().print(f"{many(whole.missing, 'site')} of this round are not here: their data do not count.")
 
 
 def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
@@ -274,16 +329,6 @@ def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: 
     counted = [names[site] for site in robust.merged]
     replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving)
     print_outcome(robust.alignment, robust.posterior.remarks, output)
-
-
-def merged_round(sent: Mapping[str, Sent], with_options: bool) -> Posterior | None:
-    """The merge of one round's posteriors, which are in common slots; None if these are no such posteriors."""
-    whole = together(sent)
-    if whole is not None and with_options:
-        raise WrongArgument(
-            "Posteriors of a round are in common slots already. Leave out the options of the alignment."
-        )
-    return whole
 
 
 def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path) -> None:

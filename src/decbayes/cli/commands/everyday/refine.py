@@ -1,14 +1,16 @@
-"""`decbayes refine`: one site's next round, on what the others sent in the last."""
+"""`decbayes refine`: one round of one site, from its data and what the others sent in the last."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
+from decbayes.cli.commands.everyday._turns import Joining, Step, Waiting, step_in
 from decbayes.cli.shared.common_options import (
     Device,
     HoldBack,
@@ -22,6 +24,7 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
+    SiteOption,
     Told,
     manifest_of,
     persons_of,
@@ -32,22 +35,61 @@ from decbayes.cli.shared.sharing import (
     save_draft,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import fitting, messages
+from decbayes.cli.shared.terminal import fitting, many, messages, plain
 from decbayes.updates.rounds import Round, Sent
 from decbayes.updates.update import shift
 
 AS_THEY_ARE = Reading()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """The folder that all sites share; or this site's file and those of all others."""
+
+    folder: Annotated[
+        Path | None,
+        Parameter(help="The folder that all sites share: whose turn it is follows from the files there."),
+    ] = None
+    site: SiteOption = ""
+    own: Annotated[Path | None, Parameter(help="Without --folder: this site's newest posterior.")] = None
+    others: Annotated[
+        list[Path] | None,
+        Parameter(
+            help="Without --folder: the newest posteriors of all other sites.", consume_multiple=True, negative=""
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output", "-o"],
+            help="Where to write this site's next round. Default: into the folder, as SITE.ROUND.posterior.",
+            show_default=False,
+        ),
+    ] = None
+
+    def step(self, data: list[Path], reading: Reading) -> Step | Waiting | Joining:
+        """What there is to do, from the files that are there."""
+        if self.folder is not None:
+            if self.own is not None or self.others:
+                raise WrongArgument("--folder finds the files itself: leave out --own and --others.")
+            return step_in(self.folder, self.site, data, self.output, reading)
+        if self.own is None or self.others is None or self.output is None:
+            raise WrongArgument("Give --folder; or --own, --others and --output.")
+        if self.site:
+            raise WrongArgument("--site goes with --folder; without it, --own says which site this is.")
+        check_output(self.output, *data, self.own, *self.others)
+        return Step(read_sent([self.own, *self.others]), self.own, self.output)
+
+
+BY_NAME = Where()
+
+
 def refine(
     data: Annotated[list[Path], Parameter(help="All of this site's data, as `decbayes fit` reads them.", negative="")],
     /,
     *,
-    own: Annotated[Path, Parameter(help="This site's newest posterior: its fit, or its last round.")],
-    others: Annotated[
-        list[Path], Parameter(help="The newest posteriors of all other sites.", consume_multiple=True, negative="")
-    ],
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write this site's next round.")],
+    where: Where = BY_NAME,
     components: Annotated[
         str | None, Parameter(help="In the first round: number of components, or 'auto'; the same at all sites.")
     ] = None,
@@ -61,25 +103,46 @@ def refine(
     hold_back: HoldBack = 0.0,
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     device: Device = None,
-    as_json: Annotated[bool, json_option("round", "file", "round", "sites", "shift")] = False,
+    as_json: Annotated[bool, json_option("round", "file", "round", "sites", "shift", "waiting")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
-    check_output(output, *data, own, *others)
     check_hold_back(hold_back)
     work_on(device)
-    sent = read_sent([own, *others])
-    if components is not None and sent[str(own)].round:
+    step = where.step(data, reading)
+    if isinstance(step, Waiting):
+        print_waiting(step, as_json)
+        return
+    if isinstance(step, Joining):
+        step.fit(data, reading, seed=seed, passes=passes, hold_back=hold_back)
+        print_first(step, as_json)
+        return
+    if components is not None and any(sent.round for sent in step.sent.values()):
         raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
-    before = Round.of(sent, number_of(components))
-    model = before.model
-    told = Told()
+    before = Round.of(step.sent, step.components(number_of(components)), in_step=where.folder is None)
+    refined = make_round(step, before, data, reading, passes=passes, damping=damping, hold_back=hold_back, seed=seed)
+    print_round(step.output, refined, before, as_json)
+
+
+def make_round(
+    step: Step,
+    before: Round,
+    data: list[Path],
+    reading: Reading,
+    *,
+    passes: int | None,
+    damping: float,
+    hold_back: float,
+    seed: int,
+) -> Sent:
+    """Refit under the rules of this site's file, and write the draft of its next round."""
+    model, told = before.model, Told()
     observations = model.read(the_data(model, data), report=told, **reading.options(type(model)))
-    made = manifest_of(own)
+    made = manifest_of(step.own)
     rules, person = (rules_named(None), "") if made is None else (made.rules, made.person)
     persons = persons_of(model, data, person, **reading.options(type(model)))
     safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, told=told)
-    observations, public = safe.data, public_documents(own, model)
+    observations, public = safe.data, public_documents(step.own, model)
     alike = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     with fitting(1, ascent.passes) as bar:
@@ -87,7 +150,7 @@ def refine(
         refined = alike.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
     kept = save_draft(
         refined.posterior,
-        output,
+        step.output,
         observations,
         rules,
         site="" if made is None else made.site,
@@ -100,15 +163,43 @@ def refine(
         belief=alike.after(refined),
         others=before.others,
     )
-    refined = replace(refined, posterior=kept)
-    print_round(output, refined, shift(before.merged, before.after(refined)), as_json)
+    return replace(refined, posterior=kept)
 
 
-def print_round(output: Path, refined: Sent, moved: float, as_json: bool) -> None:
-    """One line on a round: how far it moves the merge."""
+def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> None:
+    """One line on a round: how far it moves the merge; and whether sites have left."""
+    moved = shift(before.merged, before.after(refined))
+    if before.missing:
+        messages().print(f"{many(before.missing, 'site')} of the last round left: their data no longer count.")
     messages().print(
         f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {moved:.2g} standard "
         "deviations per parameter"
     )
     if as_json:
-        print_json({"file": output, "round": refined.round, "sites": len(refined.sites), "shift": moved})
+        print_json(values(output, refined.round, len(refined.sites), moved))
+
+
+def print_waiting(step: Waiting, as_json: bool) -> None:
+    """Whom this site waits for, and what to do if they do not come back."""
+    turn = step.turn
+    if turn.round == 1:
+        messages().print(plain(f"{turn.site} has sent its first posterior. Waiting for another site."))
+    else:
+        messages().print(
+            plain(
+                f"{turn.site} has sent round {turn.round - 1}. Waiting for {', '.join(turn.waiting)}. If a site has "
+                "left, move its files out of the folder: the others go on without it."
+            )
+        )
+    if as_json:
+        print_json(values(None, turn.round - 1, step.sites, None, turn.waiting))
+
+
+def print_first(step: Joining, as_json: bool) -> None:
+    messages().print(plain(f"{step.site} joins {many(step.sites, 'site')}. The same command makes its next round."))
+    if as_json:
+        print_json(values(step.output, 0, step.sites + 1, None))
+
+
+def values(file: Path | None, number: int, sites: int, moved: float | None, waiting: Any = ()) -> Mapping[str, Any]:
+    return {"file": file, "round": number, "sites": sites, "shift": moved, "waiting": list(waiting)}

@@ -1,0 +1,110 @@
+"""Whose turn it is in a shared folder, and which site these data are of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from decbayes.arguments import given
+from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.posterior_files import check_alike
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.errors import NothingToMerge
+from decbayes.merging.base.problem import Number
+from decbayes.models.core.registry import model_for
+from decbayes.updates.exchange import SUFFIX, Exchange, Turn
+from decbayes.updates.rounds import Sent
+
+
+@dataclass(frozen=True)
+class Step:
+    """A round to make: the files it starts from, this site's first, and where to write it."""
+
+    sent: Mapping[str, Sent]
+    own: Path
+    output: Path
+    slots: int | None = None
+
+    def components(self, asked: Number) -> Number:
+        """The number of slots: as other sites have chosen it, or as asked for."""
+        if self.slots is not None and asked not in (None, self.slots):
+            raise WrongArgument(f"Other sites have begun with {self.slots} components: leave out --components.")
+        return self.slots if self.slots is not None else asked or "largest"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Nothing to do before other sites have sent their files."""
+
+    turn: Turn
+    sites: int
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A site that has sent nothing yet: its first posterior, of the model that the others use."""
+
+    site: str
+    like: Path
+    output: Path
+    sites: int
+
+    def fit(self, data: Sequence[Path], reading: Reading, *, seed: int, passes: int | None, hold_back: float) -> None:
+        from decbayes.cli.commands.everyday.fit import fit
+        from decbayes.files import load
+
+        kind = type(model_for(load(self.like).structure))
+        where = list(data) if kind.many_files else the_one(data)
+        options = {"seed": seed, "hold_back": hold_back, "site": self.site, **given(passes=passes)}
+        fit(kind, where, output=self.output, like=self.like, **options, **reading.options(kind))
+
+
+def step_in(
+    folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading
+) -> Step | Waiting | Joining:
+    """What there is to do for the site whose data these are."""
+    if not folder.is_dir():
+        raise WrongArgument(f"--folder {folder} is no folder.")
+    exchange = Exchange.read(folder)
+    if not exchange.sites:
+        raise NothingToMerge(
+            f"{folder} holds no posterior yet. The first site makes one: decbayes fit MODEL DATA -o "
+            f"{folder / f'NAME{SUFFIX}'}"
+        )
+    check_alike([folder / name for name in exchange.files], [*exchange.files.values()])
+    name = site or site_of(exchange, data, reading)
+    if name not in exchange.sites:
+        first = folder / next(iter(exchange.files))
+        return Joining(name, first, output or folder / f"{name}{SUFFIX}", len(exchange.sites))
+    turn = exchange.turn(name)
+    if not turn.due:
+        return Waiting(turn, len(exchange.sites))
+    target = output or folder / turn.file
+    files = [folder / name for name in turn.inputs]
+    check_output(target, *data, *files)
+    return Step({str(path): turn.inputs[path.name] for path in files}, files[0], target, turn.slots)
+
+
+def site_of(exchange: Exchange, data: Sequence[Path], reading: Reading) -> str:
+    """The site of that name, or else the only one that has as much data."""
+    name = data[0].name.split(".")[0]
+    if name in exchange.sites:
+        return name
+    model = model_for(next(iter(exchange.newest.values())).posterior.structure)
+    observations = model.read(the_data(model, data), **reading.options(type(model)))
+    amounts = float(np.sum(model.units(observations))), float(model.count(observations))
+    tallies = {site: model.tally(sent.posterior) for site, sent in exchange.newest.items()}
+    alike = [site for site, tally in tallies.items() if tally is not None and tally.contradiction(*amounts) is None]
+    if len(alike) == 1:
+        return alike[0]
+    raise WrongArgument(
+        f"Which site is this? Give --site NAME: {', '.join(exchange.sites)}; or a new name, and the site joins."
+    )
+
+
+def the_one(data: Sequence[Path]) -> Path:
+    if len(data) != 1:
+        raise WrongArgument(f"This model reads one file, not {len(data)}.")
+    return data[0]
