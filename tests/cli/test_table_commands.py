@@ -46,7 +46,7 @@ def test_sites_agree_on_columns_first(run, tables):
 
 def test_a_regression_says_what_to_fit_and_which_rows_it_left_out(run, tables):
     status, _, errors = run("fit poisson-regression a.csv -o a.posterior")
-    assert (status, "Say --formula 'target ~ column + column', or --target." in errors) == (2, True)
+    assert (status, "patients.csv --formula 'visits ~ age + sex'" in errors) == (2, True)
     line = "fit poisson-regression a.csv --target visits --columns age,visits -o a.posterior"
     status, _, errors = run(line)
     assert (status, "1 of 40 rows have missing values and are left out" in errors) == (0, True)

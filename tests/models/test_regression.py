@@ -340,10 +340,10 @@ class TestData:
             db.LogisticRegression.from_frame(frame, "ward ~ age")
 
     def test_files_say_which_of_two_categories_is_yes(self, frame, tmp_path):
-        said, path = [], tmp_path / "a.csv"
+        path = tmp_path / "a.csv"
         frame.assign(smoker=np.where(frame["smoker"], "often", "never")).to_csv(path, index=False)
-        db.LogisticRegression.from_file(path, formula="smoker ~ age", report=said.append)
-        assert said[-1].endswith("; yes is smoker = often")
+        model, _ = db.LogisticRegression.from_file(path, formula="smoker ~ age")
+        assert model.modelled == "odds of smoker = often, by smoker ~ age"
 
     @pytest.mark.parametrize(
         ("kind", "targets"), [(db.LogisticRegression, [0.0, 2.0]), (db.PoissonRegression, [1.0, -1.0])]

@@ -132,6 +132,14 @@ command(
     "decbayes transform letters.jsonl merged.posterior -o topics.csv",
 )
 command(
+    EVERYDAY,
+    "predict",
+    """Print what a regression expects for persons you describe: a mean, a probability, survival at given times.
+
+    Several values of a column, as in age=50,60, make several persons. Intervals are those of `decbayes show`.""",
+    "decbayes predict merged.posterior age=60 sex=f,m --times 30,90,365",
+)
+command(
     SHARING,
     "preview",
     """Show what a file says of whom, before it leaves: the smallest groups, rare words, records that stand out.

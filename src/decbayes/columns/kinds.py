@@ -150,18 +150,32 @@ class Categorical(Column):
 
 @dataclass(frozen=True)
 class YesNo(Column):
-    """True or false, 1 or 0, yes or no.
+    """True or false, 1 or 0, yes or no; or categories, the first of which counts as yes and all others as no.
 
     >>> db.columns.YesNo().coded(np.array(["yes", "no", None]))
     array([ 1.,  0., nan])
+    >>> db.columns.YesNo("relapse", "alive", "died").coded(np.array(["died", "relapse", None]))
+    array([ 0.,  1., nan])
     """
+
+    categories: tuple[str, ...]
 
     kind: ClassVar[str] = "yes/no"
     factor: ClassVar[Any] = "yes_no"
     shares: ClassVar[bool] = True
     flag: ClassVar[bool] = True
 
+    def __init__(self, *categories: Any) -> None:
+        object.__setattr__(self, "categories", Categorical(*categories).categories if categories else ())
+
+    @property
+    def yes(self) -> str:
+        """What counts as yes, in the column's own words."""
+        return self.categories[0] if self.categories else "yes"
+
     def coded(self, values: Raw) -> Array:
+        if self.categories:
+            return yes_first(Categorical(*self.categories).coded(values))
         if values.dtype.kind in "buif":
             coded = values.astype(np.float64)
         else:
@@ -170,7 +184,14 @@ class YesNo(Column):
         return coded
 
     def decoded(self, numbers: Array) -> Raw:
-        return named(numbers, (False, True))
+        several = len(self.categories) > 1
+        return named(numbers, (" or ".join(self.categories[1:]), self.yes) if several else (False, True))
+
+    def details(self) -> list[Any]:
+        return list(self.categories)
+
+    def text(self) -> str:
+        return f"{self.yes} is yes" if self.categories else ""
 
     @classmethod
     def found_in(cls, values: Raw) -> "YesNo":
@@ -178,7 +199,9 @@ class YesNo(Column):
 
     @classmethod
     def agreed(cls, columns: Sequence["YesNo"]) -> "YesNo":
-        return cls()
+        if len({column.yes for column in columns}) > 1:
+            raise InvalidStructure("Sites count different categories as yes; name one for all.")
+        return cls(*dict.fromkeys(category for column in columns for category in column.categories))
 
     def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
         """Where too few gave an answer, or too few of one outcome did, all count as the more common one."""
@@ -191,6 +214,11 @@ class YesNo(Column):
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)
+
+
+def yes_first(codes: Array) -> Array:
+    """1 for the first category, 0 for all others."""
+    return np.where(np.isnan(codes), np.nan, (codes == 0).astype(np.float64))
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,8 @@ def head(title: str) -> Markup:
 
 def body(title: str, findings: Findings, sections: dict[str, Any]) -> Markup:
     links = [tag("a", name, href=f"#{anchor(name)}") for name in sections]
-    model = f"Model {findings.view.title}, structure {findings.merged.structure.fingerprint[:DIGITS]}"
+    subject = f", which models the {findings.view.modelled}" if findings.view.modelled else ""
+    model = f"Model {findings.view.title}{subject}; structure {findings.merged.structure.fingerprint[:DIGITS]}"
     top = tag(
         "header",
         tag("h1", title),

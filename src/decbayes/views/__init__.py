@@ -12,6 +12,7 @@ from decbayes.lazily import exported
 if TYPE_CHECKING:
     from decbayes.views.findings import Findings as Findings
     from decbayes.views.findings import Sureness as Sureness
+    from decbayes.views.values import Curve as Curve
     from decbayes.views.values import Entries as Entries
     from decbayes.views.values import Estimate as Estimate
     from decbayes.views.values import Image as Image
@@ -30,7 +31,7 @@ else:
         __name__,
         {
             ".findings": "Findings Sureness",
-            ".values": "Entries Estimate Image Interval Matrix Numbers Point Profile Shares Words",
+            ".values": "Curve Entries Estimate Image Interval Matrix Numbers Point Profile Shares Words",
             ".view": "View register view_of",
         },
     )

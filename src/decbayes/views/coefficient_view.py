@@ -1,24 +1,57 @@
 """Regressions as their coefficients, and whether sites agree on them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
 from typing import Any, ClassVar
+
+import numpy as np
 
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
+from decbayes.models.regressions._site_effects import BETWEEN
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 from decbayes.structure import CoupledSet
-from decbayes.views.values import Difference, Estimate
-from decbayes.views.view import LEVEL, View
+from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
+from decbayes.views.view import LEVEL, TOP, View
+
+# Points of time of a curve.
+TIMES = 61
 
 
 class CoefficientView(View):
     name: ClassVar[str] = "coefficients"
 
     def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        rows = self.model.coefficients(posterior, level=level)
-        return [Estimate(*bounds(row), null=None if row["term"] == "intercept" else 0.0) for row in rows]
+        rows, baseline = self.model.coefficients(posterior, level=level), self.model.baseline_places
+        return [Estimate(*bounds(row), null=None if place in baseline else 0.0) for place, row in enumerate(rows)]
+
+    @property
+    def ratio(self) -> str:
+        return str(self.model.outcome.ratio)
+
+    def ratios(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        """Standard deviations are by the delta method."""
+        rows = self.model.ratios(posterior, level=level)
+        scale = {row["term"]: row["deviation"] for row in self.model.coefficients(posterior, level=level)}
+        ends = [(row["ratio"], row["low"], row["high"], row["term"], row["ratio"] * scale[row["term"]]) for row in rows]
+        return [Estimate(*values, null=1.0) for values in ends]
+
+    def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
+        """In the columns' own units, with ratios; each row says what is modelled."""
+        ratios = {row["term"]: row for row in self.model.ratios(posterior, level=level)}
+        named = {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper"} if self.ratio else {}
+        factors = {FACTOR: self.model.coefficients(posterior, level=level), BETWEEN: self.model.between(posterior)}
+        return [
+            {
+                "factor": factor, "component": 0, "quantity": "value", "entry": row["term"], "modelled": self.modelled,
+                **dict(zip(("mean", "lower", "upper", "entry", "deviation"), bounds(row), strict=True)),
+                **{name: ratios.get(row["term"], {}).get(part, nan) for part, name in named.items()},
+                "uncertainty": posterior.uncertainty,
+            }
+            for factor, rows in factors.items() for row in rows
+        ]  # fmt: skip
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
         return [Estimate(*bounds(row)) for row in self.model.between(posterior, level=level)]
@@ -56,6 +89,37 @@ class CoefficientView(View):
         """Whether a term has one of these coefficients, or varies already."""
         design = self.model.table.design
         return term in self.model.varying or bool({design.labels[place] for place in design.places([term])} & notable)
+
+
+class SurvivalView(CoefficientView):
+    name: ClassVar[str] = "survival"
+
+    def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
+        return {f"baseline: events per unit of {self.model.time}, {self._typical()}": self.model.baseline(posterior)}
+
+    def curves(
+        self, posterior: Posterior, data: Any = None, *, times: Sequence[float] | None = None, level: float = LEVEL
+    ) -> Sequence[Curve]:
+        """The probability of no event yet; without `data`, for the agreed centres and first categories."""
+        points = self.model.table.typical()[None, :] if data is None else data
+        until = np.linspace(0.0, self.model.horizon, TIMES) if times is None else np.asarray(times, dtype=np.float64)
+        drawn = self.model.survival(posterior, points, times=until, level=level)
+        names = [self._typical()] if data is None else [f"row {row + 1}" for row in range(len(drawn["mean"]))]
+        return [
+            Curve(name, until, *(drawn[part][row] for part in ("mean", "low", "high")))
+            for row, name in enumerate(names)
+        ]
+
+    def _typical(self) -> str:
+        """The agreed centres and first categories, in words."""
+        columns, typical = self.model.columns, self.model.table.typical()
+        values = {
+            name: column.decoded(np.array([typical[place]]))[0]
+            for place, (name, column) in enumerate(columns.items())
+            if name in self.model.table.predictors
+        }
+        texts = [f"{name} {value_text(value)}" for name, value in values.items()]
+        return f"at {', '.join(texts)}" if texts else "overall"
 
 
 def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:

@@ -102,6 +102,17 @@ class Estimate(Interval):
 
 
 @dataclass(frozen=True, eq=False)
+class Curve:
+    """How something changes over time, with its uncertainty: the probability of no event yet, say."""
+
+    name: str
+    times: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Matrix:
     """(components, components) probabilities, and what they are."""
 

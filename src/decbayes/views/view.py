@@ -1,6 +1,6 @@
 """What a view is, and views by name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from decbayes.remarks import Remark
 from decbayes.structure import Structure
 from decbayes.views.values import (
     MOST_NUMBERS,
+    Curve,
     Difference,
     Entries,
     Estimate,
@@ -81,9 +82,22 @@ class View:
         """What contributions count."""
         return str(self.model.unit)
 
+    @property
+    def modelled(self) -> str:
+        """What is modelled, in words, if the title does not say it."""
+        return str(self.model.modelled)
+
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
         """Each component as plain values; only the largest `top` entries of long rows."""
         return list(self.model.describe(posterior, top=top))
+
+    def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
+        """Further tables by their titles."""
+        return {}
+
+    def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
+        """Every parameter with its standard deviation and interval, for spreadsheets and other programs."""
+        return [*posterior.summary(top=top, level=level)]
 
     def captions(
         self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
@@ -141,6 +155,26 @@ class View:
         """Standard deviations between sites, for parameters that may differ from site to site."""
         return ()
 
+    def ratios(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
+        """Odds ratios, rate ratios or hazard ratios of a regression, whose value of no effect is 1."""
+        return ()
+
+    @property
+    def ratio(self) -> str:
+        """What `ratios` are called."""
+        return ""
+
+    def curves(
+        self,
+        posterior: Posterior,
+        data: Any = None,
+        *,
+        times: Sequence[float] | None = None,
+        level: float = LEVEL,
+    ) -> Sequence[Curve]:
+        """How something changes over time for each row of `data`, or for somebody typical: survival."""
+        return ()
+
     def differences(self, alignment: "Alignment") -> Sequence[Difference]:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
@@ -179,7 +213,7 @@ class Unknown(View):
 
     name: ClassVar[str] = "unknown"
 
-    title, noun, unit = "a model without a name", "component", "observation"
+    title, noun, unit, modelled = "a model without a name", "component", "observation", ""
 
     def tally(self, posterior: Posterior) -> "Tally | None":
         return None
@@ -234,6 +268,7 @@ VIEWS: Registry[type[View]] = Registry(
         "classes": "decbayes.views.class_view:ClassView",
         "states": "decbayes.views.class_view:StateView",
         "coefficients": "decbayes.views.coefficient_view:CoefficientView",
+        "survival": "decbayes.views.coefficient_view:SurvivalView",
     },
     name_of,
 )

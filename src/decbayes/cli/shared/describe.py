@@ -1,6 +1,7 @@
 """Posteriors in words: captions for components, and a table of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,23 @@ def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> T
     if view.by_column:
         return by_column(rows)
     names = ", ".join(map(plain, posterior.structure.labels.get("components", ())))
-    titles = {"mean": f"mean ({names})"} if names else {}
-    table = Table(*(titles.get(title, title) for title in rows[0]), box=None)
+    return rows_table(rows, shape, {"mean": f"mean ({names})"} if names else {})
+
+
+def rows_table(
+    rows: Sequence[Row], shape: Shape | None = None, titles: Mapping[str, str] = MappingProxyType({}), title: str = ""
+) -> Table:
+    """Rows of plain values as a table."""
+    table = Table(*(titles.get(name, name) for name in rows[0]), box=None, title=plain(title) or None)
     for row in rows:
-        table.add_row(*(cell(value, shape if title == "mean" else None) for title, value in row.items()))
+        table.add_row(*(cell(value, shape if name == "mean" else None) for name, value in row.items()))
     return table
+
+
+def print_modelled(posterior: Posterior, write: Callable[[str], Any]) -> None:
+    """What is modelled, where the model's name does not say it."""
+    if modelled := view_of(posterior.structure).modelled:
+        write(plain(f"models the {modelled}"))
 
 
 def by_column(rows: list[Row]) -> Table:

@@ -4,12 +4,20 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from decbayes.errors import DecbayesError, printable
 from decbayes.extras import load_extensions
@@ -123,6 +131,8 @@ def complaint(error: CycloptsError, name: str) -> str:
 def explanation(error: CycloptsError, command: str) -> str:
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         return missing(error, command)
+    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
+        return unknown(error.unused_tokens[0], [name for name in error.app if not name.startswith("-")])
     if isinstance(error, UnusedCliTokensError):
         return unused(error)
     if isinstance(error, CoercionError) and error.token is not None and (kinds := kinds_of(error.target_type)):
@@ -138,6 +148,13 @@ def missing(error: MissingArgumentError, command: str) -> str:
     if written is None:
         return f"{command} needs {error.argument.name}."
     return f"{written} needs {'a value' if count == 1 else f'{count} values'}."
+
+
+def unknown(word: str, names: Sequence[str]) -> str:
+    """A name that is none of the commands: those it may stand for, or all."""
+    near = [name for name in names if word.lower() in name] or get_close_matches(word.lower(), names, n=1)
+    rest = f"Did you mean {' or '.join(near[:3])}?" if near else f"Available commands: {', '.join(sorted(names))}."
+    return f'Unknown command "{word}". {rest}'
 
 
 def unused(error: UnusedCliTokensError) -> str:

@@ -108,6 +108,11 @@ class Model(Settings):
     joins: ClassVar[bool] = True
     """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
 
+    @property
+    def modelled(self) -> str:
+        """What is modelled, in words, where the name of the model does not say it: of a regression its outcome."""
+        return ""
+
     def for_data(self, data: Any) -> Self:
         """This model, with whatever it leaves open taken from the data, such as the number of columns."""
         return self

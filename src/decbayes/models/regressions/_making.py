@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.columns import Column, columns_of
+from decbayes.columns import Categorical, Column, columns_of
 from decbayes.columns.frames import names_in, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -117,7 +117,8 @@ def model_of_frame(
         names = needed(names_in(frame), target, *terms, *apart(model, settings), further=model.level)
     check_among(target, names_in(frame))
     chosen = {target: "", **(kinds or {})}
-    chosen[target] = chosen[target] or model.outcome.kind_in(frame, target)
+    named = Categorical.kind if settings.get("yes") else ""
+    chosen[target] = chosen[target] or named or model.outcome.kind_in(frame, target)
     columns = columns_of(frame, chosen, names=names, report=report)
     # Among predictors whole numbers are numbers like others.
     others = {name: column.as_predictor for name, column in columns.items() if name not in chosen}
@@ -133,15 +134,14 @@ def model_of_file(
 ) -> tuple[Any, Array]:  # fmt: skip
     """The regression of a file, and its complete rows."""
     if not formula and not target:
-        raise ValueError("Say --formula 'target ~ column + column', or --target.")
+        raise ValueError(f"Say what to fit, for example: decbayes fit {model.command} {model.example}")
     by = settings.get("by", "")
     if agreed_columns is None:
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, by] if chosen and by else chosen)
         frame = complete(path, asked_for(model, read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
-        meaning = regression.outcome.meaning(regression.target, regression.columns[regression.target])
-        report(f"{path}: {columns_text(regression.columns)}{meaning}")
+        report(f"{path}: {columns_text(regression.columns)}")
         return regression, regression.points(frame)
     agreed = read_columns(agreed_columns)
     terms: tuple[str, ...] = ()

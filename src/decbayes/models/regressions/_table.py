@@ -319,6 +319,11 @@ class Table:
             names |= {str(np.float64(number_of(text))): text for text in texts}
         return names
 
+    def typical(self) -> Array:
+        """One row with the agreed centre of each real column, and the first category of all others."""
+        zeros = np.array([column.zero_and_unit[0] for column in self.columns.values()])
+        return np.append(zeros, np.nan) if self.varying else zeros
+
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         """Rows that the columns might hold."""
         return np.column_stack([column.made_up(size, rng) for column in self.columns.values()])

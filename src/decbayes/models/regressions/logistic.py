@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass, field
 from math import pi
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri
 
 from decbayes.columns import Categorical, Column, YesNo
-from decbayes.columns.frames import likely_kind, values_in
+from decbayes.columns.frames import known, likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.remarks import Remark
+
+Yes = Annotated[str, "The category of the outcome to model; all others count as no."]
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
 # 1989): all expectations under a Gaussian then have a closed form, however wide it is.
@@ -57,6 +59,7 @@ class Logistic(Generalized):
     """A yes is as probable as 1 / (1 + exp(−f)). The target is yes/no, or has two categories: the second is yes."""
 
     holds: ClassVar[type[Column]] = YesNo
+    ratio: ClassVar[str] = "odds ratio"
     heaviest: ClassVar[float | None] = 0.25
 
     def check_column(self, model: str, name: str, column: Column) -> None:
@@ -72,8 +75,8 @@ class Logistic(Generalized):
             raise InvalidData(f"Column '{name}': {error}") from None
         return Categorical.kind if words else YesNo.kind
 
-    def meaning(self, name: str, column: Column) -> str:
-        return f"; yes is {name} = {column.entries[1]}" if column.factor == "categorical" else ""
+    def modelled(self, name: str, column: Column) -> str:
+        return f"odds of {name} = {level_of(column)}"
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():
@@ -116,11 +119,36 @@ class Logistic(Generalized):
         return np.asarray(rng.random(len(linear)) < expit(linear), dtype=np.float64)
 
 
+def level_of(column: Column) -> str:
+    """The level that counts as yes."""
+    return column.yes if isinstance(column, YesNo) else column.entries[1]
+
+
+def answered(name: str, column: Column, yes: str) -> Column:
+    """The outcome as yes or no, where `yes` names a category that counts as yes."""
+    if not yes or (isinstance(column, YesNo) and yes == column.yes):
+        return column
+    if yes not in (categories := column.categories if isinstance(column, Categorical | YesNo) else ()):
+        raise InvalidStructure(f"There is no category '{yes}' in '{name}' to count as yes.")
+    return YesNo(yes, *(category for category in categories if category != yes))
+
+
+def name_level(model: Any) -> None:
+    """Read the outcome as the setting `yes` says, and let that say which level it is."""
+    columns = known(model.columns)
+    if model.target in columns:
+        columns[model.target] = column = answered(model.target, columns[model.target], model.yes)
+        binary = isinstance(column, YesNo) or len(column.entries) == 2
+        object.__setattr__(model, "yes", level_of(column) if binary else "")
+        object.__setattr__(model, "columns", columns)
+
+
 @dataclass(frozen=True)
 class LogisticRegression(Regression):
     """How probable a yes is, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
 
-    The target is yes/no, or has two categories: the second is yes. `from_frame` takes a formula and finds the columns;
+    The target is yes/no, or has categories: `yes` names the one to model, of two it is the second by default, and
+    `modelled` says which it is. `from_frame` takes a formula and finds the columns;
     `target`, `columns`, `terms` and `intercept` say the same one by one. `varying` are terms, or "intercept", that
     differ from site to site, with a prior variance of `prior_between` that weighs `between_degrees` sites; `by` is the
     column that names sites, if rows are of several.
@@ -140,8 +168,13 @@ class LogisticRegression(Regression):
     """
 
     approximation: Approximation = field(default="variational", kw_only=True)
+    yes: Yes = field(default="", kw_only=True)
 
     about: ClassVar[str] = "Predict a yes/no column from other columns."
     command: ClassVar[str] = "logistic-regression"
     example: ClassVar[str] = "patients.csv --formula 'smoker ~ age + sex'"
     outcome: ClassVar[Outcome] = Logistic()
+
+    def __post_init__(self) -> None:
+        name_level(self)
+        super().__post_init__()

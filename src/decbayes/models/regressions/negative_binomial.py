@@ -14,8 +14,6 @@ from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
 
-STEPS = 60
-
 
 @dataclass(frozen=True)
 class NegativeBinomial(PoissonOutcome):
@@ -35,8 +33,8 @@ class NegativeBinomial(PoissonOutcome):
         constant = gammaln(total) - gammaln(self.dispersion) - gammaln(targets + 1.0)
         return targets * shifted + total * value + constant, targets + total * slope, total * weight
 
-    def meaning(self, name: str, column: Column) -> str:
-        return f"; {name} has the variance mean + mean² / {self.dispersion:g} (--dispersion)"
+    def modelled(self, name: str, column: Column) -> str:
+        return f"mean of {name}, with the variance mean + mean² / {self.dispersion:g} (dispersion)"
 
     def most_of_one(self, value: float) -> tuple[float, float]:
         total = value + self.dispersion
@@ -58,13 +56,14 @@ class NegativeBinomial(PoissonOutcome):
         rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, 30.0))
         weights = WEIGHTS / WEIGHTS.sum()
         low, high = np.full(len(mean), -1.0), np.ceil(1e3 * (rates.max(axis=1) + 1.0))
-        for _ in range(STEPS):
+        while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             chance = self.dispersion / (self.dispersion + rates)
             # The probability of at most so many, where the rate is known.
             at_most = betainc(self.dispersion, np.maximum(middle, 0.0)[:, None] + 1.0, chance)
             enough = at_most @ weights >= share
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            done = high - low <= 1.0
+            low, high = np.where(enough | done, low, middle), np.where(enough & ~done, middle, high)
         return np.asarray(high)
 
     def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:

@@ -45,8 +45,8 @@ class Step(Logistic):
     def kind_in(self, frame: Any, name: str) -> str:
         return Categorical.kind
 
-    def meaning(self, name: str, column: Column) -> str:
-        return f"; {name} in the order {' < '.join(self.ordered)}"
+    def modelled(self, name: str, column: Column) -> str:
+        return f"odds of going beyond each level of {name}: {' < '.join(self.ordered)}"
 
     def check_targets(self, name: str, targets: Array) -> None:
         """Frames are checked by their column."""

@@ -112,9 +112,12 @@ class Outcome(ABC):
         """The kind of the target in a frame that nobody has agreed on."""
         return self.holds.kind
 
-    def meaning(self, name: str, column: Column) -> str:
-        """What else somebody who fits a file should know about its target."""
-        return ""
+    ratio: ClassVar[str] = ""
+    """What exp(β) is called, where it says how many times larger something is."""
+
+    def modelled(self, name: str, column: Column) -> str:
+        """What depends on xβ, in words: which outcome, of which column."""
+        return f"mean of {name}"
 
     def remarks(self, targets: Array) -> tuple[Remark, ...]:
         """What to know about a fit of these targets before relying on it."""

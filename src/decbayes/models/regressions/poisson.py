@@ -23,6 +23,7 @@ class PoissonOutcome(Generalized):
     """A count is Poisson with the mean exp(f)."""
 
     holds: ClassVar[type[Column]] = Poisson
+    ratio: ClassVar[str] = "rate ratio"
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():

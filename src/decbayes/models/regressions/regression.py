@@ -118,6 +118,10 @@ class Regression(Tabled, Model):
         return Variation(self.table.places, bool(self.varying))
 
     @property
+    def modelled(self) -> str:
+        return f"{self.outcome.modelled(self.target, self.columns[self.target])}, by {self.formula}"
+
+    @property
     def target_units(self) -> tuple[float, float]:
         """One unit of the linear predictor, and its zero, as the target has them."""
         return self.outcome.units(self.columns[self.target])
@@ -363,6 +367,25 @@ class Regression(Tabled, Model):
         parts = {"mean": mean * unit + offset, "deviation": deviation * wider} | ends
         return term_rows(self.table.design.labels, parts)
 
+    def ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """exp(β) of each term, with intervals: odds ratios, rate ratios or hazard ratios.
+
+        For one unit of a real column, or a category beside the first. Levels that predictions start from (the
+        intercept, the baseline hazard, thresholds) have none, and neither has a linear regression.
+
+        >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "old": "yes/no"})
+        >>> model.ratios(db.Posterior.of_prior(model.structure))[0]["ratio"]
+        1.0
+        """
+        rows = self.coefficients(posterior, level=level) if self.outcome.ratio else []
+        return [as_ratio(row) for place, row in enumerate(rows) if place not in self.baseline_places]
+
+    @cached_property
+    def baseline_places(self) -> frozenset[int]:
+        """The coefficients that predictions start from: the intercept, or one per level of a stack."""
+        design = self.table.design
+        return frozenset(range(int(self.intercept)) if self.stack is None else design.places([self.stack.name]))
+
     def _stretch(self, posterior: Posterior) -> Array:
         """How many times wider calibrated intervals are; 1 without a calibration."""
         stretches = self.outcome.family.stretches(posterior.natural[FACTOR], posterior.stretch(FACTOR))
@@ -410,9 +433,13 @@ class Regression(Tabled, Model):
         ]
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each coefficient with its interval, and how far those that vary differ from site to site."""
+        """Each coefficient with its interval and its ratio, and how far those that vary differ from site to site."""
         between = [{**row, "term": f"{row['term']}, from site to site"} for row in self.between(posterior)]
-        return [*self.coefficients(posterior), *between]
+        rows: list[Row] = [*self.coefficients(posterior), *between]
+        if not self.outcome.ratio:
+            return rows
+        texts = {row["term"]: "{ratio:.3g} ({low:.3g} to {high:.3g})".format(**row) for row in self.ratios(posterior)}
+        return [{**row, self.outcome.ratio: texts.get(row["term"], "")} for row in rows]
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
@@ -446,3 +473,9 @@ class Regression(Tabled, Model):
             at_rows = (drawn * noise)[groups[rows.observation]]
             linear += np.einsum("nv,nv->n", rows.matrix[:, self.table.places], at_rows)
         return linear, noise
+
+
+def as_ratio(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A coefficient and the ends of its interval as ratios; never so large that a file could not hold them."""
+    parts = {"ratio": "mean", "low": "low", "high": "high"}
+    return {"term": row["term"], **{name: float(np.exp(np.clip(row[end], -700, 700))) for name, end in parts.items()}}

@@ -13,12 +13,13 @@ from scipy.special import ndtri
 
 from decbayes.arguments import Above, check_level
 from decbayes.columns import Column, YesNo
-from decbayes.columns.frames import coded
+from decbayes.columns.frames import coded, likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row, ignore
+from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.regression import Regression
@@ -29,7 +30,10 @@ from decbayes.posterior import Posterior
 SURV = re.compile(r"Surv\s*\(([^,()]+),([^,()]+)(?:,([^,()]+))?\)")
 # Cuts that nobody has stated lie between events: so many intervals, and at least so many events in each.
 USUAL, LEAST = 6, 5
-RATIOS = {"ratio": "mean", "low": "low", "high": "high"}
+RECODE = (
+    "The event '{name}' {content}. Name the category that is the event with --yes (yes= in Python): all others count "
+    "as censored. Or recode the column: 1 for an event, 0 for censored."
+)
 HAZARDS = {"hazard": "mean", "low": "low", "high": "high"}
 
 
@@ -37,6 +41,24 @@ class Event(PoissonOutcome):
     """Whether the event has happened by the end of a person's time at risk."""
 
     holds: ClassVar[type[Column]] = YesNo
+    ratio: ClassVar[str] = "hazard ratio"
+
+    def check_column(self, model: str, name: str, column: Column) -> None:
+        if not isinstance(column, YesNo):
+            raise InvalidStructure(RECODE.format(name=name, content=f"is {column.kind}"))
+
+    def kind_in(self, frame: Any, name: str) -> str:
+        """Whoever has categories must name the one that is the event: no order of words tells."""
+        try:
+            fits = likely_kind(values_in(frame, name)) is YesNo
+        except InvalidData:
+            fits = False
+        if not fits:
+            raise InvalidData(RECODE.format(name=name, content="is not yes/no"))
+        return YesNo.kind
+
+    def modelled(self, name: str, column: Column) -> str:
+        return f"hazard of {name} = {level_of(column)}"
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():
@@ -49,10 +71,13 @@ class SurvivalRegression(Regression):
 
     Hazard ratios are close to those of Cox's model, and rows of all sites add up as in Poisson regression: no event
     time leaves a site. `from_frame` takes a formula "Surv(time, event) ~ age + sex", or "Surv(start, stop, event) ~ …"
-    where persons enter late. `target` is the event (yes/no), `time` the end of a person's time at risk, `entry` its
-    beginning, if not 0. Sites agree on `cuts` and on `rate`, a typical number of events per unit of time; see
-    `agree_cuts`. Products with "interval" are effects that change with time: "age + age:interval".
-    `varying=["interval"]` gives each site a baseline of its own. All else is as in `PoissonRegression`.
+    where persons enter late. `target` is the event: yes/no, or categories, of which `yes` names the one that is the
+    event; all others count as censored. So the hazard of one of several competing causes is that of a fit in which
+    `yes` names this cause. `time` is the end of a person's time at risk, `entry` its beginning, if not 0.
+
+    Sites agree on `cuts` and on `rate`, a typical number of events per unit of time; see `agree_cuts`. Products with
+    "interval" are effects that change with time: "age + age:interval". `varying=["interval"]` gives each site a
+    baseline of its own. All else is as in `PoissonRegression`.
 
     >>> rng = np.random.default_rng(1)
     >>> old = rng.random(500) < 0.5
@@ -60,7 +85,7 @@ class SurvivalRegression(Regression):
     >>> patients = {"years": np.minimum(died, lost), "dead": died < lost, "old": old}
     >>> model = db.SurvivalRegression.from_frame(patients, "Surv(years, dead) ~ old")
     >>> posterior = model.fit(patients).posterior
-    >>> [round(row["ratio"], 1) for row in model.hazard_ratios(posterior)]
+    >>> [round(row["ratio"], 1) for row in model.ratios(posterior)]
     [2.0]
     >>> model.survival(posterior, {"old": [False, True]}, times=[5.0])["mean"].round(1)
     array([[0.6],
@@ -68,6 +93,7 @@ class SurvivalRegression(Regression):
     """
 
     approximation: Approximation = field(default="variational", kw_only=True)
+    yes: Yes = field(default="", kw_only=True)
     time: str = field(default="", kw_only=True)
     entry: str = field(default="", kw_only=True)
     cuts: Sequence[float] = field(default=(), kw_only=True)
@@ -78,8 +104,13 @@ class SurvivalRegression(Regression):
     example: ClassVar[str] = "patients.csv --formula 'Surv(days, died) ~ age + sex' --cuts 30,90,365"
     outcome: ClassVar[Outcome] = Event()
     level: ClassVar[str] = Intervals.name
+    view: ClassVar[str] = "survival"
     no_terms: ClassVar[tuple[str, ...]] = (*Regression.no_terms, "time", "entry")
     from_data: ClassVar[frozenset[str]] = Regression.from_data | {"time", "entry", "cuts", "rate"}
+
+    def __post_init__(self) -> None:
+        name_level(self)
+        super().__post_init__()
 
     @cached_property
     def stack(self) -> Intervals:
@@ -106,7 +137,8 @@ class SurvivalRegression(Regression):
     def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
         """Cuts that nobody has stated lie between events; a rate is that of all rows."""
         used = [target, settings["time"], *([settings["entry"]] if settings.get("entry") else [])]
-        events, times, *entry = coded(frame, {name: columns[name] for name in used}).T
+        event = {target: answered(target, columns[target], settings.get("yes", ""))}
+        events, times, *entry = coded(frame, {name: columns[name] for name in used} | event).T
         at_risk = float((times - (entry[0] if entry else 0.0)).sum())
         usual = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}
         return {"cuts": cuts_between(times[events == 1.0]), **usual, **settings}
@@ -117,7 +149,11 @@ class SurvivalRegression(Regression):
         path: Path,
         *,
         formula: Annotated[str, "What to fit, as in 'Surv(days, died) ~ age + sex'."] = "",
-        cuts: Annotated[str, "Times at which the hazard may change, separated by commas."] = "",
+        cuts: Annotated[
+            str,
+            "Times at which the hazard may change, separated by commas. Default: from this site's events, which other "
+            "sites must then take over (--like).",
+        ] = "",
         rate: Annotated[float, "A typical number of events per unit of time; 0 to find it."] = 0.0,
         varying: Annotated[str, "Terms that differ from site to site, or 'interval', separated by commas."] = "",
         by: Annotated[str, "The column that names sites, where a file has several."] = "",
@@ -128,7 +164,12 @@ class SurvivalRegression(Regression):
         report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Say what to fit with --formula 'Surv(days, died) ~ age + sex'. All sites use the same --cuts and --rate."""
+        """Say what to fit with --formula 'Surv(days, died) ~ age + sex'.
+
+        All sites use the same --cuts and --rate: one fits first, and the others fit --like its file; or all agree
+        beforehand. For that each counts its events up to each time of a public grid, where steps with fewer than 5
+        events are joined to the next (`event_counts` in Python), and `agree_cuts` makes cuts of these counts.
+        """
         try:
             options |= {"cuts": tuple(float(cut) for cut in cuts.split(","))} if cuts else {}
         except ValueError:
@@ -170,20 +211,6 @@ class SurvivalRegression(Regression):
         places = np.abs(total[None, :] - wanted[:, None]).argmin(axis=1) if total[-1] else ()
         return tuple(sorted({float(grid[place]) for place in places if place < len(grid) - 1}))
 
-    def hazard_ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
-        """exp(β) of each term but the baseline, with intervals: how many times as fast events happen.
-
-        >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real", "old": "yes/no"}, time="t")
-        >>> model.hazard_ratios(db.Posterior.of_prior(model.structure))[0]["ratio"]
-        1.0
-        """
-        rows = self.coefficients(posterior, level=level)
-        return [
-            {"term": row["term"], **{name: float(np.exp(row[end])) for name, end in RATIOS.items()}}
-            for row in rows
-            if not row["term"].startswith(f"{Intervals.name}=")
-        ]
-
     def survival(
         self, posterior: Posterior, data: Any, *, times: Sequence[float] | None = None, level: float = 0.9
     ) -> dict[str, Array]:
@@ -213,6 +240,11 @@ class SurvivalRegression(Regression):
         reach = float(ndtri(0.5 + 0.5 * level)) * deviation
         return {name: np.exp(-total * np.exp(side * reach)) for name, side in (("mean", 0), ("low", 1), ("high", -1))}
 
+    @property
+    def horizon(self) -> float:
+        """A time until which curves are worth drawing: little is known long after the last cut."""
+        return 1.5 * self.cuts[-1] if self.cuts else 1.0 / self.rate
+
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """The probability of no event until the last cut, with an interval; see `survival` for whole curves."""
         if not self.cuts:
@@ -220,8 +252,15 @@ class SurvivalRegression(Regression):
         curves = self.survival(posterior, data, times=self.cuts[-1:], level=level)
         return {name: part[:, 0] for name, part in curves.items()}
 
+    def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
+        """Each term with its interval and its hazard ratio; `baseline` has the hazards of the intervals."""
+        rows = super().describe(posterior, top=top)
+        return [row for place, row in enumerate(rows) if place not in self.baseline_places] or rows
+
     def baseline(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
-        """The hazard in each interval where all terms are zero, in events per unit of time, with intervals.
+        """The hazard in each interval, in events per unit of time, with intervals.
+
+        It is that of somebody with the agreed centre of each real column, and the first category of all others.
 
         >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real"}, time="t", rate=0.2)
         >>> model.baseline(db.Posterior.of_prior(model.structure))[0]["hazard"]

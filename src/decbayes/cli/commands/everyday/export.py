@@ -22,10 +22,11 @@ from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.disclosure import Rules
 from decbayes.files import load
 from decbayes.posterior import Posterior
+from decbayes.views import view_of
 
 EVERYTHING = 1 << 62
 EXACT = 12
-NUMBERS = ("mean", "deviation", "lower", "upper")
+NUMBERS = ("mean", "deviation", "lower", "upper", "ratio", "ratio_lower", "ratio_upper")
 DESCRIBED = ("model", "structure", "posterior", "level", "uncertainty")
 
 
@@ -62,7 +63,8 @@ def export(
     check_rows(output, ".json")
     read = load(posterior)
     check_received_files([posterior], [read], rules_said(rules))
-    rows = without_small(read, with_ids(read, read.summary(top=top or EVERYTHING, level=level)), rules_named(rules))
+    parameters = view_of(read.structure).parameters(read, top=top or EVERYTHING, level=level)
+    rows = without_small(read, with_ids(read, [dict(row) for row in parameters]), rules_named(rules))
     if output == STANDARD_OUTPUT and as_json:
         print_json(described(read, rows, level))
         return
@@ -107,7 +109,7 @@ def described(posterior: Posterior, rows: list[dict[str, Any]], level: float) ->
 
 
 def write_table(rows: list[dict[str, Any]], output: Path, formulas: bool) -> None:
-    first = [name for name in rows[0] if name not in NUMBERS]
+    first, numbers = [name for name in rows[0] if name not in NUMBERS], [name for name in NUMBERS if name in rows[0]]
     with writing(output, digits=EXACT, formulas=formulas) as target:
-        values = np.array([[row[name] for name in NUMBERS] for row in rows])
-        target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)
+        values = np.array([[row[name] for name in numbers] for row in rows])
+        target.write({name: [row[name] for row in rows] for name in first}, numbers, values)

@@ -15,6 +15,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from decbayes import streams
 from decbayes.arguments import given
 from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back
+from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -193,6 +194,7 @@ def fit(
     write(outcome.posterior)
     forget(output)
     messages().print(f"{output}: {outcome.text}")
+    print_modelled(outcome.posterior, messages().print)
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
 

@@ -11,6 +11,7 @@ from cyclopts.types import NonNegativeInt
 from decbayes import merging, plot
 from decbayes.arguments import given
 from decbayes.cli.shared.common_options import Device, work_on
+from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, read_once
@@ -336,6 +337,7 @@ def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path)
     structure = alignment.structure
     slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
     messages().print(f"{path}: {many(len(alignment.posteriors), 'posterior')}, {slots or 'nothing to align'}")
+    print_modelled(alignment.posteriors[0], messages().print)
     if alignment.reason:
         messages().print(alignment.reason)
     if alignment.lineage is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.describe import table_of
+from decbayes.cli.shared.describe import print_modelled, rows_table, table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
 from decbayes.cli.shared.sharing import manifest_of
@@ -53,7 +53,7 @@ def show(
 
         save_picture(components(read, shape=shape), picture, dpi)
     if as_json:
-        print_json(*read.summary(top=top))
+        print_json(*view_of(read.structure).parameters(read, top=top))
         return
     console, quality = output(), remarks_on(read, top, counts)
     print_header(read)
@@ -62,6 +62,8 @@ def show(
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(table_of(read, top=top, shape=shape))
+    for title, rows in view_of(read.structure).tables(read).items():
+        console.print(rows_table(rows, title=title))
     for table in support_tables(read, load_note(posterior)):
         console.print(table)
 
@@ -76,6 +78,7 @@ def print_header(posterior: Posterior) -> None:
     )
     name = structure.model.get("name") or "A model without a name"
     console.print(plain(f"{name} ({settings or 'no settings'})"))
+    print_modelled(posterior, console.print)
     console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
     console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
 

@@ -1,0 +1,133 @@
+"""`decbayes predict`: what a regression expects for persons who are described on the command line, or in a table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from decbayes.cli.shared.describe import print_modelled, rows_table
+from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.terminal import messages, output, print_written
+from decbayes.errors import StructureMismatch
+from decbayes.files import load
+from decbayes.inputs.mixed_tables import read_frame
+from decbayes.models.core.model import split_names
+from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.survival import SurvivalRegression
+from decbayes.posterior import Posterior
+from decbayes.views.values import Row
+
+EXACT = 12
+NUMBERS = ("mean", "low", "high")
+
+
+def predict(
+    posterior: Annotated[Path, Parameter(help="A posterior file of a regression.")],
+    person: Annotated[
+        list[str] | None,
+        Parameter(help="What is known of a person, such as age=60 sex=f; age=60,70 is two persons.", negative=""),
+    ] = None,
+    /,
+    *,
+    data: Annotated[Path | None, Parameter(help="A table of persons in place of age=60 …")] = None,
+    times: Annotated[
+        str, Parameter(help="Survival: the times to predict for, separated by commas. Default: the agreed cuts.")
+    ] = "",
+    level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    write: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Also write the rows: .csv, .csv.gz or .parquet.")
+    ] = None,
+    as_json: Annotated[bool, json_option("prediction", "the person's values", "time", *NUMBERS)] = False,
+) -> None:
+    """Print the mean of the outcome with an interval; of survival, the probability of no event until each time."""
+    if write is not None:
+        check_output(write, posterior, text=True)
+        check_rows(write)
+    read = load(posterior)
+    model = regression_of(read, posterior)
+    if bool(person) == (data is not None):
+        raise WrongArgument("Describe persons, as in age=60 sex=f, or name a table of them with --data.")
+    described = persons(model, person or []) if data is None else columns_of(model, data)
+    rows = [*predictions(model, read, described, numbers_in(times), level)]
+    if write is not None:
+        first = [name for name in rows[0] if name not in NUMBERS]
+        with writing(write, digits=EXACT) as target:
+            values = np.array([[row[name] for name in NUMBERS] for row in rows])
+            target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)
+        print_written(write, f"{len(rows):,} rows")
+    if as_json:
+        print_json(*rows)
+    elif write is None:
+        print_modelled(read, messages().print)
+        output().print(rows_table(rows))
+
+
+def regression_of(posterior: Posterior, path: Path) -> Regression:
+    model = model_for(posterior.structure)
+    if not isinstance(model, Regression):
+        raise StructureMismatch(
+            f"{path} is a posterior of {type(model).__name__}; predict is for regressions. `decbayes transform` writes "
+            "what other models say of each observation."
+        )
+    return model
+
+
+def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
+    """A column for each predictor, a row for each combination of the values given."""
+    given: dict[str, list[str]] = {}
+    for word in words:
+        name, sign, values = word.partition("=")
+        if not sign or name not in model.table.predictors:
+            raise WrongArgument(f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.")
+        given[name] = split_names(values)
+    if lacking := [name for name in model.table.predictors if not given.get(name)]:
+        raise WrongArgument(f"Say {', '.join(f'{name}=…' for name in lacking)} as well.")
+    rows = [*product(*given.values())]
+    return {name: [row[place] for row in rows] for place, name in enumerate(given)}
+
+
+def columns_of(model: Regression, path: Path) -> dict[str, Any]:
+    frame = read_frame(path, list(model.table.predictors))
+    return {name: list(frame[name]) for name in model.table.predictors}
+
+
+def numbers_in(text: str) -> list[float] | None:
+    try:
+        return [float(word) for word in split_names(text)] or None
+    except ValueError:
+        raise WrongArgument("--times are numbers separated by commas, such as 30,90,365.") from None
+
+
+def predictions(
+    model: Regression,
+    posterior: Posterior,
+    described: Mapping[str, Sequence[Any]],
+    times: list[float] | None,
+    level: float,
+) -> Iterator[Row]:
+    """One row per person, or per person and time."""
+    frame = {name: np.asarray(values, dtype=object) for name, values in described.items()}
+    people = [dict(zip(described, values, strict=True)) for values in zip(*described.values(), strict=True)]
+    if not isinstance(model, SurvivalRegression):
+        if times is not None:
+            raise WrongArgument("--times are for survival regressions.")
+        predicted = model.predict(posterior, frame, level=level)
+        yield from ({**person, **at(predicted, row)} for row, person in enumerate(people))
+        return
+    until = times or list(model.cuts)
+    if not until:
+        raise WrongArgument("The model has no cuts: say --times.")
+    curves = model.survival(posterior, frame, times=until, level=level)
+    for row, person in enumerate(people):
+        yield from ({**person, "time": time, **at(curves, (row, place))} for place, time in enumerate(until))
+
+
+def at(parts: Mapping[str, Any], place: Any) -> dict[str, float]:
+    return {name: float(parts[name][place]) for name in NUMBERS}

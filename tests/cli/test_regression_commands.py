@@ -1,0 +1,125 @@
+"""What the commands say about a regression: which outcome, which ratios, which curve."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+
+@pytest.fixture
+def trial(tmp_path, monkeypatch):
+    """Patients with an event that has categories, and one that two categories hide."""
+    rng = np.random.default_rng(3)
+    age, sex = rng.normal(60, 10, 400), rng.choice(["f", "m"], 400)
+    died, lost = rng.exponential(500 * np.exp(-0.03 * (age - 60))), rng.uniform(50, 800, 400)
+    rows = zip(
+        age.round(1), sex, np.minimum(died, lost).round(1) + 1, np.where(died < lost, "died", "alive"),
+        np.where(rng.random(400) < 1 / (1 + np.exp(-(age - 60) / 10)), "case", "control"),
+        rng.poisson(3 * rng.gamma(2, 0.5, 400)), strict=True,
+    )  # fmt: skip
+    for name, part in zip("ab", np.array_split(np.array([*rows], dtype=object), 2), strict=True):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["age", "sex", "days", "outcome", "status", "visits"], *part.tolist()])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows_of(path):
+    return [*csv.DictReader(path.read_text().splitlines())]
+
+
+SURVIVAL = "--formula Surv(days,outcome)~age+sex --yes died"
+
+
+def test_every_command_says_which_level_is_modelled_and_the_named_level_is(run, trial):
+    by_alphabet = run("fit logistic-regression a.csv --formula status~age -o x.posterior")[2]
+    assert "odds of status = control" in by_alphabet
+    said = run("fit logistic-regression a.csv --formula status~age --yes case -o a.posterior")[2]
+    said_again = run("fit logistic-regression b.csv --like a.posterior -o b.posterior")[2]
+    merged = run("merge a.posterior b.posterior -o m.posterior")[2]
+    shown = run("show m.posterior")[1]
+    run("export m.posterior -o m.csv")
+    run("report a.posterior b.posterior -o r.html")
+    texts = said, said_again, merged, shown, (trial / "m.csv").read_text(), (trial / "r.html").read_text()
+    assert all("odds of status = case" in text for text in texts)
+    # The old are cases.
+    assert json.loads(run("show m.posterior --json")[1].splitlines()[1])["ratio"] > 1.0
+    assert json.loads(run("show x.posterior --json")[1].splitlines()[1])["ratio"] < 1.0
+
+
+def test_a_level_that_is_not_there_is_refused(run, trial):
+    status, _, errors = run("fit logistic-regression a.csv --formula status~age --yes cases -o a.posterior")
+    assert status == 2
+    assert "no category 'cases' in 'status'" in errors
+
+
+def test_sites_that_model_different_levels_do_not_merge(run, trial):
+    run("fit logistic-regression a.csv --formula status~age --yes case -o a.posterior")
+    run("fit logistic-regression b.csv --formula status~age --yes control -o b.posterior")
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 1
+
+
+def test_exported_coefficients_are_in_the_columns_own_units_with_ratios(run, trial):
+    run("fit poisson-regression a.csv --formula visits~age -o a.posterior")
+    run("export a.posterior -o out.csv")
+    rows = rows_of(trial / "out.csv")
+    posterior = db.load(trial / "a.posterior")
+    model = db.PoissonRegression.from_structure(posterior.structure)
+    for row, expected in zip(rows, model.coefficients(posterior), strict=True):
+        assert float(row["mean"]) == pytest.approx(expected["mean"])
+    assert rows[0]["ratio"] == ""
+    assert float(rows[1]["ratio_upper"]) == pytest.approx(np.exp(float(rows[1]["upper"])))
+
+
+def test_events_in_words_get_advice_and_a_named_one_is_the_event(run, trial):
+    status, _, errors = run("fit survival-regression a.csv --formula Surv(days,outcome)~age -o a.posterior")
+    assert (status, "--yes" in errors, "recode" in errors, "alive" in errors) == (1, True, True, False)
+    said = run(f"fit survival-regression a.csv {SURVIVAL} -o a.posterior")[2]
+    assert "hazard of outcome = died" in said
+    shown = run("show a.posterior")[1]
+    assert "hazard ratio" in shown
+    assert "baseline: events per unit of days" in shown
+
+
+def test_a_command_that_is_nearly_right_is_suggested(run, trial):
+    assert "Did you mean survival-regression?" in run("fit survival a.csv -o a.posterior")[2]
+    assert "Did you mean logistic-regression?" in run("fit logistc-regression a.csv -o a.posterior")[2]
+    assert "Surv(days, died) ~ age + sex" in run("fit survival-regression a.csv -o a.posterior")[2]
+
+
+def test_predicted_survival_is_that_of_the_model(run, trial):
+    run(f"fit survival-regression a.csv {SURVIVAL} -o a.posterior")
+    printed = run("predict a.posterior age=50,70 sex=m --times 30,365 --json")[1]
+    rows = [json.loads(line) for line in printed.splitlines()]
+    posterior = db.load(trial / "a.posterior")
+    model = db.SurvivalRegression.from_structure(posterior.structure)
+    curves = model.survival(posterior, {"age": [50.0, 70.0], "sex": ["m", "m"]}, times=[30.0, 365.0])
+    assert [row["mean"] for row in rows] == pytest.approx(curves["mean"].ravel())
+    assert [row["high"] for row in rows] == pytest.approx(curves["high"].ravel())
+    (trial / "persons.csv").write_text("age,sex\n50,m\n70,m\n")
+    run("predict a.posterior --data persons.csv --times 30,365 -o curves.csv")
+    assert [float(row["mean"]) for row in rows_of(trial / "curves.csv")] == pytest.approx(curves["mean"].ravel())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "Describe persons"),
+        ("age=50", "Say sex=…"),
+        ("height=50 sex=m", "not one of age, sex"),
+        ("age=50 sex=m --times soon", "numbers separated by commas"),
+    ],
+)
+def test_persons_that_are_described_badly_are_refused_in_a_line(run, trial, words, said):
+    run(f"fit survival-regression a.csv {SURVIVAL} -o a.posterior")
+    status, _, errors = run(f"predict a.posterior {words}")
+    assert (status, said in errors) == (2, True)
+
+
+def test_the_smallest_count_that_is_predicted_is_none(run, trial):
+    run("fit negative-binomial-regression a.csv --formula visits~age --dispersion 2 -o a.posterior")
+    assert "mean + mean² / 2" in run("show a.posterior")[1]
+    assert json.loads(run("predict a.posterior age=60 --json")[1])["low"] == 0.0
