@@ -34,7 +34,7 @@ def value_rows(
         for component in range(len(mean)):
             for entry in entries(mean[component], top):
                 numbers = {name: float(of[quantity][component][entry]) for name, of in values.items()}
-                yield component, quantity, entry_name(entry, labels), numbers
+                yield component, quantity, entry_name(entry, labels, quantity), numbers
 
 
 def entries(values: Any, top: int) -> list[tuple[int, ...]]:
@@ -45,11 +45,14 @@ def entries(values: Any, top: int) -> list[tuple[int, ...]]:
     return [(int(index),) for index in np.argsort(-values, kind="stable")[:top]]
 
 
-def entry_name(entry: tuple[int, ...], labels: Sequence[str]) -> str:
+def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> str:
+    if not entry and len(labels) == 1 and quantity == VALUE:
+        return labels[0]
     return ", ".join(labels[index] if index < len(labels) else str(index) for index in entry)
 
 
 LONGEST_ID = 64
+VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
 # Intervals that cover far less than they say after one broadcast of many sites.
 PRECISION, NARROW = "precision", "too narrow to be used: refine, then calibrate"
