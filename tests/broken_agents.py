@@ -102,7 +102,7 @@ def what_was_asked_for_is_never_asked_for_again(patch):
     patch.setattr(gossip_module, "PATIENCE", 10**9)
 
 
-@rare(seeds=range(144, 600, 5))
+@rare(seeds=range(209, 600, 5))
 def contradictions_are_not_pulled(patch):
     def wants(self, entry):
         return WANTS(self, entry) and entry[1] > self._pool.version(entry[0])
@@ -195,7 +195,7 @@ def who_was_too_fast_is_never_heard_again(patch):
     patch.setattr(Allowance, "refill", lambda self: None)
 
 
-@mutant
+@rare(seeds=range(43, 600))
 def a_store_is_believed_to_be_up_to_date(patch):
     def adopt(self, record):
         ADOPT(self, record)

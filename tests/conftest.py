@@ -59,6 +59,18 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20140723)
 
 
+@pytest.fixture
+def few_worlds(monkeypatch):
+    """How well simulations answer is tested in tests/calibration: to see what is said of them two worlds are enough."""
+    from decbayes.calibration import differences, learning
+
+    monkeypatch.setattr(differences, "WORLDS", 2)
+    monkeypatch.setattr(learning, "MOST_WORLDS", 2)
+    monkeypatch.setattr(learning, "LEAST_MATCHES", 4)
+    yield
+    learning.learned.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder with real data: DECBAYES_DATA, or shared/data beside the checkout."""

@@ -16,7 +16,7 @@ WORDS = 60
 VOCABULARY = tuple(f"word{w}" for w in range(WORDS))
 
 
-def corpus(rng, documents=30, length=50, topics=4):
+def corpus(rng, documents=14, length=40, topics=4):
     truth = rng.dirichlet(np.full(WORDS, 0.1), size=topics)
     shares = rng.dirichlet(np.full(topics, 0.2), size=documents)
     lengths = rng.poisson(length, size=documents)

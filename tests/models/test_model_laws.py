@@ -11,7 +11,7 @@ from decbayes.updates import without
 SITES = 3
 
 
-@pytest.fixture(params=list(ZOO))
+@pytest.fixture(params=list(ZOO), scope="module")
 def case(request):
     """A model, the data of some sites, and their fits."""
     model, size = ZOO[request.param]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.calibration import differences
 from decbayes.merging.reading import DISAGREES, Curve, Reliability
 from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
 from decbayes.reporting.reports import page
 
 HOSTILE = '<script>alert("1")</script>', "\"><img src=x onerror='alert(1)'>", "a&b;\u202egnp.exe", "</style><b>"
 NAMES = ["north", "south", "west"]
+pytestmark = pytest.mark.usefixtures("few_worlds")
 LOADING = {"src", "href", "srcset", "data", "action", "poster", "background"}
 VOID = {"br", "col", "hr", "img", "meta"}
 
@@ -50,12 +50,6 @@ class Seen(HTMLParser):
 def topics(counts, words=("apple", "pear", "plum")):
     model = db.LatentDirichletAllocation(len(counts), words, topic_prior=1.0)
     return db.Posterior(model.structure, {"topics": counts})
-
-
-@pytest.fixture(autouse=True)
-def few_worlds(monkeypatch):
-    """Whether sites differ is tested elsewhere: here two simulations are enough."""
-    monkeypatch.setattr(differences, "WORLDS", 2)
 
 
 @pytest.fixture
@@ -290,7 +284,7 @@ def test_many_sites_stay_readable_and_small(rng):
     """Sites that stand out are listed first; the others are counted."""
     counts = np.array([[90.0, 10.0, 0.0], [0.0, 5.0, 50.0]])
     honest = [topics(np.round(counts * rng.uniform(0.8, 1.2, size=counts.shape), 1)) for _ in range(109)]
-    text = page(db.align([*honest, topics(20 * counts)]), names=[*map(str, range(109)), "zz"])
+    text = page(db.align([*honest, topics(20 * counts)]), names=[*map(str, range(109)), "zz"], reliability=False)
     section = text.split('id="what-was-merged"')[1].split("</section>")[0]
     assert section.count("<tr>") == 101
     assert "10 further sites that do not stand out are left out." in section

@@ -135,8 +135,9 @@ class Ledger:
         counted = accounts(pool)
         if counted.wrong:
             raise Violation(f"site {site.number}: {counted.wrong[0]}")
+        records = records_of(pool)
         for other in self.sites:
-            prior, record = prior_shards(pool, other), record_of(pool, other)
+            prior, record = prior_shards(pool, other), record_of(records, other)
             in_record = () if record is None else record.header.shards
             if other.keys & self.traitors or not {*prior, *in_record} <= other.everything.keys():
                 continue  # it has invented data
@@ -189,11 +190,9 @@ def check_agreement(
     sitting = {*pool.roster.sitting.values()} - ledger.traitors
     for site in [site for site in sites if site.identity.id in sitting] if len(sites) > 1 else ():
         check_complete(site, pool)
-    counted = {record.origin for record in pool.counted()} | {
-        origin for origin, seat in pool.roster.names.items() if seat in pool.charter.counted
-    }
-    if not counted & ledger.traitors:
-        check_posterior(agents[0].posterior(), [data for site in everybody for data in counted_data(pool, site)])
+    in_prior = {origin for origin, seat in pool.roster.names.items() if seat in pool.charter.counted}
+    if not (in_prior | records_of(pool).keys()) & ledger.traitors:
+        check_posterior(agents[0].posterior(), counted_data(pool, everybody))
 
 
 def check_belief(
@@ -213,7 +212,7 @@ def check_belief(
     if len({belief.posterior.digest + belief.why for belief in beliefs}) > 1:
         raise Violation("connected sites differ in how far they believe the same merge")
     speaking = {agent.id for agent in agents.values() if agent.id not in ledger.traitors and not agent.retracted}
-    counted = {record.origin: record for record in next(iter(agents.values())).pool.counted()}
+    counted = records_of(next(iter(agents.values())).pool)
     belief = beliefs[0]
     later = next(iter(agents.values())).charter.epoch is not None
     if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
@@ -241,16 +240,24 @@ def prior_shards(pool: Pool, site: "Site") -> tuple[str, ...]:
     return () if pool.charter.epoch is None else pool.charter.epoch.counted.get(site.seat, ())
 
 
-def record_of(pool: Pool, site: "Site") -> Record | None:
-    """The site's record that counts; it may count under one key only."""
-    records = [record for record in pool.counted() if record.origin in site.keys]
-    if len(records) > 1:
+def records_of(pool: Pool) -> dict[AgentId, Record]:
+    """The records that count, by the key that signed them."""
+    return {record.origin: record for record in pool.counted()}
+
+
+def record_of(records: Mapping[AgentId, Record], site: "Site") -> Record | None:
+    """The site's record among those that count; it may count under one key only."""
+    counting = [records[key] for key in site.keys if key in records]
+    if len(counting) > 1:
         raise Violation("a site counts under two keys")
-    return records[0] if records else None
+    return counting[0] if counting else None
 
 
-def counted_data(pool: Pool, site: "Site") -> list[Any]:
-    """The data of all shards of a site that count."""
-    record = record_of(pool, site)
-    names = (*prior_shards(pool, site), *(() if record is None else record.header.shards))
-    return [site.everything[name] for name in names]
+def counted_data(pool: Pool, sites: Sequence["Site"]) -> list[Any]:
+    """The data of all shards that count, site by site."""
+    records, data = records_of(pool), []
+    for site in sites:
+        record = record_of(records, site)
+        names = (*prior_shards(pool, site), *(() if record is None else record.header.shards))
+        data += [site.everything[name] for name in names]
+    return data

@@ -147,7 +147,7 @@ def compared(history: History) -> dict[str, float]:
     counted = {record.origin: record for record in agent.pool.counted()}
     if counted.keys() & simulation.ledger.traitors:
         return {}
-    shards = [data for site in simulation.sites for data in counted_data(agent.pool, site)]
+    shards = counted_data(agent.pool, simulation.sites)
     return history.study.compared(agent.posterior(), shards, history.rng)
 
 
