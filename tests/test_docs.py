@@ -61,14 +61,14 @@ def topic_models(reader):
     assert scores["merged"] > scores["one topic per site and slot"] + 0.005
     assert [event.kind for event in reader.names["later"].lineage.events].count("born") == 1
     assert reader.names["brought"][0].structure == reader.names["model"].structure
-    shown = next(answer for answer in reader.printed if "most probable words" in answer).split("\n")
+    shown = next(answer for answer in reader.printed if "occurrences" in answer).split("\n")
     for theme in reader.names["themes"].values():
         assert any(set(theme.split()[:2]) <= set(line.replace(",", " ").split()) for line in shown)
 
 
 def texts(reader):
     """Each topic is one theme, and the three posteriors agree on the words."""
-    shown = next(answer for answer in reader.printed if "most probable words" in answer)
+    shown = next(answer for answer in reader.printed if "occurrences" in answer)
     for theme in reader.names["themes"].values():
         assert any(len(set(theme.split()) & set(line.replace(",", " ").split())) == 5 for line in shown.split("\n"))
 

@@ -26,7 +26,7 @@ from decbayes.tensors import Arrays, checked_csr, read_arrays
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
-REMARKS = "remarks"  # the entry of the note with the posterior's remarks
+REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and people's names for components
 MOST_BYTES = 1 << 30
 # A description of more bytes than this is not read: as Python's objects it takes many times as much memory.
 MOST_DESCRIPTION = 1 << 25
@@ -202,8 +202,9 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
         header["calibration"] = posterior.calibration.method
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
     remarks = {REMARKS: to_plain(posterior.remarks)} if posterior.remarks else {}
-    if note or remarks:
-        header["note"] = {**(note or {}), **remarks}
+    names = {NAMES: list(posterior.names)} if any(posterior.names) else {}
+    if note or remarks or names:
+        header["note"] = {**(note or {}), **remarks, **names}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 
@@ -214,7 +215,7 @@ def from_bytes(content: bytes) -> Posterior:
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
     calibration, remarks = calibration_from(description, tensors), remarks_from(description)
-    return Posterior(structure, contribution, ids_from(description), calibration, remarks)
+    return Posterior(structure, contribution, ids_from(description), calibration, remarks, names_from(description))
 
 
 def check_numbers(tensors: Arrays) -> None:
@@ -253,6 +254,15 @@ def ids_from(description: str) -> tuple[str, ...]:
     if not isinstance(ids, list):
         raise InvalidFile("The ids of the components are not a list.")
     return tuple(ids)
+
+
+def names_from(description: str) -> tuple[str, ...]:
+    """The names that people have given to components, if there are any."""
+    note = parsed_header(description).get("note", {}) if f'"{NAMES}":' in description else {}
+    names = note.get(NAMES, []) if isinstance(note, dict) else []
+    if not isinstance(names, list):
+        raise InvalidFile("The names of the components are not a list.")
+    return tuple(names)
 
 
 def remarks_from(description: str) -> tuple[Remark, ...]:

@@ -16,6 +16,7 @@ from decbayes.calibrated import Calibration
 from decbayes.display import Displayed
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
+from decbayes.families.dirichlets.relevance import leading, relevance
 from decbayes.families.matrices import Value, is_sparse, stored
 from decbayes.remarks import Remark, lines
 from decbayes.structure import CoupledSet, Structure, shape_text
@@ -24,25 +25,18 @@ Row = dict[str, Any]
 
 
 def value_rows(
-    values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], *, top: int
+    values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], leading: Mapping[str, NDArray[np.intp]]
 ) -> Iterator[tuple[int, str, str, Row]]:
     """Each entry of each component, its quantity's name, its own, and its values: a mean, and whatever comes with it.
 
-    Of long rows only the entries with the largest `top` means.
+    Of a quantity with long rows only the `leading` columns.
     """
     for quantity, mean in values["mean"].items():
         for component in range(len(mean)):
-            for entry in entries(mean[component], top):
+            places = [(int(place),) for place in leading[quantity][component]] if quantity in leading else None
+            for entry in places or np.ndindex(np.shape(mean[component])):
                 numbers = {name: float(of[quantity][component][entry]) for name, of in values.items()}
                 yield component, quantity, entry_name(entry, labels, quantity), numbers
-
-
-def entries(values: Any, top: int) -> list[tuple[int, ...]]:
-    """All entries of a component, or those with the largest values where there are many more than `top`."""
-    shape = np.shape(values)
-    if len(shape) != 1 or shape[0] <= top:
-        return list(np.ndindex(shape))
-    return [(int(index),) for index in np.argsort(-values, kind="stable")[:top]]
 
 
 def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> str:
@@ -91,6 +85,7 @@ class Posterior(Displayed):
     ids: Sequence[str] = ()
     calibration: Calibration | None = None
     remarks: Sequence[Remark] = ()
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -99,7 +94,8 @@ class Posterior(Displayed):
             raise InvalidPosterior(f"The structure has the factors {sorted(expected)}, the posterior {sorted(given)}.")
         frozen = {name: self._checked(name, self.contribution[name]) for name in self.structure.families}
         object.__setattr__(self, "contribution", MappingProxyType(frozen))
-        object.__setattr__(self, "ids", checked_ids(self.ids, self.structure))
+        for field in ("ids", "names"):
+            object.__setattr__(self, field, checked_labels(field, getattr(self, field), self.structure))
         if self.calibration is not None:
             check_calibration(self, self.calibration)
         object.__setattr__(self, "remarks", tuple(self.remarks))
@@ -191,11 +187,21 @@ class Posterior(Displayed):
     def summary(self, *, top: int = 20, level: float = 0.9) -> list[dict[str, Any]]:
         """Mean, standard deviation and interval of every parameter, as rows that `pandas.DataFrame` takes.
 
-        Of a component with more than `top` columns (a topic, say) only the largest are listed. The last column says
-        where the intervals come from.
+        Of a component with more than `top` columns (a topic, say) only the leading ones are listed, as `leading` has
+        them. The last column says where the intervals come from.
         """
         check_whole(1, top=top)
         return [row for name in self.structure.families for row in self._rows(name, top=top, level=level)]
+
+    def leading(self, factor: str, top: int, quantity: str = "") -> NDArray[np.intp]:
+        """(components, top): the columns of a factor that describe each component best, the first ones first.
+
+        Those with the largest means; for topics, words that all topics use count a little less (`relevance`).
+        """
+        mean = self.mean(factor, quantity)
+        if not self._family(factor).countable:
+            return leading(mean, top)
+        return leading(relevance(mean, np.asarray(self.contribution[factor].sum(axis=1)).ravel()), top)
 
     def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """Which components of the set are exactly the prior: empty slots, say.
@@ -232,7 +238,14 @@ class Posterior(Displayed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
-        return Posterior, (self.structure, dict(self.contribution), self.ids, self.calibration, self.remarks)
+        return Posterior, (
+            self.structure,
+            dict(self.contribution),
+            self.ids,
+            self.calibration,
+            self.remarks,
+            self.names,
+        )
 
     def __repr__(self) -> str:
         factors = "; ".join(self._factor_text(name) for name in self.structure.families)
@@ -246,7 +259,10 @@ class Posterior(Displayed):
             columns = (self.mean(factor, name), self.deviation(factor, name), lower, upper)
             for by_quantity, entries in zip(values.values(), columns, strict=True):
                 by_quantity[name] = entries
-        for component, quantity, entry, numbers in value_rows(values, self.structure.labels.get(factor, ()), top=top):
+        long = [name for name, mean in values["mean"].items() if mean.ndim == 2 and mean.shape[1] > top]
+        first = {name: self.leading(factor, top, name) for name in long}
+        labels = self.structure.labels.get(factor, ())
+        for component, quantity, entry, numbers in value_rows(values, labels, first):
             place = {"factor": factor, "component": component, "quantity": quantity, "entry": entry}
             yield {**place, **numbers, "uncertainty": self._uncertainty(quantity)}
 
@@ -326,14 +342,14 @@ def shaped(name: str, values: Any, structure: Structure) -> Contribution:
     return given
 
 
-def checked_ids(ids: Any, structure: Structure) -> tuple[str, ...]:
-    """One id for each component, or none at all."""
-    given = tuple(ids)
+def checked_labels(field: str, labels: Any, structure: Structure) -> tuple[str, ...]:
+    """One id or name for each component, or none at all."""
+    given = tuple(labels)
     sets = structure.symmetry
     fits = len(sets) == 1 and len(given) == structure.components(sets[0])
     plain = all(isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_ID for name in given)
     if given and not (fits and plain):
-        raise InvalidPosterior("ids must be short strings, one for each component of the only coupled set.")
+        raise InvalidPosterior(f"{field} must be short strings, one for each component of the only coupled set.")
     return given
 
 

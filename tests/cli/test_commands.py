@@ -223,7 +223,7 @@ def test_words_in_another_order_are_merged_and_scored_by_name(run, texts):
     first, second, merged = (db.load(texts / f"{name}.posterior") for name in ("a-words", "b-reversed", "m"))
     total = sum(posterior.contribution["topics"].sum() for posterior in (first, second))
     assert merged.contribution["topics"].sum() == pytest.approx(total)
-    tops = {frozenset(row["most probable words"]) for row in db.model_for(merged.structure).describe(merged, top=3)}
+    tops = {frozenset(row["words"]) for row in db.model_for(merged.structure).describe(merged, top=3)}
     assert tops == {frozenset(("apple", "pear", "plum")), frozenset(("hammer", "saw", "drill"))}
     line = "merge a-words.posterior --since b-reversed.posterior -o n.posterior"
     assert "ids" in run(line)[2]

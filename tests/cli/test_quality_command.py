@@ -52,7 +52,7 @@ def test_show_and_explain_say_how_different_topics_are(run, offices, tmp_path):
     db.save(double, tmp_path / "double.posterior")
     shown = run("show double.posterior --top 4")[1]
     assert "diversity 0.50" in shown
-    assert "Nearly the same: topics 0 and 1" in shown
+    assert "Nearly the same: topics 0 (" in shown
     assert "diversity" in run("merge m.posterior double.posterior -o x.posterior --explain")[1]
 
 
@@ -65,11 +65,10 @@ def test_show_and_merge_say_what_tells_topics_apart_and_how_coherent_they_are(ru
     status, shown, _ = run("show m.posterior --counts a.quality b.quality")
     told = " ".join(shown.split())
     assert status == 0
-    assert f"coherence (NPMI) {expected.mean():.3f} on 60 documents; by topic: 0 {expected[0]:.3f}" in told
-    apart = "; ".join(f"{topic} {', '.join(words[:3])}" for topic, words in enumerate(found.telling))
-    assert f"words that tell topics apart: {apart}" in told
+    named = [", ".join(words[:3]) for words in found.telling]
+    assert f"coherence (NPMI) {expected.mean():.3f} on 60 documents; by topic: {named[0]} {expected[0]:.3f}" in told
     shown = run("merge m.posterior m.posterior -o x.posterior --explain --duplicates allow")[1]
-    assert f"words that tell topics apart: {apart}" in " ".join(shown.split())
+    assert all(name in " ".join(shown.split()) for name in named)
     printed = run("merge m.posterior m.posterior -o x.posterior --json --duplicates allow")[1]
     rows = [json.loads(line) for line in printed.splitlines()]
     assert [tuple(row["telling"][:4]) for row in rows] == list(found.telling)

@@ -1,6 +1,7 @@
 """Quality of topics: coherence as gensim has it, counts that add up, and what topics alone say."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,3 +135,54 @@ def test_what_topics_alone_say():
     assert quality.words[2][0] == "a"
     with pytest.raises(InvalidData, match="Only topics have words"):
         db.texts.Quality(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure))
+
+
+def test_words_are_ranked_alike_wherever_they_are_listed(tmp_path):
+    """By log p(w | k) − 0.2 log p(w), written out here word by word."""
+    shares = np.full((3, 12), 0.01)
+    shares[:, 0] = 0.3  # all topics use it most
+    shares[0, 1:3] = [0.29, 0.2]
+    shares[1, 3:6] = [0.2, 0.2, 0.1]
+    shares[2, 6:8] = [0.1, 0.3]
+    posterior = posterior_of(shares / shares.sum(axis=1, keepdims=True), evidence=1e7)
+    mean, top = posterior.mean("topics"), 4
+    common = mean.mean(axis=0)  # topics of equal evidence
+    labels = posterior.structure.labels["topics"]
+    expected = []
+    for row in mean:
+        scores = {labels[w]: np.log(row[w]) - 0.2 * np.log(common[w]) for w in range(len(row))}
+        expected.append(tuple(sorted(scores, key=lambda word: (-scores[word], labels.index(word)))[:top]))
+    assert expected[0][0] == "b", "frequent here, and hardly elsewhere"
+    model = db.model_for(posterior.structure)
+    assert [row["words"] for row in model.describe(posterior, top=top)] == expected
+    assert db.texts.Quality(posterior, top).words == tuple(expected)
+    parts = db.views.view_of(posterior.structure).parts(posterior, top=top)
+    assert [tuple(word for word, _ in part.words) for part in parts] == expected
+    rows = [row["entry"] for row in posterior.summary(top=top)]
+    assert rows == [word for words in expected for word in words]
+    drawn = db.plot.topics(posterior, top=top)
+    assert [tuple(label.get_text() for label in axes.get_yticklabels()) for axes in drawn.axes] == expected
+
+
+def test_a_single_topic_lists_its_words_by_probability():
+    """p(w) is then p(w | k): the order cannot depend on the weight."""
+    shares = np.random.default_rng(0).dirichlet(np.ones(12))[None]
+    posterior = posterior_of(shares, evidence=1e6)
+    words = db.texts.Quality(posterior, top=12).columns[0]
+    assert words.tolist() == np.argsort(-posterior.mean("topics")[0], kind="stable").tolist()
+
+
+def test_names_are_what_people_say_or_the_most_telling_words(tmp_path):
+    shares = np.full((2, 12), 1e-9)
+    shares[0, :3], shares[1, 3:6] = [0.5, 0.3, 0.2], [0.5, 0.3, 0.2]
+    posterior = posterior_of([*shares, np.zeros(12)], evidence=1e6)
+    assert db.texts.Quality(posterior).names == ("a, b, c", "d, e, f", "")
+    named = replace(posterior, names=("", "Fish", ""))
+    assert db.texts.Quality(named).names == ("a, b, c", "Fish", "")
+    assert named == posterior, "a name is no part of what is known"
+    db.save(named, tmp_path / "named.posterior")
+    assert db.load(tmp_path / "named.posterior").names == ("", "Fish", "")
+    later = replace(posterior, contribution={"topics": posterior.contribution["topics"][[1, 0, 2]]})
+    assert db.merging.follow(named, later).posterior.names == ("", "Fish", "")
+    with pytest.raises(db.errors.InvalidPosterior, match="names must be short strings"):
+        replace(posterior, names=("one",))

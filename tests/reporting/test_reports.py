@@ -137,7 +137,7 @@ def test_the_matrix_says_which_component_went_where(orchards):
     found = db.align(orchards)
     (coupled,) = found.structure.symmetry
     text = page(found, names=NAMES)
-    rows = re.search(r'class="matrix">.*?<tbody>(.*?)</tbody>', text)[1].split("</tr>")[:-1]
+    rows = re.search(r'class="matrix named">.*?<tbody>(.*?)</tbody>', text)[1].split("</tr>")[:-1]
     shown = [re.findall(r"<td[^>]*>(\d*)", row) for row in rows]
     assert shown == [[str(cell[0]) for cell in row] for row in db.merging.fillings(found, coupled)]
     assert [re.search(r'scope="row">(.*?)<', row)[1] for row in rows] == NAMES

@@ -63,7 +63,7 @@ def described(
     merged = {
         "reason": alignment.reason,
         "objective": rounded(alignment.objective[-1]) if alignment.objective else None,
-        "components": components_of(evidence, cells, drawings(view, posterior, filled), filled),
+        "components": components_of(evidence, cells, drawings(view, posterior, filled), filled, view.names(posterior)),
         "duplicates": [[*pair] for pair in findings.shared[coupled].duplicates],
         "unlike": [*findings.shared[coupled].unlike],
         "sureness": sure.name,
@@ -72,12 +72,13 @@ def described(
 
 
 def components_of(
-    evidence: Array, cells: Sequence[Any], pictures: Sequence[Drawing], filled: Sequence[int]
+    evidence: Array, cells: Sequence[Any], pictures: Sequence[Drawing], filled: Sequence[int], names: Sequence[str]
 ) -> list[dict[str, Any]]:
     counts, total = evidence.sum(axis=0), float(evidence.sum())
     return [
         {
             "slot": slot,
+            "name": names[slot] if len(names) == len(counts) and counts[slot] >= LEAST else "",
             "evidence": rounded(counts[slot]),
             "share": rounded(counts[slot] / total) if total else 0.0,
             "drawing": if_enough(pictures[slot], float(counts[slot])),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def parts_of(kind: type[Any], posterior: Posterior, problem: str, **options: Any
 
 @styled()
 def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
-    """Small bar charts of each topic's most probable words, with one scale.
+    """Small bar charts of each topic's leading words, with one scale.
 
     `posterior` has topics, `top` is the number of words per topic, and `across` the number of charts in a row.
 
@@ -53,14 +54,15 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     ['topic 0', 'topic 1']
     """
     check_whole(1, top=top)
-    _, parts = parts_of(Words, posterior, "which has no words", top=top)
-    longest = max(part.words[0][1] for part in parts)
+    view, parts = parts_of(Words, posterior, "which has no words", top=top)
+    titles = [name or f"topic {topic}" for topic, name in enumerate(view.names(posterior))]
+    longest = max(share for part in parts for _, share in part.words)
     figure, panels = grid(len(parts), across, width=1.55, height=0.5 + 0.145 * top)
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):
         words, shares = zip(*part.words[:top], strict=True)
         axes.barh(range(len(words)), shares, color=BLUE, height=0.7)
         axes.set_yticks(range(len(words)), words)
-        axes.set(title=f"topic {topic}", xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
+        axes.set(title="\n".join(wrap(titles[topic], 22)[:2]), xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=3)

@@ -54,7 +54,12 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
     # Where a site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
     slots = range(shade.shape[1])
-    head = tag("tr", tag("th", "site", scope="col"), [tag("th", slot, scope="col") for slot in slots])
+    titles, hidden = findings.titles(coupled), findings.hidden(coupled)
+    named: list[str | int] = [
+        slot if hidden[slot] or title.endswith(f" {slot}") else title for slot, title in enumerate(titles)
+    ]
+    across = [tag("th", tag("span", name), scope="col", title=slot) for slot, name in enumerate(named)]
+    head = tag("tr", tag("th", "site", scope="col"), across)
     rows = [
         tag(
             "tr",
@@ -63,7 +68,17 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
         )
         for site in findings.sites
     ]
-    return tag("table", tag("thead", head), tag("tbody", rows), class_="matrix")
+    return tag(
+        "table",
+        tag("thead", head),
+        tag("tbody", rows),
+        class_="matrix named" if any(isinstance(name, str) for name in named) else "matrix",
+    )
+
+
+def look_of(named: list[str | int]) -> str:
+    """Names are written upright, numbers as usual."""
+    return "matrix named" if any(isinstance(name, str) for name in named) else "matrix"
 
 
 def cell(
@@ -104,10 +119,10 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
     places = [(int(site), int(slot)) for site, slot in np.argwhere(sure.close)]
     if not places:
         return None
-    evidence = findings.shared[coupled].evidence
+    evidence, titles = findings.shared[coupled].evidence, findings.titles(coupled)
     rows = [
         (
-            *(findings.names[site], "+".join(map(str, fillings[site][slot])), slot),
+            *(findings.names[site], "+".join(map(str, fillings[site][slot])), titles[slot]),
             *(number(sure.values[site, slot]), number(evidence[site, slot])),
         )
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]

@@ -43,7 +43,7 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
     ]
     return tag(
         "article",
-        tag("h3", findings.view.noun.capitalize(), " ", tag("span", slot, class_="no"), badge(findings, coupled, slot)),
+        tag("h3", title(findings, coupled, slot), badge(findings, coupled, slot)),
         body,
         note(" · ".join(summary)) if support else note("Empty: no site has this component."),
         tag("div", tag("i", style=f"width:{100 * share:.1f}%"), class_="meter", aria_hidden="true"),
@@ -51,6 +51,15 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
         class_="card",
         id=f"component-{slot}",
     )
+
+
+def title(findings: Findings, coupled: CoupledSet, slot: int) -> list[Any]:
+    """The name of a component, which is not shown if it has too few observations; and its number."""
+    named = findings.titles(coupled)[slot]
+    noun = f"{findings.view.noun} "
+    if findings.hidden(coupled)[slot] or named == f"{noun}{slot}":
+        return [noun.capitalize(), tag("span", slot, class_="no")]
+    return [named, " ", tag("span", slot, class_="no")]
 
 
 def spread(findings: Findings, coupled: CoupledSet, slot: int) -> list[str]:
@@ -110,7 +119,7 @@ def bodies_of(findings: Findings, parts: Sequence[Part], count: int) -> list[Mar
     """What is drawn on each card; nothing if the view does not describe the components of this set."""
     if len(parts) != count:
         return [Markup("")] * count
-    longest = max((part.words[0][1] for part in parts if isinstance(part, Words)), default=1.0)
+    longest = max((share for part in parts if isinstance(part, Words) for _, share in part.words), default=1.0)
     notes = [*findings.notes.parts] or [""] * count
     return [body(slot, part, longest, notes[slot]) for slot, part in enumerate(parts)]
 
@@ -165,19 +174,20 @@ def disagreements(findings: Findings) -> Markup | None:
     return joined([shown, more, note(meaning.replace("-", "−"))])
 
 
-def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, int, str, str, str]]:
+def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, str | int, str, str, str]]:
     """The components that the site disagrees about; versions with too few observations are not quoted."""
     posterior = findings.alignment.in_slots(site)
     for place, coupled in enumerate(findings.sets):
         evidence, factors = findings.shared[coupled].evidence, findings.slots(place)[1][site]
-        here = findings.captions(coupled, posterior)
+        here, titles = findings.captions(coupled, posterior), findings.titles(coupled)
         others = findings.captions(coupled, without(findings.merged, posterior))
         rest = evidence.sum(axis=0) - evidence[site]
         for slot in np.flatnonzero(factors < DISAGREES).tolist():
             quoted = here[slot] if evidence[site, slot] >= findings.least else ""
             compared = others[slot] if rest[slot] >= findings.least else ""
             factor = float(factors[slot])
-            yield factor, findings.names[site], slot, number(factor), quoted or "–", compared or "–"
+            shown = titles[slot] if evidence[:, slot].sum() >= findings.least else slot
+            yield factor, findings.names[site], shown, number(factor), quoted or "–", compared or "–"
 
 
 def without(merged: Posterior, site: Posterior) -> Posterior:

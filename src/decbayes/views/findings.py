@@ -224,6 +224,13 @@ class Findings:
         """What readers should know about all components and about each."""
         return self.view.notes(self.merged, self.counts)
 
+    def titles(self, coupled: CoupledSet) -> list[str]:
+        """The name of each component of the set: "river, fish, boat"; or else what and which it is: "cluster 3"."""
+        size = self.alignment.structure.components(coupled)
+        names = [*self.view.names(self.merged)]
+        numbered = [f"{self.view.noun} {slot}" for slot in range(size)]
+        return [name or text for name, text in zip(names, numbered, strict=True)] if len(names) == size else numbered
+
     def captions(self, coupled: CoupledSet, posterior: Posterior | None = None) -> list[str]:
         """A few words on each component of the set, of the merge or of another posterior; blank if there are none."""
         texts = self.view.captions(posterior or self.merged)

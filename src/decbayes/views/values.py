@@ -52,7 +52,7 @@ class Entries(Part):
 
 @dataclass(frozen=True, eq=False)
 class Words(Part):
-    """The most probable words with their probabilities, largest first."""
+    """The leading words of a topic with their probabilities."""
 
     words: tuple[tuple[str, float], ...]
 

@@ -99,13 +99,18 @@ class View:
         """Every parameter with its standard deviation and interval, for spreadsheets and other programs."""
         return [*posterior.summary(top=top, level=level)]
 
+    def names(self, posterior: Posterior) -> Sequence[str]:
+        """The name of each component, as people have given it; empty where nobody has."""
+        return posterior.names or ("",) * len(self.rows(posterior, top=1))
+
     def captions(
         self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
     ) -> list[str]:
-        """A few words on each component: its top words, what sets it apart, or its mean."""
+        """A few words on each component: its name, its top words, what sets it apart, or its mean."""
         rows = self.rows(posterior, top=top)
         title = self.model.caption or list(rows[0])[-1]
-        return [value_text(row[title], write, most) for row in rows]
+        pairs = zip(self.names(posterior), rows, strict=True)
+        return [name or value_text(row[title], write, most) for name, row in pairs]
 
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
@@ -220,6 +225,9 @@ class Unknown(View):
 
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
         return [*posterior.summary(top=top)]
+
+    def names(self, posterior: Posterior) -> Sequence[str]:
+        return posterior.names
 
     def captions(
         self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS

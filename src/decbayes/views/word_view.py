@@ -1,15 +1,14 @@
 """Topics as their words."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from decbayes.errors import StructureMismatch
-from decbayes.families import Array
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
-from decbayes.views.values import Part, Shape, Words, number
+from decbayes.views.values import MOST_NUMBERS, Part, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
 
 TELLING = 5  # words that tell a topic from the others
@@ -21,10 +20,20 @@ class WordView(View):
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """The most probable words of each topic, with their probabilities."""
+        """The leading words of each topic, with their probabilities."""
         probability = np.asarray(posterior.mean(FACTOR))
         words = posterior.structure.labels.get(FACTOR) or tuple(map(str, range(probability.shape[1])))
-        return [Words(tuple((words[place], float(row[place])) for place in largest(row, top))) for row in probability]
+        pairs = zip(probability, posterior.leading(FACTOR, top).tolist(), strict=True)
+        return [Words(tuple((words[place], float(row[place])) for place in first)) for row, first in pairs]
+
+    def names(self, posterior: Posterior) -> Sequence[str]:
+        """As people have given them, or the most telling words."""
+        return self.quality(posterior).names
+
+    def captions(
+        self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
+    ) -> list[str]:
+        return list(self.names(posterior))
 
     def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality:
         return Quality(posterior, top)
@@ -41,10 +50,3 @@ class WordView(View):
             f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counts.coherence(), strict=True)
         ]
         return Notes(f"{quality.said()}; {counts.said(quality.used)}", coherent)
-
-
-def largest(values: Array, count: int) -> list[int]:
-    """Where the largest values are, largest first; sorting whole vocabularies would take longer than all else."""
-    count = min(count, len(values))
-    places = np.flatnonzero(values >= np.partition(values, -count)[-count])
-    return [int(place) for place in places[np.lexsort((places, -values[places]))][:count]]

@@ -52,16 +52,21 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
         for coupled, slots in zip(symmetry, support["slots"], strict=True):
             if len(slots) != posterior.structure.components(coupled):
                 return []
-            units = f"{views.view_of(posterior.structure).unit}s"
-            tables.append(support_table(posterior.ids, int(support["sites"]), slots, units))
+            view = views.view_of(posterior.structure)
+            units = f"{view.unit}s"
+            titles = [*view.names(posterior)]
+            named = titles if len(titles) == len(slots) and any(titles) else []
+            tables.append(support_table(posterior.ids, named, int(support["sites"]), slots, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
 
 
-def support_table(ids: Sequence[str], sites: int, slots: Sequence[Any], units: str) -> Table:
-    called = [[plain(name)] for name in ids] or [[] for _ in slots]
-    table = Table("slot", *(["id"] if ids else []), "sites", units, "found by", box=None)
+def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: Sequence[Any], units: str) -> Table:
+    labels = {"id": ids, "name": names}
+    shown = [title for title, values in labels.items() if values]
+    called = [[plain(labels[title][slot]) for title in shown] for slot in range(len(slots))]
+    table = Table("slot", *shown, "sites", units, "found by", box=None)
     table.title = "which sites have it"
     for slot, (name, supporting) in enumerate(zip(called, slots, strict=True)):
         count = f"{int(supporting['sites']):,} of {sites:,}"

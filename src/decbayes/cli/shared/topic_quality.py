@@ -17,7 +17,6 @@ from decbayes.views import view_of
 if TYPE_CHECKING:
     from decbayes.models.topics import CoOccurrence, Quality
 
-FEW = 3
 
 Counts = Annotated[
     list[Path] | None,
@@ -59,24 +58,24 @@ def remarks(topics: Quality) -> list[str]:
     """How different topics are, which needs no documents."""
     lines = [topics.said()]
     if topics.duplicates:
-        pairs = ", ".join(f"{first} and {second}" for first, second in topics.duplicates)
+        names = [f"{topic} ({plain(name)})" for topic, name in enumerate(topics.names)]
+        pairs = "; ".join(f"{names[first]} and {names[second]}" for first, second in topics.duplicates)
         lines.append(f"Nearly the same: topics {pairs}. A merge with fewer --components would join them.")
     return lines
 
 
 def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None) -> list[str]:
-    """How different topics are, what tells them apart and, given counts, their coherence; nothing without words."""
+    """How different topics are and, given counts, their coherence; nothing without words."""
     topics = quality_of(posterior, top)
     if topics is None and counts:
         raise InvalidData("--counts are for topics: only these have words.")
     if topics is None:
         return []
-    apart = "; ".join(f"{topic} {', '.join(map(plain, topics.telling[topic][:FEW]))}" for topic in topics.used)
-    lines = [*remarks(topics), *([f"words that tell topics apart: {apart}"] if len(topics.used) > 1 else [])]
+    lines = remarks(topics)
     if counts:
         counted = counted_for(posterior, counts)
         coherence = counted.coherence()
-        by_topic = ", ".join(f"{topic} {coherence[topic]:.3f}" for topic in topics.used)
+        by_topic = "; ".join(f"{plain(topics.names[topic])} {coherence[topic]:.3f}" for topic in topics.used)
         lines.append(f"{counted.said(topics.used)}; by topic: {by_topic}")
     return lines
 

@@ -146,7 +146,8 @@ def follow(previous: Posterior, merged: Posterior) -> Lineage:
         else:
             events.append(Event("gone", names[old]))
     slots = placed(kept, len(after))
-    return Lineage(renumbered(merged, slots, ids), tuple(events), slots)
+    named = [previous.names[old] if old >= 0 else "" for old in kept] if previous.names else merged.names
+    return Lineage(renumbered(replace(merged, names=named), slots, ids), tuple(events), slots)
 
 
 def check_followed(previous: Structure, merged: Structure) -> None:
@@ -209,4 +210,6 @@ def renumbered(posterior: Posterior, slots: Permutation, ids: Sequence[str]) -> 
     order = np.argsort(slots)
     families = posterior.structure.families
     rows = {name: families[name].relabelled(posterior.contribution[name], order) for name in coupled.factors}
-    return replace(posterior, contribution={**posterior.contribution, **rows}, ids=tuple(ids[k] for k in order))
+    names = tuple(posterior.names[k] for k in order) if posterior.names else ()
+    contribution = {**posterior.contribution, **rows}
+    return replace(posterior, contribution=contribution, ids=tuple(ids[k] for k in order), names=names)

@@ -16,6 +16,7 @@ from decbayes.models.core.transforms import Transform
 from decbayes.models.topics._fitting import document_topics, predicted, topics_at
 from decbayes.models.topics._passes import Inference, Steps, Topics
 from decbayes.models.topics.document_prior import SHARES, LearnedPrior
+from decbayes.models.topics.quality import Quality
 from decbayes.models.topics.sources import OfTexts, tokens_of
 from decbayes.posterior import Posterior
 
@@ -75,13 +76,17 @@ class Predicting(OfTexts):
         return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each topic's words, most probable first, and how many words it was learned from."""
-        added = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
-        orders = np.argsort(-posterior.mean("topics"), axis=1, kind="stable")[:, :top]
-        words = [tuple(self.vocabulary[word] for word in order) for order in orders]
+        """On how many occurrences each topic rests, and its words, the leading ones first; its name if given."""
+        quality = Quality(posterior, top)
+        rows = zip(posterior.names or [""] * len(quality.words), quality.learned, quality.words, strict=True)
         return [
-            {"topic": k, "words": round(float(added[k])), "most probable words": words[k] if added[k] else ()}
-            for k in range(len(words))
+            {
+                "topic": k,
+                **({"name": name} if posterior.names else {}),
+                "occurrences": round(float(added)),
+                "words": words if added else (),
+            }
+            for k, (name, added, words) in enumerate(rows)
         ]
 
     def transform(self, posterior: Posterior) -> Transform:

@@ -73,7 +73,7 @@ class LatentDirichletAllocation(Predicting):
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [3, 5, 4, 0, 0, 1], [0, 0, 0, 4, 5, 3], [0, 1, 0, 5, 3, 4]] * 5)
     >>> model = db.LatentDirichletAllocation(2, words)
     >>> posterior = model.fit(counts, rng=0).posterior
-    >>> sorted(row["most probable words"][0] for row in model.describe(posterior, top=1))
+    >>> sorted(row["words"][0] for row in model.describe(posterior, top=1))
     ['goal', 'vote']
     """
 

@@ -21,6 +21,7 @@ from scipy.special import rel_entr
 from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
+from decbayes.families.dirichlets.relevance import leading
 from decbayes.families.matrices import mirrored, upper
 from decbayes.posterior import Posterior
 
@@ -29,6 +30,9 @@ FACTOR = "topics"
 NEVER = 1e-12
 # From this affinity Σ √(p q) on two topics are nearly the same.
 NEARLY_THE_SAME = 0.9
+
+# The words that name a topic.
+NAMING = 3
 
 FORMAT = "decbayes co-occurrence 1"
 
@@ -147,8 +151,8 @@ class Quality:
 
     @cached_property
     def columns(self) -> NDArray[np.intp]:
-        """(topics, top): the most probable words of each."""
-        return np.argsort(-self.shares, axis=1, kind="stable")[:, : self.top]
+        """(topics, top): the leading words of each."""
+        return self.posterior.leading(FACTOR, self.top)
 
     @property
     def words(self) -> tuple[tuple[str, ...], ...]:
@@ -182,7 +186,14 @@ class Quality:
         learned = self.learned
         weights = learned / learned.sum() if learned.sum() > 0 else np.full(len(learned), 1.0 / len(learned))
         terms = rel_entr(self.shares, weights @ self.shares)
-        return self._named(np.argsort(-terms, axis=1, kind="stable")[:, : self.top])
+        return self._named(leading(terms, self.top))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each topic: as people have given it, or else its most telling words."""
+        given = self.posterior.names or ("",) * len(self.telling)
+        pairs = zip(given, self.telling, self.learned >= 1.0, strict=True)
+        return tuple(name or (", ".join(words[:NAMING]) if used else "") for name, words, used in pairs)
 
     def co_occurrence(self, blocks: Iterable[csr_array]) -> CoOccurrence:
         """Counts of the top words in documents × words counts, which come some documents at a time."""

@@ -13,7 +13,7 @@ export const byName = (sites) => [...sites.keys()].sort((a, b) => natural(sites[
 
 export const labelsOf = ({ components }) => `its ${components.length === 1 ? "component" : "components"} ${components.join(", ")}`;
 
-export const nameOf = (posterior, slot) => `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
+export const nameOf = (posterior, slot) => posterior.components.find((each) => each.slot === slot)?.name || `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
 
 export function drawPosterior(posterior) {
   const first = shown === null;
