@@ -237,23 +237,23 @@ def test_rows_outside_the_domain_are_found(name, column, value, rng):
 
 @pytest.mark.parametrize("name", ONE_SIDED)
 @given(seed=seeds, rows=sizes, dimension=sizes)
-def test_information_is_the_divergence_from_the_prior(name, seed, rows, dimension):
+def test_divergences_are_from_the_prior(name, seed, rows, dimension):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     prior, added = natural(name, generator, rows, dimension), contribution(name, generator, rows, dimension)
     order = generator.permutation(rows)
     expected = family.kl(prior + added[order], prior)
     # The terms that cancel are as large as A; a divergence near zero has only their last digits.
     slack = 1e-12 * (1 + np.abs(family.row_terms(prior + added)).sum())
-    assert family.information(prior, family.rows(added, order)) == pytest.approx(expected, rel=1e-9, abs=slack)
+    assert family.divergence(prior, family.rows(added, order)) == pytest.approx(expected, rel=1e-9, abs=slack)
 
 
-def test_sparse_dirichlet_information_and_gain_equal_the_dense_ones(rng):
+def test_sparse_dirichlet_divergence_and_gain_equal_the_dense_ones(rng):
     family = Dirichlet()
     prior = family.natural(alpha=np.full((4, 30), 0.01))
     own = csr_array(np.where(rng.random((4, 30)) < 0.2, rng.gamma(1.0, 5.0, size=(4, 30)), 0.0))
     for same in (prior, np.broadcast_to(prior[:1], prior.shape), np.broadcast_to(prior[:1, :1], prior.shape)):
         expected = family.kl(prior + own.toarray(), prior)
-        assert family.information(same, family.rows(own)) == pytest.approx(expected, rel=1e-10)
+        assert family.divergence(same, family.rows(own)) == pytest.approx(expected, rel=1e-10)
     rest = prior + rng.gamma(0.5, 3.0, size=prior.shape)
     one_by_one = [[family.row_terms(rest[[k]] + own[[j]].toarray())[0] for j in range(4)] for k in range(4)]
     expected = np.array(one_by_one) - family.row_terms(rest)[:, None]
@@ -292,15 +292,15 @@ def test_covariance_is_the_gradient_of_the_mean(name, seed, rows, dimension):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_information_of_many_sites_is_that_of_each(name, rng):
+def test_the_divergence_of_many_sites_is_that_of_each(name, rng):
     family, prior = FAMILIES[name], natural(name, rng, 3, 2)
     sites = [contribution(name, rng, 3, 2) for _ in range(5)]
     orders = [rng.permutation(3) for _ in sites]
     each = []
     for own, order in zip(sites, orders, strict=True):
         rows = family.rows(own, order)
-        each.append(family.information(prior, rows) if family.contains_sum(prior, rows).all() else 0.0)
-    np.testing.assert_allclose(family.informations(prior, sites, orders), each, rtol=1e-10, atol=1e-10)
+        each.append(family.divergence(prior, rows) if family.contains_sum(prior, rows).all() else 0.0)
+    np.testing.assert_allclose(family.divergences(prior, sites, orders), each, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(

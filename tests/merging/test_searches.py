@@ -15,7 +15,7 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases, chunks, prior_components
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping import grouping
-from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_evidence
+from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_gain
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
 from decbayes.merging.grouping.search import SlotSearch
 
@@ -219,7 +219,7 @@ class TestEscapes:
         _, search, points = clusters(rng, [-20.0, 0.0, 0.3])
         sizes = np.array([len(each) for each in points], dtype=float)
         pairs = np.array([0, 0, 1]), np.array([1, 2, 2])
-        weights = weight_evidence(search, sizes, *pairs)
+        weights = weight_gain(search, sizes, *pairs)
         factors = bayes_factors(search)
         for first, second, weight in zip(*pairs, weights, strict=True):
             together = log_evidence(np.append(points[first], points[second]))

@@ -48,7 +48,7 @@ def test_what_counts_lose_is_half_a_likelihood_ratio(rng):
     first, second = counted(rng, [0.5, 0.3, 0.2, 0.0], [0.1, 0.4, 0.2, 0.3])
     group = group_of([posterior([first]), posterior([second])])
     expected = half_g(first, second)
-    np.testing.assert_allclose(group.agreement.lost[[0, 1], [1, 0]], expected)
+    np.testing.assert_allclose(group.likeness.lost[[0, 1], [1, 0]], expected)
     nothing = np.zeros((1, 4)), np.zeros(1)
     own = [first[None]], np.array([1000.0])
     assert group.losses(own, ([nothing[0]], nothing[1])) == 0.0
@@ -59,7 +59,7 @@ def test_those_compared_with_speak_with_the_evidence_in_the_middle_at_least(rng)
     rows = counted(rng, [0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.5, 0.2, 0.3])
     rows[2] = rows[2] / 10.0
     group = group_of([posterior([row]) for row in rows])
-    lost = group.agreement.lost
+    lost = group.likeness.lost
     assert lost[0, 1] == pytest.approx(half_g(rows[0], rows[1]))
     assert lost[0, 2] == pytest.approx(half_g(rows[0], 10.0 * rows[2]))
     assert lost[2, 0] == pytest.approx(half_g(rows[2], rows[0]))
@@ -133,7 +133,7 @@ def test_the_usual_loss_is_the_quarter_of_what_nearest_components_lose(rng):
         louder = {other: max(1.0, middle / group.evidence[other]) for other in pairs}
         shared = {o: 1.0 / (1.0 / flat[one].sum() + 1.0 / (louder[o] * flat[o].sum())) for o in pairs}
         rates.append(min(half_g(flat[one], louder[other] * flat[other]) / shared[other] for other in pairs))
-    assert group.agreement.usual == pytest.approx(np.quantile(rates, 0.25))
+    assert group.likeness.usual == pytest.approx(np.quantile(rates, 0.25))
 
 
 def test_means_that_differ_by_chance_are_tolerated_as_chance_is_and_others_more(rng):
@@ -175,15 +175,15 @@ def electorate(rng, sites, kinds):
     weights = np.where(
         kind[:, None] == kind, rng.uniform(0.6, 1.0, size=(sites, sites)), rng.uniform(0, 0.1, (sites, sites))
     )
-    agreement = SimpleNamespace(weights=weights)
-    return SimpleNamespace(site=np.arange(sites), sites=sites, votes=np.ones(sites), agreement=agreement)
+    likeness = SimpleNamespace(weights=weights)
+    return SimpleNamespace(site=np.arange(sites), sites=sites, votes=np.ones(sites), likeness=likeness)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_other_choice_of_candidates_is_heard_by_more(seed):
     rng = np.random.default_rng(seed)
     group = electorate(rng, 9, rng.integers(4, size=9))
-    weights = group.agreement.weights
+    weights = group.likeness.weights
     best = max(weights[:, list(some)].max(axis=1).sum() for some in combinations(range(9), 3))
     chosen = elected(group, 3, 0)
     assert len(set(chosen.tolist())) == 3
@@ -195,7 +195,7 @@ def test_no_other_choice_of_candidates_is_heard_by_more(seed):
 )
 def test_spare_slots_are_for_what_two_sites_share(kinds, slots):
     group = electorate(np.random.default_rng(0), len(kinds), kinds)
-    group.agreement.weights = np.equal.outer(kinds, kinds).astype(float)
+    group.likeness.weights = np.equal.outer(kinds, kinds).astype(float)
     assert len(elected(group, 1, 5)) == slots
 
 

@@ -110,11 +110,11 @@ def test_notes_about_an_earlier_merge_are_passed_over_and_said_so(rng):
 def test_a_note_changes_no_merge_and_is_not_said_twice(rng):
     simulation = overlapping_group(rng)
     agent = simulation.sites[0].agent
-    before, evidence = agent.merged(), agent.pool.evidence
+    before, evidence = agent.merged(), agent.pool.evidence_digest
     look(simulation)
     after = agent.merged()
     assert after.alignment is before.alignment, "nothing was merged again"
-    assert (after.posterior, agent.pool.evidence) == (before.posterior, evidence)
+    assert (after.posterior, agent.pool.evidence_digest) == (before.posterior, evidence)
     assert after.set_hash != before.set_hash
     assert agent.attach(agent.look()) == []
     assert agent.version == agent.pool.version(agent.id)
@@ -144,7 +144,7 @@ def test_a_record_that_comes_while_own_data_are_looked_at_is_not_missed(rng, mon
 
     monkeypatch.setattr(Pool, "counted", meanwhile)
     seen = agent.look()
-    assert agent.pool.evidence == agent.pool.as_of_now().evidence
+    assert agent.pool.evidence_digest == agent.pool.as_of_now().evidence_digest
     assert agent.attach(seen) == [], "it is of the merge before"
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decbayes.network.simulation.guarantees import check_agreement
+from decbayes.network.simulation.guarantees import check_same_merge
 from decbayes.network.simulation.schedule import (
     History,
     Plan,
@@ -162,7 +162,7 @@ def test_a_hundred_agents_agree_in_a_few_rounds():
         simulation.round()
         rounds += 1
     print(f"{rounds} rounds, {simulation.traffic}")
-    check_agreement(simulation.sites[:3], simulation.sites, simulation.ledger, ONE_MEAN.check)
+    check_same_merge(simulation.sites[:3], simulation.sites, simulation.ledger, ONE_MEAN.check)
     assert len({site.agent.pool.root for site in simulation.sites}) == 1
 
 

@@ -47,7 +47,7 @@ def test_orders_of_slots_count_and_empty_ones_have_none(rng):
     merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards], components=3)
     wide = db.merging.pad(merged, 5)
     for posterior, orders in ((merged, 6), (wide, 60)):
-        found = joining.evidence_of(model.sized(len(posterior.natural["weights"])), shards, posterior, rng)
+        found = joining.height_of(model.sized(len(posterior.natural["weights"])), shards, posterior, rng)
         known = written_out(np.concatenate(shards), posterior, model.weight_prior)
         assert found == pytest.approx(known + np.log(orders), rel=1e-9)
 
@@ -57,7 +57,7 @@ def test_empty_slots_are_joined_to_others(rng):
     wide = [db.merging.pad(model.fit(shard, rng=rng).posterior, 12) for shard in shards]
     found = db.refine(clusters(12), shards, wide, rounds=2, rng=rng, components=12).posteriors
     left = joining.narrowed(clusters(12), shards, list(found), "auto", rng)
-    assert joining.slots_of(left[0]) == 4
+    assert joining.slot_count(left[0]) == 4
 
 
 def test_joined_slots_hold_what_both_held(rng):
@@ -110,9 +110,9 @@ def test_a_start_whose_slots_are_nearly_all_needed_is_followed_by_a_wider_one(fo
         tried.append(model.components)
         return Result(next(left))
 
-    monkeypatch.setattr(refinement, "slots_of", lambda slots: slots)
+    monkeypatch.setattr(refinement, "slot_count", lambda slots: slots)
     monkeypatch.setattr(refinement, "sized", lambda model, slots: model)
-    monkeypatch.setattr(refinement, "evidence_of", lambda model, shards, slots, rng: heights[slots])
+    monkeypatch.setattr(refinement, "height_of", lambda model, shards, slots, rng: heights[slots])
     monkeypatch.setattr(refinement.Search, "begun", start)
     monkeypatch.setattr(refinement.Search, "fitted", lambda self, model, times: [])
     search = refinement.Search(clusters(6), (), None, None, "sequential", 1.0, 0, (), (), "auto")
@@ -133,7 +133,7 @@ def test_of_the_proposed_joins_the_best_is_made(rng, monkeypatch):
     options = [[joining.joined(own[0], *pair)] for pair in ((0, 1), (2, 3), (0, 2))]
     worth = {own[0]: 0.0, options[0][0]: 5.0, options[1][0]: 9.0, options[2][0]: 7.0}
     monkeypatch.setattr(joining, "proposed", lambda own: options)
-    monkeypatch.setattr(joining, "evidence_of", lambda model, shards, merged, rng: worth[merged])
+    monkeypatch.setattr(joining, "height_of", lambda model, shards, merged, rng: worth[merged])
     assert joining.narrowed(model, [None], own, 3, rng) == options[1]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families.groups import Groups, Joins, PlainGroups, PlainJoins
 from decbayes.families.matrices import Array, Contribution, Indices, Value, dense
-from decbayes.families.moments import Orders, row_informations, singly, stacked
+from decbayes.families.moments import Orders, row_divergences, singly, stacked
 from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals
@@ -36,7 +36,7 @@ class Family(ABC):
 
     A(λ) is a sum of one term per row, plus possibly a term that is invariant to permutations of the rows.
     A family defines its columns, its row terms and their gradient; the rest follows. Merges use `rows`, `totals` and
-    `information`: the defaults work for any family, and a family may override them with faster versions.
+    `divergence`: the defaults work for any family, and a family may override them with faster versions.
 
     >>> family = db.families.Gamma()
     >>> natural = family.natural(shape=[4.0], rate=[2.0])
@@ -299,15 +299,15 @@ class Family(ABC):
         posterior λ; None if there is no noise of unknown size."""
         return None
 
-    def information(self, prior: Array, rows: Rows) -> float:
-        """KL(q_{λ0 + c} ‖ q_{λ0}): the information in a contribution c, in nats."""
+    def divergence(self, prior: Array, rows: Rows) -> float:
+        """KL(q_{λ0 + c} ‖ q_{λ0}): how far a contribution c moves the prior, in nats."""
         return self.kl(prior + rows.written_out(), prior)
 
-    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
-        """The information of each site's contribution, its components in the given order; zero outside the domain."""
-        if self.two_sided or self.over_components or type(self).information is not Family.information:
+    def divergences(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+        """The divergence of each site's contribution, its components in the given order; zero outside the domain."""
+        if self.two_sided or self.over_components or type(self).divergence is not Family.divergence:
             return singly(self, prior, contributions, orders)
-        return row_informations(self, prior, stacked(contributions, orders))
+        return row_divergences(self, prior, stacked(contributions, orders))
 
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         """The gain in A when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.

@@ -1,6 +1,6 @@
-"""The slots of one factor when any component may go into any slot, and the information of each slot.
+"""The slots of one factor when any component may go into any slot, and the peak of each slot.
 
-The information of a group of components is the log-likelihood of their data at its maximum,
+The peak of a group of components is the log-likelihood of their data at its maximum,
 
     F(S) = sup_θ ⟨Σ_{i∈S} c_i, T(θ)⟩,
 

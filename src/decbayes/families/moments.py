@@ -95,16 +95,16 @@ def stacked(contributions: Sequence[Contribution], orders: Orders) -> Array:
     return together if orders is None else np.take_along_axis(together, np.array(orders)[:, :, None], axis=1)
 
 
-def row_informations(family: "Family", prior: Array, contributions: Array) -> Array:
+def row_divergences(family: "Family", prior: Array, contributions: Array) -> Array:
     """KL(q_λ ‖ q_λ0) = Σ_k A_k(λ0) − A_k(λ) − ⟨λ0_k − λ_k, ∇A_k(λ)⟩, for independent row terms."""
     natural = prior + contributions
     inside = family.contains_rows(by_row(natural)).reshape(natural.shape[:2]).all(axis=1)
     valid = natural[inside]
     after = family.row_terms(by_row(valid)).reshape(valid.shape[:2])
     slope = family.mean(by_row(valid)).reshape(valid.shape)
-    information = np.zeros(len(natural))
-    information[inside] = (family.row_terms(prior) - after - ((prior - valid) * slope).sum(axis=2)).sum(axis=1)
-    return information
+    divergence = np.zeros(len(natural))
+    divergence[inside] = (family.row_terms(prior) - after - ((prior - valid) * slope).sum(axis=2)).sum(axis=1)
+    return divergence
 
 
 def singly(family: "Family", prior: Array, contributions: Sequence[Contribution], orders: Orders) -> Array:
@@ -113,10 +113,10 @@ def singly(family: "Family", prior: Array, contributions: Sequence[Contribution]
     sites = [family.rows(contribution, order) for contribution, order in pairs]
     inside = [bool(family.contains_sum(prior, rows).all()) for rows in sites]
     defined = zip(sites, inside, strict=True)
-    return np.array([family.information(prior, rows) if inside_domain else 0.0 for rows, inside_domain in defined])
+    return np.array([family.divergence(prior, rows) if inside_domain else 0.0 for rows, inside_domain in defined])
 
 
-def weight_informations(prior: Array, contributions: Array) -> Array:
+def weight_divergences(prior: Array, contributions: Array) -> Array:
     """The same for one Dirichlet over all rows, whose columns are α − 1."""
     before = prior[:, 0] + 1.0
     alpha = before + contributions[:, :, 0]
@@ -124,9 +124,9 @@ def weight_informations(prior: Array, contributions: Array) -> Array:
     valid = alpha[inside]
     sums = valid.sum(axis=1)
     heights = gammaln(before).sum() - gammaln(before.sum()) - gammaln(valid).sum(axis=1) + gammaln(sums)
-    information = np.zeros(len(alpha))
-    information[inside] = heights - ((before - valid) * (digamma(valid) - digamma(sums)[:, None])).sum(axis=1)
-    return information
+    divergence = np.zeros(len(alpha))
+    divergence[inside] = heights - ((before - valid) * (digamma(valid) - digamma(sums)[:, None])).sum(axis=1)
+    return divergence
 
 
 def by_row(natural: Array) -> Array:

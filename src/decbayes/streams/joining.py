@@ -34,10 +34,10 @@ def narrowed(
     model: Model, shards: Sequence[Any], contributions: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
     """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
-    known = evidence_of(model, shards, product(contributions), rng)
-    while slots_of(contributions[0]) > (1 if target == "auto" else target):
+    known = height_of(model, shards, product(contributions), rng)
+    while slot_count(contributions[0]) > (1 if target == "auto" else target):
         proposals = list(proposed(contributions))
-        values = [evidence_of(model, shards, product(proposal), rng) for proposal in proposals]
+        values = [height_of(model, shards, product(proposal), rng) for proposal in proposals]
         if target == "auto" and max(values) <= known:
             break
         best = int(np.argmax(values))
@@ -45,7 +45,7 @@ def narrowed(
     return contributions
 
 
-def evidence_of(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
+def height_of(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
     """The bound of all sites' data, plus the logarithm of the number of equivalent orders of the slots.
 
     A bound counts one of them. Empty slots are alike, so that K slots of which E are empty have K! / E! orders.
@@ -89,13 +89,13 @@ def proposed(contributions: Sequence[Posterior]) -> Iterator[list[Posterior]]:
 def joined(posterior: Posterior, kept: int, absorbed: int) -> Posterior:
     """A contribution with one slot added to another."""
     (coupled,) = posterior.structure.symmetry
-    slots: Indices = np.delete(np.arange(slots_of(posterior)), absorbed)
-    places = np.searchsorted(slots, np.arange(slots_of(posterior)))
+    slots: Indices = np.delete(np.arange(slot_count(posterior)), absorbed)
+    places = np.searchsorted(slots, np.arange(slot_count(posterior)))
     places[absorbed] = np.searchsorted(slots, kept)
     sums = AssignedSums(posterior.structure.with_components(len(slots)))
     sums.add(posterior, {coupled: places})
     return Posterior(sums.structure, sums.contributions())
 
 
-def slots_of(posterior: Posterior) -> int:
+def slot_count(posterior: Posterior) -> int:
     return posterior.structure.components(posterior.structure.symmetry[0])

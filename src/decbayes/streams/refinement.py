@@ -17,7 +17,7 @@ from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.streams.course import ROUNDS, Course, Ends, Schedule
 from decbayes.streams.extrapolation import Extrapolation
-from decbayes.streams.joining import Target, evidence_of, narrowed, sized, slots_of
+from decbayes.streams.joining import Target, height_of, narrowed, sized, slot_count
 from decbayes.streams.widening import wide_numbers
 from decbayes.updates import Update
 
@@ -176,7 +176,7 @@ class Search:
         assert self.components is not None
         while True:
             left = narrowed(self.model, self.shards, list(refinement.posteriors), self.components, self.rng)
-            if slots_of(left[0]) == slots_of(refinement.posteriors[0]) and not rest:
+            if slot_count(left[0]) == slot_count(refinement.posteriors[0]) and not rest:
                 return refinement
             later = self.course(sized(self.model, left[0]), left).until(self.ends)
             refinement, rest = refinement.followed_by(refined(later, self.ends)), False
@@ -187,8 +187,8 @@ class Search:
         for number in numbers:
             wide = self.model.sized(number)
             found = self.begun(wide, self.fitted(wide, times), TRIED)
-            left = slots_of(found.merged)
-            reached = evidence_of(sized(self.model, found.merged), self.shards, found.merged, self.rng)
+            left = slot_count(found.merged)
+            reached = height_of(sized(self.model, found.merged), self.shards, found.merged, self.rng)
             if reached <= height:
                 break
             best, height = found, reached

@@ -10,7 +10,7 @@ from decbayes.merging import align
 from decbayes.models.core.component_search import FIRST, ROWS_EACH
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
-from decbayes.streams.joining import slots_of
+from decbayes.streams.joining import slot_count
 
 
 def wide_numbers(model: Model, shards: Sequence[Any], posteriors: Sequence[Posterior]) -> list[int]:
@@ -22,7 +22,7 @@ def wide_numbers(model: Model, shards: Sequence[Any], posteriors: Sequence[Poste
     families = posteriors[0].structure.families.values() if posteriors else ()
     if not model.number or any(family.countable for family in families):
         return []
-    known, largest = slots_of(align(posteriors).merged()), max(map(slots_of, posteriors))
+    known, largest = slot_count(align(posteriors).merged()), max(map(slot_count, posteriors))
     most = sum(model.count(shard) for shard in shards) // ROWS_EACH
     return [number for number in doubled(max(FIRST, 2 * known), most) if number > largest]
 

@@ -78,18 +78,18 @@ def all_kept(posterior: Posterior, share: float) -> Kept:
 def learned_shares(earlier: Posterior, added: Posterior) -> Kept:
     """E[ρ] of each row, given the new data's contribution in the same slots; one value for all weights."""
     return {
-        name: shares_of(family, earlier.structure.prior[name], earlier.contribution[name], added.contribution[name])
+        name: kept_shares(family, earlier.structure.prior[name], earlier.contribution[name], added.contribution[name])
         for name, family in earlier.structure.families.items()
     }
 
 
-def shares_of(family: Family, prior: Array, earlier: Any, added: Any) -> Array:
+def kept_shares(family: Family, prior: Array, earlier: Any, added: Any) -> Array:
     """(K,): E[ρ] of each row. A row without new data is kept."""
     before, new = dense(earlier), dense(added)
-    evidence = np.array(
+    log_evidence = np.array(
         [terms(family, prior + share * before + new) - terms(family, prior + share * before) for share in GRID]
     )
-    weights = softmax(evidence + KEEP * GRID[:, None], axis=0) * spacing()[:, None]
+    weights = softmax(log_evidence + KEEP * GRID[:, None], axis=0) * spacing()[:, None]
     mean = (GRID @ weights) / weights.sum(axis=0)
     untold = np.broadcast_to(~new.any(axis=1) if not family.over_components else ~new.any(), mean.shape)
     return np.broadcast_to(np.where(untold, 1.0, mean), len(before)).copy()

@@ -117,7 +117,7 @@ class Reading:
         """The given options, for a model's `read`; refused if they are about texts and the model is not."""
         usual, values = asdict(Reading()), asdict(self)
         given = {name: value for name, value in values.items() if value != usual[name]}
-        unknown = sorted(given.keys() - kind.sources)
+        unknown = sorted(given.keys() - kind.reading_options)
         if unknown:
             raise InvalidData(f"--{unknown[0]} is about texts, and {kind.__name__} has none.")
         return given

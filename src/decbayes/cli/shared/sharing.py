@@ -211,9 +211,9 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
     return {KEY: Manifest(merged.digest, manifests[0].model, loosest, rows=rows, persons=persons).plain()}
 
 
-def persons_of(model: Model, files: Sequence[Path], column: str, **sources: Any) -> Persons:
+def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
     """Whom the observations of files are about; each is a person if no column says so."""
-    return model.persons(the_data(model, files), column, **sources) if column else EACH
+    return model.persons(the_data(model, files), column, **reading_options) if column else EACH
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:

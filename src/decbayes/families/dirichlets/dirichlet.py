@@ -14,7 +14,7 @@ from decbayes.families import quantiles
 from decbayes.families.dirichlets._groups import DirichletGroups, DirichletJoins
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array, Contribution, Indices, dense, is_sparse, smallest
-from decbayes.families.moments import Orders, singly, stacked, weight_informations
+from decbayes.families.moments import Orders, singly, stacked, weight_divergences
 from decbayes.families.registry import positive
 from decbayes.families.rows import Rows, SparseRows, sparse_rows
 from decbayes.families.totals import DirichletTotals, Totals, checked_sparse
@@ -88,7 +88,7 @@ class DirichletRows(Family):
 class Dirichlet(DirichletRows):
     """One Dirichlet per row, over the columns.
 
-    Rows are sparse in merges, so gains and information cost only the non-zero entries.
+    Rows are sparse in merges, so gains and divergences cost only the non-zero entries.
 
     >>> family = db.families.Dirichlet()
     >>> family.expected(family.natural(alpha=[[2.0, 1.0, 1.0]]))
@@ -129,10 +129,10 @@ class Dirichlet(DirichletRows):
         seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])
         return np.asarray(seen[sparse.stops] - seen[sparse.starts] - np.minimum(sparse.sums, 1.0))
 
-    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+    def divergences(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
         return singly(self, prior, contributions, orders)
 
-    def information(self, prior: Array, rows: Rows) -> float:
+    def divergence(self, prior: Array, rows: Rows) -> float:
         from decbayes.kernels.special import dirichlet_information
 
         distinct, sparse = smallest(prior), checked_sparse(rows)
@@ -182,8 +182,8 @@ class Weights(Family):
     def natural(self, *, alpha: ArrayLike) -> Array:
         return np.asarray(alpha, dtype=np.float64).reshape(-1, 1) - 1.0
 
-    def informations(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
-        return weight_informations(prior, stacked(contributions, orders))
+    def divergences(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
+        return weight_divergences(prior, stacked(contributions, orders))
 
     def expected(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)

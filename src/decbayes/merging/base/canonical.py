@@ -58,8 +58,8 @@ def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
     """The canonical readings, cached in the posteriors, which never change."""
     unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
     contents = [sorted_contents(posterior) for posterior in unread]
-    evidence = informations(unread, [components for components, _, _ in contents])
-    for posterior, (components, content, labelled), nats in zip(unread, contents, evidence, strict=True):
+    moved = divergences(unread, [components for components, _, _ in contents])
+    for posterior, (components, content, labelled), nats in zip(unread, contents, moved, strict=True):
         rank = -nats, content, labelled
         vars(posterior)[READING] = Canonical(posterior.structure, components, rank, tuple(posterior.ids))
     return [vars(posterior)[READING] for posterior in posteriors]
@@ -134,8 +134,8 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
     return digest.digest()
 
 
-def informations(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
-    """KL(posterior ‖ prior) in nats, rounded: the evidence in each posterior.
+def divergences(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
+    """KL(posterior ‖ prior) in nats, rounded: how far each posterior has moved.
 
     Components are paired with the prior's in canonical order, whatever their labels. If the prior differs between
     components, such a pair may leave the domain; the factor is then not counted, because NaN cannot be ordered. The
@@ -143,7 +143,7 @@ def informations(posteriors: Sequence[Posterior], components: Sequence[Component
     """
     if any(posterior.structure != posteriors[0].structure for posterior in posteriors):
         singly = zip(posteriors, components, strict=True)
-        return [informations([posterior], [order])[0] for posterior, order in singly]
+        return [divergences([posterior], [order])[0] for posterior, order in singly]
     if not posteriors:
         return []
     structure, totals = posteriors[0].structure, np.zeros(len(posteriors))
@@ -151,5 +151,5 @@ def informations(posteriors: Sequence[Posterior], components: Sequence[Component
     for name, family in structure.families.items():
         contributions = [posterior.contribution[name] for posterior in posteriors]
         orders = [orders_of[sets[name]] for orders_of in components] if name in sets else None
-        totals += family.informations(structure.prior[name], contributions, orders)
+        totals += family.divergences(structure.prior[name], contributions, orders)
     return [0.0 if np.isnan(total) else float(f"{total:.{SIGNIFICANT}e}") for total in totals.tolist()]

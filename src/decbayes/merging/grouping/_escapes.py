@@ -98,7 +98,7 @@ def bayes_factors(search: SlotSearch) -> Array:
     merged = components.joined(search.labels, count)
     first, second = np.triu_indices(count, 1)
     factors = np.full((count, count), -np.inf)
-    for_joining = weight_evidence(search, merged.evidence, first, second)
+    for_joining = weight_gain(search, merged.evidence, first, second)
     for factor, rows in zip(merged.factors, merged.rows, strict=True):
         prior, added = factor.prior[:1], rows.written_out()
         terms, empty = factor.family.row_terms(prior + added), factor.family.row_terms(prior)[0]
@@ -117,7 +117,7 @@ def noise(search: SlotSearch) -> Array:
     return np.asarray(0.5 * parameters * crowding(members[:, None] + members, parameters))
 
 
-def weight_evidence(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
+def weight_gain(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
     """The gain from one weight instead of two: the entropy of the memberships, less the part left open by overlap."""
     total = np.maximum(evidence[first] + evidence[second], 1e-300)
     shares = np.array([evidence[first], evidence[second]]) / total

@@ -105,13 +105,13 @@ def middles(group: Group, labels: Indices, slots: int) -> Indices:
 
     −1 where nobody knows any.
     """
-    agreement, chosen = group.agreement, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
+    likeness, chosen = group.likeness, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
     for slot in range(slots):
-        inside, places = np.flatnonzero(labels == slot), np.flatnonzero(labels[agreement.candidates] == slot)
+        inside, places = np.flatnonzero(labels == slot), np.flatnonzero(labels[likeness.candidates] == slot)
         if len(places):
-            heard = support(group, inside, agreement.weights[np.ix_(inside, places)])
+            heard = support(group, inside, likeness.weights[np.ix_(inside, places)])
             ranked = places[np.argsort(-heard, kind="stable")]
-            chosen[:, slot] = agreement.candidates[ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]]
+            chosen[:, slot] = likeness.candidates[ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]]
     return chosen
 
 
@@ -127,7 +127,7 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
 
     Of the spare slots those are taken that at least two sites need.
     """
-    everybody, weights = np.arange(len(group.site)), group.agreement.weights
+    everybody, weights = np.arange(len(group.site)), group.likeness.weights
 
     def gains(chosen: list[int]) -> Array:
         best = weights[:, chosen].max(axis=1, initial=0.0)
@@ -152,8 +152,8 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
 
 def gathered(group: Group, places: Indices) -> Settled:
     """Every component with the elected candidate that it agrees with most; then weights, and components follow them."""
-    chosen, everybody = group.agreement.candidates[places], np.arange(len(group.site))
-    slots, labels = len(chosen), group.agreement.weights[:, places].argmax(axis=1)
+    chosen, everybody = group.likeness.candidates[places], np.arange(len(group.site))
+    slots, labels = len(chosen), group.likeness.weights[:, places].argmax(axis=1)
     totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
     reached = Settled(group, slots, labels, *(np.zeros(len(labels)) for _ in range(3)))
     for _ in range(ROUNDS):

@@ -234,10 +234,10 @@ def copies(groups: Sequence[Group]) -> dict[int, int]:
 
 def site_losses(group: Group) -> Array:
     """(sites, sites): what the components of one site lose beside those of another; infinite if not compared."""
-    candidates = group.agreement.candidates
+    candidates = group.likeness.candidates
     distances = np.full((group.sites, group.sites), np.inf)
     for site in np.unique(group.site[candidates]).tolist():
-        nearest = group.agreement.lost[:, group.site[candidates] == site].min(axis=1)
+        nearest = group.likeness.lost[:, group.site[candidates] == site].min(axis=1)
         distances[:, site] = np.bincount(group.site, np.where(group.known, nearest, 0.0), group.sites)
     return distances
 

@@ -142,9 +142,9 @@ class Group:
 
     @cached_property
     def alone(self) -> Array:
-        return self.information(self.rows, self.evidence)
+        return self.peak(self.rows, self.evidence)
 
-    def information(self, rows: Sequence[Array], evidence: Array) -> Array:
+    def peak(self, rows: Sequence[Array], evidence: Array) -> Array:
         """F of each row."""
         if self.counted:
             return np.asarray(np.sum([xlogx(part).sum(axis=-1) - xlogx(part.sum(axis=-1)) for part in rows], axis=0))
@@ -156,12 +156,12 @@ class Group:
     ) -> Array:
         """D of each row and another; none where the other says nothing, infinite where a row alone is improper.
 
-        `alone` and `rest` are the information of both, where it is known.
+        `alone` and `rest` are the peaks of both, where it is known.
         """
         (rows, evidence), (more, further) = rows_and_evidence, others
-        alone = self.information(rows, evidence) if alone is None else alone
-        rest = self.information(more, further) if rest is None else rest
-        together = self.information([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
+        alone = self.peak(rows, evidence) if alone is None else alone
+        rest = self.peak(more, further) if rest is None else rest
+        together = self.peak([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
         lost = np.maximum(alone + rest - together, 0.0)
         if self.coupled is None and len(rows) == 1:
             lost = np.maximum(lost, one_by_one(self.factors[0], rows[0], more[0]))
@@ -170,7 +170,7 @@ class Group:
 
     def tolerance(self, shared: Array, chosen: Indices | slice = slice(None)) -> Array:
         """Nats that components may lose beside others with which they have so much evidence in common."""
-        return tolerated(self.parameters[chosen], shared, self.agreement.usual)
+        return tolerated(self.parameters[chosen], shared, self.likeness.usual)
 
     def sums(self, labels: Indices, weights: Array, slots: int) -> Sums:
         """What slots hold of the components, weighted."""
@@ -180,12 +180,12 @@ class Group:
         return totals, np.bincount(labels, weights * self.evidence, slots).astype(np.float64)
 
     @cached_property
-    def agreement(self) -> "Agreement":
-        return Agreement.among(self)
+    def likeness(self) -> "Likeness":
+        return Likeness.among(self)
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Likeness:
     """How far each component agrees with those that sites know, or with those of some sites where there are many."""
 
     candidates: Indices
@@ -197,13 +197,13 @@ class Agreement:
     """Nats per observation by which components usually differ."""
 
     @classmethod
-    def among(cls, group: Group) -> "Agreement":
+    def among(cls, group: Group) -> "Likeness":
         candidates = chosen_candidates(group)
         # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
-        rest = group.information(*loud)
+        rest = group.peak(*loud)
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))

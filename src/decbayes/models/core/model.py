@@ -76,7 +76,7 @@ class Model(Settings):
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
 
-    sources: ClassVar[frozenset[str]] = frozenset({"columns"})
+    reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
     """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
 
     many_files: ClassVar[bool] = False
@@ -229,15 +229,15 @@ class Model(Settings):
             )
         return table.values
 
-    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
-        """Whom each observation of a file is about, by a column of the file; `sources` are those of `read`."""
+    def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
+        """Whom each observation of a file is about, by a column of the file; `reading_options` are those of `read`."""
         from decbayes.inputs.mixed_tables import read_frame
 
         return Persons.of(read_frame(path, [column])[column])
 
-    def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
-        """The observations of a file, some at a time; `sources` are those of `read`."""
-        return in_slices(self.read(path, report=report, **sources))
+    def stream(self, path: Any, *, report: Report = ignore, **reading_options: Any) -> Iterator[Observed]:
+        """The observations of a file, some at a time; `reading_options` are those of `read`."""
+        return in_slices(self.read(path, report=report, **reading_options))
 
     def transform(self, posterior: Posterior) -> Transform:
         """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""

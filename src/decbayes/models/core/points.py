@@ -136,11 +136,11 @@ def check_fit(
     structure: Structure, rng: Seed | None, prior: Posterior | None, start: Posterior | None
 ) -> np.random.Generator | None:
     """The generator if any; refuses a prior or a start that belong to another model."""
-    check_evidence(structure, prior, start)
+    check_prior_and_start(structure, prior, start)
     return given_generator(rng)
 
 
-def check_evidence(structure: Structure, prior: Posterior | None, start: Posterior | None) -> None:
+def check_prior_and_start(structure: Structure, prior: Posterior | None, start: Posterior | None) -> None:
     """Refuse a prior or a start that belong to another model."""
     for role, posterior in (("prior", prior), ("start", start)):
         if posterior is not None:

@@ -155,7 +155,7 @@ class LatentFeatures(OfPoints):
     @completed
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         """A fit would solve for all features at once; here each is given the others as the posterior has them."""
-        points, shares = self._shares(posterior, data)
+        points, shares = self._points_and_inclusion(posterior, data)
         others = shares @ posterior.mean("features") - points
         overlap = shares[:, :, None] * posterior.mean("features")
         shift = np.einsum("nk,nkd->kd", shares, overlap - others[:, None, :]) / self.variance
@@ -165,7 +165,7 @@ class LatentFeatures(OfPoints):
 
     @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
-        points, shares = self._shares(posterior, data)
+        points, shares = self._points_and_inclusion(posterior, data)
         return feature_information(self.structure, points, self.variance, posterior.mean("features"), shares)
 
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -193,7 +193,7 @@ class LatentFeatures(OfPoints):
         check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
         return points
 
-    def _shares(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
+    def _points_and_inclusion(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
         """The points, and the probability that each has each feature, (N, K), given a posterior of more data."""
         check_structure(posterior, self.structure, "posterior")
         points = self._points(data)

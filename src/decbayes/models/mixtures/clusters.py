@@ -149,7 +149,7 @@ class Clusters(Model):
         Any other library's clusters become a posterior by it, exactly, because priors are conjugate.
         """
         points = self.points(data)
-        shares = as_shares(assignments, len(points), self._count)
+        shares = as_responsibilities(assignments, len(points), self._count)
         emissions = self.emissions.seeing(points)
         before = Posterior.of_prior(self.structure).natural
         return Posterior.from_natural(self.structure, plus(emissions, before, shares.T @ emissions.features(points)))
@@ -300,7 +300,7 @@ def columns_of(structure: Structure, emissions: Emissions) -> Array:
     return np.concatenate([added[name] for name in structure.families], axis=1)
 
 
-def as_shares(assignments: Any, observations: int, components: int) -> Array:
+def as_responsibilities(assignments: Any, observations: int, components: int) -> Array:
     """(N, K): shares of each observation that add up to one, from shares or from numbers of components."""
     given = real_array(assignments)
     if given.shape == (observations,) and (np.isin(given, np.arange(components))).all():

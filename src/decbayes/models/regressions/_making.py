@@ -75,10 +75,12 @@ class Tabled:
         """The agreed columns of a file, without rows in which something is missing."""
         return self.table.read(path, report)
 
-    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+    def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
         return self.table.persons(Path(path), column)
 
-    def stream(self, path: Any, *, columns: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+    def stream(
+        self, path: Any, *, columns: str = "", report: Report = ignore, **reading_options: Any
+    ) -> Iterator[Observed]:
         """The predictors of a file; rows in which one is missing get no prediction."""
         return self.table.stream(Path(path), report)
 

@@ -227,7 +227,7 @@ class Sequential(Tabular):
         """The agreed columns of a file."""
         return self.separate(self._rows(path))
 
-    def persons(self, path: Any, column: str, **sources: Any) -> Persons:
+    def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
         """Whom each sequence of a file is about: all its rows must say the same."""
         frame = read_frame(Path(path), list(dict.fromkeys([*self.columns, *filter(None, [self.sequences]), column])))
         labels = [set(map(str, rows)) for rows in cut(frame[column], self._names(frame))]
@@ -235,7 +235,7 @@ class Sequential(Tabular):
             raise InvalidData(f"{path}: some sequences are about several persons, by column '{column}'.")
         return Persons.of(name for names in labels for name in names)
 
-    def stream(self, path: Any, *, report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+    def stream(self, path: Any, *, report: Report = ignore, **reading_options: Any) -> Iterator[Observed]:
         """All sequences at once, and which row of the file each step is."""
         frame = self._rows(Path(path))
         names = self._names(frame)

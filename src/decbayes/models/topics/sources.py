@@ -50,7 +50,9 @@ class OfTexts(Model):
     vocabulary: Sequence[str]
     recipe: Recipe
 
-    sources: ClassVar[frozenset[str]] = frozenset({"columns", "format", "encoding", "whole", "strict", "tokenizer"})
+    reading_options: ClassVar[frozenset[str]] = frozenset(
+        {"columns", "format", "encoding", "whole", "strict", "tokenizer"}
+    )
     many_files: ClassVar[bool] = True
 
     @classmethod
@@ -108,24 +110,33 @@ class OfTexts(Model):
         return made, documents.counts
 
     def read(
-        self, path: Any, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **sources: Any
+        self, path: Any, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **reading_options: Any
     ) -> Any:
-        """Counts of the model's own words, made as the model's recipe says; `sources` are those of `from_file`."""
+        """Counts of the model's words, made as its recipe says; `reading_options` are those of `from_file`."""
         trust(tokenizer)
-        documents = read_documents(text_source(path, columns, **sources), self.vocabulary, recipe=self.recipe)
+        documents = read_documents(text_source(path, columns, **reading_options), self.vocabulary, recipe=self.recipe)
         report_reading(documents, UNKNOWN, self.recipe, report)
         return documents.counts
 
     def persons(
-        self, path: Any, column: str, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **sources: Any
+        self,
+        path: Any,
+        column: str,
+        *,
+        columns: str = "",
+        tokenizer: str = "",
+        report: Report = ignore,
+        **reading_options: Any,
     ) -> Persons:
         """The author of each document, by a column of the table or a key of the JSON lines that hold the texts."""
-        return authors(text_source(path, columns, **sources), column)
+        return authors(text_source(path, columns, **reading_options), column)
 
-    def stream(self, path: Any, *, tokenizer: str = "", report: Report = ignore, **sources: Any) -> Iterator[Observed]:
+    def stream(
+        self, path: Any, *, tokenizer: str = "", report: Report = ignore, **reading_options: Any
+    ) -> Iterator[Observed]:
         """Counts of documents, some at a time: texts are never held together."""
         trust(tokenizer)
-        return streamed(text_source(path, **sources), Counting(self.vocabulary, self.recipe), report)
+        return streamed(text_source(path, **reading_options), Counting(self.vocabulary, self.recipe), report)
 
     def counted(self, texts: Iterable[str]) -> csr_array:
         """(documents, words): how often each of the model's words occurs in texts that are in memory."""

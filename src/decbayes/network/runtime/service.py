@@ -71,7 +71,7 @@ class Service:
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
         self._refined_against: list[Counted] = []
-        self._evidence, self._ticks_same = b"", 0
+        self._evidence_digest, self._ticks_same = b"", 0
         self._ticks_due = 0
         log.names = agent.pool.roster.names
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
@@ -183,7 +183,7 @@ class Service:
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""
-        others = [record.evidence for record in self.agent.pool.counted() if record.origin != self.agent.id]
+        others = [record.merge_key for record in self.agent.pool.counted() if record.origin != self.agent.id]
         self._ticks_due = self._ticks_due + 1 if others != self._refined_against else 0
         if self._ticks_due >= (QUIET_TICKS if self._lookout.quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
             self._refinements, self._ticks_due, self._refined_against = self._refinements - 1, 0, others
@@ -191,9 +191,9 @@ class Service:
 
     def _look_at_merge(self) -> None:
         """Once no new evidence arrives, publish the notes that others need to calibrate."""
-        evidence = self.agent.pool.evidence
-        self._ticks_same = self._ticks_same + 1 if evidence == self._evidence else 0
-        self._evidence = evidence
+        evidence = self.agent.pool.evidence_digest
+        self._ticks_same = self._ticks_same + 1 if evidence == self._evidence_digest else 0
+        self._evidence_digest = evidence
         if self._ticks_same == NOTE_TICKS:
             self._fits.submit(self._run_look)
 

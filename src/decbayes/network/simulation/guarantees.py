@@ -174,7 +174,7 @@ class Sight:
             self.epochs[item.origin] = item.header.epoch
 
 
-def check_agreement(
+def check_same_merge(
     sites: Sequence["Site"],
     everybody: Sequence["Site"],
     ledger: Ledger,

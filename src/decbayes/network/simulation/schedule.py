@@ -12,7 +12,7 @@ from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.group.motions import Admit, Amend, Question, Remove, Rotate
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe, vote_twice
-from decbayes.network.simulation.guarantees import Violation, check_agreement, check_belief
+from decbayes.network.simulation.guarantees import Violation, check_belief, check_same_merge
 from decbayes.network.simulation.simulated_sites import Site
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN, Study
@@ -92,7 +92,7 @@ class History:
         """
         rounds = self._settle()
         for group in self._groups():
-            check_agreement(group, self.simulation.sites, self.simulation.ledger, self.study.check)
+            check_same_merge(group, self.simulation.sites, self.simulation.ledger, self.study.check)
         before = {site.number: site.agent.posterior() for site in self.simulation.running if site.agent is not None}
         for site in self.simulation.running if self._looks else ():
             look(self, site)

@@ -29,7 +29,7 @@ class Study(Protocol):
     title: str
     """What `text` says about a posterior."""
 
-    agreement: str
+    expected: str
     """What all sites hold in the end, as `check` has made sure."""
 
     def charter(self, keys: Sequence[Identity]) -> Charter:
@@ -55,7 +55,7 @@ class OneMean:
     """One mean with a known variance, where the merge must equal the posterior of all data to the last digits."""
 
     title = "posterior mean"
-    agreement = "the posterior of all counted data at once, to 1e-9"
+    expected = "the posterior of all counted data at once, to 1e-9"
 
     def charter(self, keys: Sequence[Identity]) -> Charter:
         settings = {"variance": 0.5, "prior_mean": 1.0, "prior_variance": 10.0, "dimension": 1}
@@ -100,7 +100,7 @@ class OfModel:
     """Any model: the true parameters are drawn once, from `truth` or the model's prior; all sites' data from them."""
 
     title = "score"
-    agreement = "a merge in which each shard counts once"
+    expected = "a merge in which each shard counts once"
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ def score(
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
             row = {"log_predictive": predictive(posterior, data, reading, held_out, np.random.default_rng(seed))}
-            row |= {"adjusted_rand": agreement(posterior, data, reading, labels)} if labels else {}
+            row |= {"adjusted_rand": adjusted_rand_of(posterior, data, reading, labels)} if labels else {}
         scores.append({"posterior": str(path)} | row)
     if as_json:
         print_json(*scores)
@@ -67,7 +67,7 @@ def print_scores(scores: list[dict[str, Any]]) -> None:
     output().print(table)
 
 
-def agreement(posterior: Posterior, data: Path, reading: Reading, labels: str) -> float:
+def adjusted_rand_of(posterior: Posterior, data: Path, reading: Reading, labels: str) -> float:
     """How well a posterior's components agree with a column of labels."""
     model = model_for(posterior.structure)
     names = read_frame(data, [labels])[labels]

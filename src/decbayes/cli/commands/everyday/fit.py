@@ -64,7 +64,7 @@ Data = Annotated[
     Path,
     Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; or - for standard input, also of JSON lines."),
 ]
-Sources = Annotated[
+DataFiles = Annotated[
     list[Path], Parameter(help="Files and folders of texts, - for standard input; or a file of counts.", negative="")
 ]
 Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
@@ -116,7 +116,7 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
     def command(*words: Any, **options: Any) -> None:
         fit(kind, *words, **options)
 
-    data = Sources if kind.many_files else Data
+    data = DataFiles if kind.many_files else Data
     where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
     settings = model_options(kind)
     options = [*FIRST, *settings, earlier_option(settings), *LAST, *(LARGE if kind.in_batches else ())]
@@ -171,11 +171,11 @@ def fit(
     shared = known is not None or settings.get("agreed_columns") is not None
     if known is None:
         settings |= listing(kind, settings, in_force, person) | without_person(kind, data, settings, person)
-    sources = {name: settings[name] for name in kind.sources & settings.keys()}
+    reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
     model, observations = model_and_data(kind, data, known, settings, told)
     check_earlier(before, earlier, model)
     in_force = within_agreed(in_force, known)
-    persons = persons_of(model, files, person, **sources)
+    persons = persons_of(model, files, person, **reading_options)
     within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, told=told)
     safe = within(model, observations, in_force, persons=persons)
     observations = safe.data
@@ -339,7 +339,7 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], r
 
     How many components the site looks for is its own affair: posteriors of different numbers merge.
     """
-    sources = {name: settings.pop(name) for name in kind.sources & settings.keys()}
+    reading_options = {name: settings.pop(name) for name in kind.reading_options & settings.keys()}
     number = settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
@@ -349,7 +349,7 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], r
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if number is not None:
         model = model.sized(number)
-    return model, model.read(data, **sources, report=report)
+    return model, model.read(data, **reading_options, report=report)
 
 
 def on_top(before: Sent | None) -> dict[str, Posterior]:

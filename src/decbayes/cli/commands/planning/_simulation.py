@@ -153,7 +153,7 @@ def compared(history: History) -> dict[str, float]:
 
 def print_end(history: History, ended: dict[str, Any], console: Console) -> None:
     """What the sites agree on."""
-    console.print(f"\nEvery site holds the same bits: {history.study.agreement}.")
+    console.print(f"\nEvery site holds the same bits: {history.study.expected}.")
     if "score" in ended:
         unit = history.simulation.charter.model.unit
         console.print(f"Mean log density per new {unit}: {ended['score']:.4f}")

@@ -83,11 +83,11 @@ def previewed(
 
 def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:
     """The data behind a file of this site, and whom they are about, as they were fitted."""
-    sources = reading.options(type(model))
-    read = model.read(the_data(model, files), report=messages().print, **sources)
+    reading_options = reading.options(type(model))
+    read = model.read(the_data(model, files), report=messages().print, **reading_options)
     if manifest is None:
         return Prepared(model, read)
-    whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **sources))
+    whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **reading_options))
     if manifest.rules is not None:
         whole = prepared(model, read, manifest.rules, agreed=True, persons=whole.persons, blind=False)
     held_back = (manifest.left_out or {}).get(HELD_BACK, 0)

@@ -121,7 +121,7 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
 def contributions_of(charter: Charter, records: list[Record]) -> list[Posterior]:
     """What each member has contributed, none more than its share."""
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
-    return [scaled(evidence(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
+    return [scaled(posterior_of(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
 
 
 @everywhere_alike()
@@ -139,6 +139,6 @@ def entries_of(records: list[Record]) -> tuple[Entry, ...]:
     return tuple(record.signed.entry for record in records)
 
 
-def evidence(record: Record) -> Posterior:
+def posterior_of(record: Record) -> Posterior:
     assert record.posterior is not None, "empty records are not counted"
     return record.posterior

@@ -73,7 +73,7 @@ class Pool:
         self.records: dict[AgentId, Record] = {}
         self.rivals: dict[AgentId, SignedHeader] = {}
         self._root: bytes | None = None
-        self._evidence: bytes | None = None
+        self._evidence_digest: bytes | None = None
         self._last = WorkedOut()
 
     @property
@@ -234,12 +234,12 @@ class Pool:
         """Merge on demand, once for each set of records."""
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
-        evidence, before = [record.evidence for record in records], self._last.merged
-        if before is None or before[0] != evidence:
-            before = evidence, merge_records(self.charter, records, set_hash)
+        keys, before = [record.merge_key for record in records], self._last.merged
+        if before is None or before[0] != keys:
+            before = keys, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
             # Notes since then do not change the merge.
-            before = evidence, replace(before[1], entries=entries_of(records), set_hash=set_hash)
+            before = keys, replace(before[1], entries=entries_of(records), set_hash=set_hash)
         self._last.merged = before
         return before[1]
 
@@ -257,12 +257,12 @@ class Pool:
         return before[1]
 
     @property
-    def evidence(self) -> bytes:
+    def evidence_digest(self) -> bytes:
         """One hash of all that counts in a merge: notes do not change it."""
-        if self._evidence is None:
-            counted = [(origin.hex(), *rest) for origin, *rest in (record.evidence for record in self.counted())]
-            self._evidence = hashlib.sha256(repr(counted).encode()).digest()
-        return self._evidence
+        if self._evidence_digest is None:
+            counted = [(origin.hex(), *rest) for origin, *rest in (record.merge_key for record in self.counted())]
+            self._evidence_digest = hashlib.sha256(repr(counted).encode()).digest()
+        return self._evidence_digest
 
     def same_data(self) -> list[tuple[AgentId, ...]]:
         """Members that hold the same data set, by its mark; nobody else can tell which data it is."""
@@ -311,4 +311,4 @@ class Pool:
         self.rivals[rival.origin] = rival if other is None else min(rival, other, key=lambda header: header.digest)
 
     def _changed(self) -> None:
-        self._root = self._evidence = None
+        self._root = self._evidence_digest = None

@@ -154,7 +154,7 @@ class Record:
         return not self.signed.header.shards
 
     @property
-    def evidence(self) -> tuple[AgentId, str, int, int]:
+    def merge_key(self) -> tuple[AgentId, str, int, int]:
         """All in it that a merge depends on: the same for versions that differ in notes."""
         digest = "" if self.posterior is None else self.posterior.digest
         return self.origin, digest, self.header.observations, self.header.units

@@ -75,7 +75,7 @@ class Learned:
 class Look:
     """An agent's note on a merge, and the evidence in that merge."""
 
-    evidence: bytes
+    evidence_digest: bytes
     note: Note | None
 
 

@@ -186,13 +186,14 @@ class Member:
         # In a thread of its own: records come in meanwhile.
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
-            return Look(pool.evidence, None)
-        return Look(pool.evidence, noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules))
+            return Look(pool.evidence_digest, None)
+        note = noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules)
+        return Look(pool.evidence_digest, note)
 
     def attach(self, look: Look) -> list[Effect]:
         """Publish a note with the evidence, unless the merge has changed since."""
         note, published = look.note, self._publisher.published.note
-        stale = look.evidence != self.pool.evidence or self.waiting or self.retracted
+        stale = look.evidence_digest != self.pool.evidence_digest or self.waiting or self.retracted
         if stale or note is None or (published is not None and same_note(note, published)):
             return []
         self._publisher.attach(note)
