@@ -1,7 +1,7 @@
 """The usual rules hold here, as they do for users."""
 
-import numpy as np
 import pytest
+from patients import patients, write_csv
 
 from decbayes.cli import main
 
@@ -29,32 +29,9 @@ def run(capsys):
     return call
 
 
-def patients(rng, rows=200):
-    """A table of patients, one of whom has a disease that nobody else has."""
-    age = rng.integers(20, 90, rows)
-    disease = rng.choice(["flu", "asthma", "copd", "gout"], rows, p=[0.4, 0.3, 0.2, 0.1]).astype(object)
-    disease[17] = "porphyria"
-    return {
-        "age": age,
-        "sex": rng.choice(["f", "m"], rows),
-        "bmi": rng.normal(26, 4, rows).round(1),
-        "smoker": rng.choice(["yes", "no"], rows),
-        "disease": disease,
-        "cost": (1000 + 20 * age + rng.normal(0, 300, rows)).round(2),
-        "died": np.where(rng.random(rows) < 0.3, "yes", "no"),
-    }
-
-
 @pytest.fixture
 def table(rng):
     return patients(rng)
-
-
-def write_csv(path, table):
-    rows = zip(*table.values(), strict=True)
-    lines = [",".join(table), *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from patients import write_csv
 
 import decbayes as db
 from decbayes.disclosure import Rules, guarded, prepared
@@ -11,7 +12,6 @@ from decbayes.disclosure.manifest import manifest_in
 from decbayes.errors import NotDisclosed
 from decbayes.files import load, load_note
 from decbayes.models.core.evaluation import rows_of
-from tests.disclosure.conftest import write_csv
 
 RULES = Rules()
 

@@ -31,7 +31,7 @@ def test_every_model_has_an_attack():
 
 
 def test_a_model_that_does_not_say_what_its_numbers_count_writes_no_file_for_others():
-    from tests.extension.single_rate import SingleRate
+    from extension.single_rate import SingleRate
 
     model = SingleRate()
     with pytest.raises(NotDisclosed, match="does not say what its numbers count"):
@@ -89,14 +89,14 @@ def test_what_was_prepared_once_is_ready(name):
 
 
 def test_a_site_whose_rows_are_all_of_one_kind_can_still_take_part(rng):
-    """Every level but one is rare at this site, and all count as 'other'."""
+    """Every level but one is rare at this site, and all count as that one."""
     columns = {"ward": db.columns.Categorical("heart", "bone", "other"), "age": db.columns.Gaussian(50, 20)}
     table = {"ward": ["heart"] * 37 + ["bone"] * 3, "age": rng.normal(50, 20, 40)}
     for model in (db.LatentClasses(2, columns=columns), db.LinearRegression(target="age", columns=columns)):
         ready = prepared(model, table, RULES, agreed=True)
         db.save(ready.model.fit(ready.data, rng=0).posterior, "a", data=ready.data)
     alone = prepared(db.LatentClasses.from_frame(table, components=2), table, RULES)
-    assert alone.model.columns["ward"].categories == ("other",)
+    assert alone.model.columns["ward"].categories == ("heart", "other")
     assert len(alone.model.fit(alone.data, rng=0).bound)
 
 

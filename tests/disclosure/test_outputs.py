@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patients import patients, write_csv
 
 import decbayes as db
 from decbayes.checking import Information
 from decbayes.files import load, save
-from tests.disclosure.conftest import patients, write_csv
 
 MODEL = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1000.0)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from patients import write_csv
 from planted import ATTACKS
 
 import decbayes as db
@@ -13,7 +14,6 @@ from decbayes.disclosure.manifest import manifest_in
 from decbayes.disclosure.sums import persons_between
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.files import load, load_note
-from tests.disclosure.conftest import write_csv
 
 RULES = Rules()
 TIMES = 6

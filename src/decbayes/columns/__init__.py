@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from decbayes.columns.frames import decoded as decoded
     from decbayes.columns.frames import plain as plain
     from decbayes.columns.kinds import KINDS as KINDS
-    from decbayes.columns.kinds import OTHER as OTHER
     from decbayes.columns.kinds import Categorical as Categorical
     from decbayes.columns.kinds import Gaussian as Gaussian
     from decbayes.columns.kinds import Missing as Missing
     from decbayes.columns.kinds import Poisson as Poisson
     from decbayes.columns.kinds import YesNo as YesNo
     from decbayes.columns.kinds import register as register
+    from decbayes.columns.rare import OTHER as OTHER
 else:
     __getattr__, __all__ = exported(
         __name__,
         {
             ".column": "Column",
             ".frames": "agree coded columns_of declared decoded plain",
-            ".kinds": "KINDS OTHER Categorical Gaussian Missing Poisson YesNo register",
+            ".kinds": "KINDS Categorical Gaussian Missing Poisson YesNo register",
+            ".rare": "OTHER",
         },
     )

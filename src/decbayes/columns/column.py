@@ -87,10 +87,13 @@ class Column(ABC):
         """Why these values are rather of another kind; empty if they are not."""
         return ""
 
-    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple["Column", Array, str]:
+    def pooled(
+        self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
+    ) -> tuple["Column", Array, str]:
         """The column, its coded values without those that fewer than the `least` persons have, and what was changed.
 
-        The kind and the categories of an `agreed` column stay. InvalidData says why rare values cannot be hidden.
+        The kind and the categories of an `agreed` column stay. A `predictor` explains an outcome: its rare values must
+        not be taken for common ones where that can be avoided. InvalidData says why rare values cannot be hidden.
         """
         values, times = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
         if not len(values):

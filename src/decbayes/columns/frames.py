@@ -107,11 +107,18 @@ def coded_column(name: str, column: Column, values: Raw) -> Array:
 
 
 def pooled(
-    points: Array, columns: Columns, persons: Having, least: Sequence[float], *, agreed: bool
+    points: Array,
+    columns: Columns,
+    persons: Having,
+    least: Sequence[float],
+    *,
+    agreed: bool,
+    predictors: bool = False,
 ) -> tuple[dict[str, Column], Array, list[str]]:
     """Columns and a matrix of their values without what fewer than the `least` persons have; and what was changed.
 
-    `least` has one number for all persons, and one for those of each outcome that `persons` counts.
+    `least` has one number for all persons, and one for those of each outcome that `persons` counts. `predictors` explain an
+    outcome.
     """
     kept, changed, remarks = dict(columns), points.copy(), []
     minima = np.asarray(least, dtype=np.float64)
@@ -119,7 +126,7 @@ def pooled(
         try:
             numbers, told = nearly_missing(points[:, place], persons, minima, agreed=agreed)
             if not told:
-                kept[name], numbers, told = column.pooled(numbers, persons, minima, agreed=agreed)
+                kept[name], numbers, told = column.pooled(numbers, persons, minima, agreed=agreed, predictor=predictors)
             changed[:, place] = numbers
         except InvalidData as error:
             raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None

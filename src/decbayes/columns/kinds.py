@@ -31,15 +31,13 @@ from decbayes.columns.cells import (
     yes_or_no,
 )
 from decbayes.columns.column import Column, Having, check_numbers, too_few
+from decbayes.columns.rare import OTHER, RareCategories
 from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
 MOST_CATEGORIES = 1000
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
-OTHER = "other"
-"""The category that takes the place of all that are too rare to show."""
-
 GROUP = "decbayes.columns"
 """The entry points under which installed packages offer kinds of columns of their own, NAME = "module:Class"."""
 
@@ -101,32 +99,25 @@ class Categorical(Column):
         pooled = [OTHER] if names.pop(OTHER, None) else []
         return cls(*in_order(names), *pooled)
 
-    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
-        """Rare categories become "other", and so do the next rarest until "other" is not rare itself."""
-        having = np.array([persons(numbers == place) for place in range(len(self.categories))])
-        rare = too_few(having, least)
-        if not rare.any():
-            return self, numbers, ""
-        if agreed and OTHER not in self.categories:
-            raise InvalidData(
-                f"{rare.sum()} of its {len(rare)} categories are too rare here, and the agreed categories lack "
-                f"'{OTHER}'. Add '{OTHER}' to them at all sites, in the file that `decbayes columns` wrote"
-            )
-        asked = int(rare.sum())
-        rare[[place for place, name in enumerate(self.categories) if name == OTHER]] = True
-        for place in np.argsort(having[:, 0], kind="stable"):
-            if not too_few(persons(np.isin(numbers, np.flatnonzero(rare)))[None], least)[0]:
-                break
-            rare[place] = True
-        kept = [name for place, name in enumerate(self.categories) if not rare[place]]
-        column = self if agreed else type(self)(*kept, OTHER)
-        places = {name: float(place) for place, name in enumerate(column.categories)}
-        moved = np.array([places[OTHER if rare[place] else name] for place, name in enumerate(self.categories)])
-        told = f"{asked} of {len(rare)} categories are too rare and count as '{OTHER}'"
-        told += (
-            f", with {rare.sum() - asked} more to hide them" if rare.sum() > asked + (OTHER in self.categories) else ""
+    def pooled(
+        self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
+    ) -> tuple[Column, Array, str]:
+        """Rare categories become "other"; or the most common one if all of them together are rare, and this is no
+        predictor."""
+        rare = RareCategories.of(
+            numbers, self.categories, persons, least, apart=predictor and (OTHER in self.categories or not agreed)
         )
-        return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), told
+        if rare is None:
+            return self, numbers, ""
+        if rare.target == OTHER and agreed and OTHER not in self.categories:
+            raise InvalidData(
+                f"{rare.asked} of its {len(self.categories)} categories are too rare here, and the agreed categories "
+                f"lack '{OTHER}'. Add '{OTHER}' to them at all sites, in the file that `decbayes columns` wrote"
+            )
+        column = self if agreed else type(self)(*rare.others, OTHER)
+        places = {name: float(place) for place, name in enumerate(column.categories)}
+        moved = np.array([places[rare.counted_as(place)] for place in range(len(self.categories))])
+        return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), str(rare)
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(len(self.categories), size=size).astype(np.float64)
@@ -203,7 +194,9 @@ class YesNo(Column):
             raise InvalidStructure("Sites count different categories as yes; name one for all.")
         return cls(*dict.fromkeys(category for column in columns for category in column.categories))
 
-    def pooled(self, numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Column, Array, str]:
+    def pooled(
+        self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
+    ) -> tuple[Column, Array, str]:
         """Where too few gave an answer, or too few of one outcome did, all count as the more common one."""
         having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
         if not too_few(having, least).any():

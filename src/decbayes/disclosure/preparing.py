@@ -43,9 +43,9 @@ def prepared(
     >>> model = db.LatentClasses.from_frame(table, components=2)
     >>> safe = db.disclosure.prepared(model, table, db.disclosure.Rules())
     >>> safe.model.columns["ward"].categories
-    ('heart', 'other')
+    ('bone', 'heart', 'other')
     >>> safe.changed
-    ("Column 'ward': 2 of 4 categories are too rare and count as 'other', with 1 more to hide them.",)
+    ("Column 'ward': 2 of 4 categories are too rare and count as the most common one.",)
     """
     count = model.count(data)
     behind = Persons.of(persons).checked(count)

@@ -169,7 +169,7 @@ class Table:
         minima = [least] + [least_outcome] * len(groups)
         used = [place for place, name in enumerate(self.columns) if name not in (self.target, *self.outcomes)]
         predictors = {name: self.columns[name] for name in np.array([*self.columns])[used]}
-        columns, others, remarks = pooled(points[:, used], predictors, having, minima, agreed=agreed)
+        columns, others, remarks = pooled(points[:, used], predictors, having, minima, agreed=agreed, predictors=True)
         changed = points.copy()
         changed[:, used] = others
         kept = {name: columns.get(name, column) for name, column in self.columns.items()}

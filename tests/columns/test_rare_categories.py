@@ -1,0 +1,81 @@
+"""Rare categories of a column: hidden, with as little change to the others as hiding them takes."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+LEAST = np.array([5.0])
+
+
+def rows(*counts):
+    return np.repeat(np.arange(len(counts), dtype=np.float64), counts)
+
+
+def pooled(names, counts, *, agreed=False):
+    column = db.columns.Categorical(*names)
+    return column.pooled(rows(*counts), lambda chosen: np.array([chosen.sum()]), LEAST, agreed=agreed)
+
+
+def test_fewer_than_the_least_in_all_count_as_the_most_common_and_leave_the_others_alone():
+    column, numbers, told = pooled(["flu", "gout", "gulp", "zero"], [60, 30, 1, 2])
+    assert column.categories == ("flu", "gout", "other")
+    assert np.bincount(numbers.astype(int), minlength=3).tolist() == [63, 30, 0]
+    assert told == "2 of 4 categories are too rare and count as the most common one"
+
+
+def test_enough_of_them_together_are_an_other_of_their_own():
+    column, numbers, told = pooled(["flu", "gout", "gulp", "zero"], [60, 30, 3, 2])
+    assert column.categories == ("flu", "gout", "other")
+    assert np.bincount(numbers.astype(int)).tolist() == [60, 30, 5]
+    assert "count as 'other'" in told
+
+
+def test_a_few_rare_persons_need_no_agreed_other_and_many_do():
+    column, numbers, _ = pooled(["a", "b", "c"], [60, 30, 4], agreed=True)
+    assert column.categories == ("a", "b", "c")
+    assert np.bincount(numbers.astype(int)).tolist() == [64, 30]
+    with pytest.raises(db.errors.InvalidData, match="2 of its 3 categories are too rare here"):
+        pooled(["a", "b", "c"], [60, 4, 4], agreed=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_category_of_few_is_shown_and_nobody_is_lost(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 12, rng.integers(2, 8))
+    counts[0] += 20
+    column, numbers, _ = pooled([f"c{place}" for place in range(len(counts))], counts)
+    shown = np.bincount(numbers.astype(int), minlength=len(column.categories))
+    assert shown.sum() == counts.sum()
+    assert not ((shown > 0) & (shown < 5)).any()
+    # With or without a rare person the same categories are named.
+    assert set(column.categories) <= {f"c{place}" for place in np.flatnonzero((counts >= 5) | (counts == 0))} | {
+        "other"
+    }
+
+
+def test_predictors_keep_rare_categories_out_of_the_most_common_one_if_there_may_be_an_other():
+    numbers, column = rows(60, 30, 4), db.columns.Categorical("a", "b", "c")
+
+    def having(chosen):
+        return np.array([chosen.sum()])
+
+    pooled, changed, _ = column.pooled(numbers, having, LEAST, agreed=False, predictor=True)
+    assert pooled.categories == ("a", "other")
+    assert np.bincount(changed.astype(int)).tolist() == [60, 34]
+    _, changed, _ = column.pooled(numbers, having, LEAST, agreed=True, predictor=True)
+    assert np.bincount(changed.astype(int)).tolist() == [64, 30]
+
+
+def test_the_most_common_category_is_not_used_if_it_would_single_out_an_outcome():
+    numbers, outcome = rows(60, 30, 3), np.zeros(93, dtype=bool)
+    outcome[60:80], outcome[90] = True, True
+
+    def having(chosen):
+        return np.array([chosen.sum(), (chosen & outcome).sum(), (chosen & ~outcome).sum()])
+
+    least = np.array([5.0, 2.0, 2.0])
+    column, changed, _ = db.columns.Categorical("a", "b", "c").pooled(numbers, having, least, agreed=False)
+    for place in range(len(column.categories)):
+        seen = having(changed == place)
+        assert not ((seen > 0) & (seen < least)).any()
