@@ -151,7 +151,7 @@ def test_no_component_rests_on_a_few(case, rng):
     after = np.sort(np.asarray(load("a").contribution[weights])[:, 0])
     assert after[0] == pytest.approx(0.0, abs=1e-9)
     assert after.sum() == pytest.approx(before.sum())
-    assert "join others" in " ".join(load_note("a")["manifest"]["changed"])
+    assert "joins another" in " ".join(load_note("a")["manifest"]["changed"])
 
 
 def test_states_that_few_sequences_visit_are_joined(rng):

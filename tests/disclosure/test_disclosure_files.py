@@ -191,6 +191,29 @@ def test_other_data_are_not_the_data_behind_a_file(run, draft, points, tmp_path)
     assert not (tmp_path / "releases.ledger").exists()
 
 
+def test_a_preview_without_data_says_that_nothing_was_checked(run, draft, points):
+    status, shown, _ = run("preview a.posterior")
+    assert status == 0
+    assert "The data were not checked" in shown
+    assert "No rule is broken" not in shown
+    assert "The data were not checked" not in run("preview a.posterior --data a.npy")[1]
+    db.save(MODEL.fit(points, rng=1).posterior, "b.posterior", rules=None)
+    status, _, errors = run("release b.posterior --approve Kim")
+    assert (status, "Not checked: cells, persons" in " ".join(errors.split())) == (0, True)
+
+
+def test_data_are_compared_with_those_of_a_release_by_their_keyed_digest(run, draft, points):
+    """The same sums, and yet other records."""
+    assert run("release a.posterior --approve Kim --data a.npy")[0] == 0
+    status, shown, _ = run("preview a.posterior --data a.npy")
+    assert (status, "are those of the release" in shown) == (0, True)
+    other = points.copy()
+    other[0], other[1] = points[:2].mean(axis=0) + 0.01, points[:2].mean(axis=0) - 0.01
+    np.save("other.npy", other)
+    status, shown, _ = run("preview a.posterior --data other.npy")
+    assert (status, "are not those of the release" in shown) == (3, True)
+
+
 def test_a_file_under_rules_is_judged_by_these_or_by_stricter_ones(run, draft, tmp_path):
     assert "judged by them" in run("preview a.posterior --data a.npy --rules none")[2]
     (tmp_path / "loose.toml").write_text("least_cell = 2\nleast_outcome = 2\n")

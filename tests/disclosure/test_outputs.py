@@ -35,7 +35,7 @@ def test_tables_leave_out_components_that_few_have(run, files):
     assert run("export bare.posterior -o a.json")[0] == 0
     told = json.loads(Path("a.json").read_text(encoding="utf-8"))["parameters"]
     assert max(row["mean"] for row in told if row["factor"] == "components") < 25.0
-    assert "1 components that fewer than 5 have are left out" in run("export bare.posterior -o a.csv")[2]
+    assert "Left out: 1 component of fewer than 5 persons." in run("export bare.posterior -o a.csv")[2]
     assert run("export bare.posterior -o a.json --rules none")[0] == 0
     told = json.loads(Path("a.json").read_text(encoding="utf-8"))["parameters"]
     assert max(row["mean"] for row in told if row["factor"] == "components") > 60.0

@@ -65,3 +65,43 @@ def test_gaussians_with_columns_in_another_order_are_told_to_be_fitted_in_one():
     sites = [db.GaussianMixture(2, 2, variance=1.0, columns=columns).structure for columns in (("x", "y"), ("y", "x"))]
     with pytest.raises(StructureMismatch, match="fit with the columns in one order"):
         db.merge(map(db.Posterior.of_prior, sites))
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (["age,sex,ward", "real categorical:f,m categorical:a,b"], "only one of them has the column 'ward'"),
+        (["age,sex", "count categorical:f,m"], "column 'age' is real in one and count in the other"),
+        (["age,sex", "real categorical:f,m,other"], "only one of them has the category 'other' in column 'sex'"),
+        (["age,sex", "real categorical:m,f"], "the categories of column 'sex' are in another order"),
+        (["age,sex", "real=5 categorical:f,m"], "column 'age' has other agreed units"),
+    ],
+)
+def test_tables_that_differ_are_compared_by_their_columns(second, reason):
+    def classes(names, kinds):
+        made = {}
+        for name, kind in zip(names.split(","), kinds.split(), strict=True):
+            word, _, details = kind.partition(":")
+            made[name] = (
+                db.columns.Categorical(*details.split(","))
+                if details
+                else {"real": db.columns.Gaussian(), "real=5": db.columns.Gaussian(5), "count": db.columns.Poisson()}[
+                    word
+                ]
+            )
+        return db.Posterior.of_prior(db.LatentClasses(2, columns=made).structure)
+
+    with pytest.raises(StructureMismatch, match=reason):
+        db.merge([classes("age,sex", "real categorical:f,m"), classes(*second)])
+
+
+def test_formulas_that_differ_are_compared_by_their_terms():
+    columns = {"y": db.columns.Gaussian(), "x": db.columns.Gaussian(), "z": db.columns.Gaussian()}
+    posteriors = [
+        db.Posterior.of_prior(db.LinearRegression(target=target, terms=terms, columns=columns).structure)
+        for target, terms in (("y", ["x"]), ("y", ["x", "z"]), ("x", ["y"]))
+    ]
+    with pytest.raises(StructureMismatch, match="only one of them has the term 'z'"):
+        db.merge(posteriors[:2])
+    with pytest.raises(StructureMismatch, match="one predicts 'y', the other 'x'"):
+        db.merge(posteriors[::2])

@@ -448,7 +448,10 @@ class TestBadInput:
         ("other", "reason"),
         [
             (single("Beta", 3, 2), "factor"),
-            (db.GaussianMixture(components=3, dimension=1, variance=0.1).structure, "factor"),
+            (
+                db.GaussianMixture(components=3, dimension=1, variance=0.1).structure,
+                "different models, .* and GaussianMixture",
+            ),
         ],
     )
     def test_other_structures_are_refused(self, other, reason, rng):

@@ -7,7 +7,8 @@ import pytest
 
 import decbayes as db
 from decbayes.disclosure import Manifest, Rules
-from decbayes.disclosure.previewing import Preview, Statement
+from decbayes.disclosure.previewing import Preview
+from decbayes.disclosure.rarities import Statement
 from decbayes.reporting.previews import preview_page
 
 

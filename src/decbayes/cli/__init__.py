@@ -153,7 +153,8 @@ command(
     "release",
     """Approve a file: it is signed, says who released it, and is recorded in the site's ledger.
 
-    A file that differs from an earlier release by too few records is refused.""",
+    It is previewed once more with the data behind it. A file that breaks a rule, is about other data, or differs from
+    an earlier release by too few persons is refused.""",
     "decbayes release a.posterior --approve 'Dr Kim' --reason 'study 12' --key a.key --data a.csv",
 )
 command(

@@ -93,9 +93,10 @@ def report_unagreed(frame: Any, columns: Columns, report: Callable[[str], None])
     for name, column in columns.items():
         values = values_in(frame, name)
         if unagreed := column.unagreed(values):
+            verbs = ("is", "counts") if unagreed == 1 else ("are", "count")
             report(
-                f"Column '{name}': {unagreed:,} of {len(values):,} values are not among the agreed ones and count as "
-                "'other'. If they matter, agree on them first, with `decbayes columns` at all sites."
+                f"Column '{name}': {unagreed:,} of {len(values):,} values {verbs[0]} not among the agreed ones and "
+                f"{verbs[1]} as 'other'. If they matter, agree on them first, with `decbayes columns` at all sites."
             )
 
 
@@ -117,8 +118,8 @@ def pooled(
 ) -> tuple[dict[str, Column], Array, list[str]]:
     """Columns and a matrix of their values without what fewer than the `least` persons have; and what was changed.
 
-    `least` has one number for all persons, and one for those of each outcome that `persons` counts. `predictors` explain an
-    outcome.
+    `least` has one number for all persons, and one for those of each outcome that `persons` counts. `predictors`
+    explain an outcome.
     """
     kept, changed, remarks = dict(columns), points.copy(), []
     minima = np.asarray(least, dtype=np.float64)

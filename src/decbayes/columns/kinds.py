@@ -102,11 +102,11 @@ class Categorical(Column):
     def pooled(
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
-        """Rare categories become "other"; or the most common one if all of them together are rare, and this is no
-        predictor."""
-        rare = RareCategories.of(
-            numbers, self.categories, persons, least, apart=predictor and (OTHER in self.categories or not agreed)
-        )
+        """Rare categories become "other"; if all of them together are rare, the most common category. A predictor that
+        may have an "other" keeps them apart.
+        """
+        apart = predictor and (OTHER in self.categories or not agreed)
+        rare = RareCategories.of(numbers, self.categories, persons, least, apart=apart)
         if rare is None:
             return self, numbers, ""
         if rare.target == OTHER and agreed and OTHER not in self.categories:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.disclosure.rules import Rules
+from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.families import Array, dense
 from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.products import AssignedSums
@@ -70,12 +71,13 @@ def guarded(
     least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
     for coupled in posterior.structure.symmetry:
         presence = persons_in(model, result, coupled, belief or posterior, data, behind)
-        small = (presence < least - NEARLY) & (presence > NEARLY)
-        if len(small) != posterior.structure.components(coupled) or not small.any():
-            continue
-        result = joined(result, coupled, presence, least, before) if model.joins else left_out(result, coupled, small)
-        verb = "join others" if model.joins else "are left out"
-        changed.append(f"{model.nouns(int(small.sum()))} that fewer than {least:g} persons have {verb}.")
+        if len(presence) == posterior.structure.components(coupled):
+            result, slots, small = without_small(model, result, coupled, presence, least, before)
+            known, result = result, without_rare_cells(model, result, belief or posterior, data, slots, rules, behind)
+            if small:
+                changed.append(components_in_words(model, small, least))
+            if result is not known:
+                changed.append(f"Moves of fewer than {rules.least_cell} persons share their counts with others.")
     hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, behind)
     if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
@@ -112,14 +114,36 @@ def plus(posterior: Posterior, before: Posterior) -> Posterior:
     return replace(posterior, contribution=parts)
 
 
-def joined(
-    posterior: Posterior, coupled: CoupledSet, presence: Array, least: float, before: Posterior | None = None
-) -> Posterior:
-    """Components that too few have join the one they are most like, the smallest first, until all have enough.
-
-    The slots that they leave stay empty.
-    """
+def without_small(
+    model: Model, posterior: Posterior, coupled: CoupledSet, presence: Array, least: float, before: Posterior | None
+) -> tuple[Posterior, NDArray[np.intp], int]:
+    """The posterior without components that too few have, where each component is now, and how many were too small."""
+    small, slots = (presence < least - NEARLY) & (presence > NEARLY), np.arange(len(presence))
+    if not small.any():
+        return posterior, slots, 0
+    if not model.joins:
+        return left_out(posterior, coupled, small), slots, int(small.sum())
     slots = joining(posterior, coupled.factors, presence, least, before)
+    return joined(posterior, coupled, slots), slots, int(small.sum())
+
+
+def components_in_words(model: Model, number: int, least: float) -> str:
+    """What was done to components that too few persons have."""
+    verb = ("joins another", "join others") if model.joins else ("is left out", "are left out")
+    return f"{model.nouns(number)} of fewer than {least:g} persons {verb[number > 1]}."
+
+
+def without_rare_cells(
+    model: Model, posterior: Posterior, belief: Posterior, data: Any, slots: Any, rules: Rules, persons: Persons
+) -> Posterior:
+    try:
+        return model.cells_hidden(posterior, belief, data, slots, rules.least_cell, persons)
+    except InvalidData as error:
+        raise NotDisclosed(f"{error}.") from None
+
+
+def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -> Posterior:
+    """Components in their slots; those that they leave stay empty."""
     sums = AssignedSums(posterior.structure)
     sums.add(posterior, {coupled: slots, **others(posterior, coupled)})
     return replace(posterior, contribution=sums.contributions())
@@ -128,7 +152,7 @@ def joined(
 def joining(
     posterior: Posterior, factors: Sequence[str], presence: Array, least: float, before: Posterior | None
 ) -> NDArray[np.intp]:
-    """The slot of each component."""
+    """The slot of each component: small ones join the one they are most like, the smallest first, till none is left."""
     slots, sizes = np.arange(len(presence)), presence.copy()
     rows = {name: dense(posterior.contribution[name]).copy() for name in compared(posterior, factors)}
     earlier = {name: 0.0 if before is None else dense(before.contribution[name]) for name in rows}

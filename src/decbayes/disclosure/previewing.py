@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from decbayes.columns import OTHER
 from decbayes.disclosure._exposure import Exposure, exposure
 from decbayes.disclosure._origin import Made, holds_sums_of
 from decbayes.disclosure.guarding import of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
-from decbayes.disclosure.preparing import check_coefficients, check_size, rows_of
-from decbayes.disclosure.releasing import difference
+from decbayes.disclosure.preparing import check_coefficients, check_size
+from decbayes.disclosure.rarities import Statement, about_columns, about_moves, about_words, rare_things
+from decbayes.disclosure.releasing import difference, digest_of
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
@@ -25,21 +24,11 @@ from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
-Severity = Literal["fine", "look", "stop"]
 # Above these a reader can tell members from others, or one record from the rest.
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
-MOST_WORDS = 20
-# Counts of words that differ by less are the same.
-READABLE = 0.05
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One thing that the file says, and whether it keeps it from leaving."""
-
-    topic: str
-    text: str
-    severity: Severity = "fine"
+NOT_CHECKED = "not given. Not checked: cells, persons, earlier releases, and whether the file is about your data"
 
 
 @dataclass(frozen=True)
@@ -55,6 +44,7 @@ class Preview:
         private: lines for the owner of the data only: they quote rare words and categories.
         facts: what the file says of itself: who made it, from how many, under which rules.
         least: the fewest persons, documents or sequences that a component needs.
+        checked: whether the data behind the file were looked at.
     """
 
     title: str
@@ -65,6 +55,7 @@ class Preview:
     private: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     least: float = 5.0
+    checked: bool = True
 
     @property
     def may_leave(self) -> bool:
@@ -77,6 +68,8 @@ class Preview:
         stopping = [statement for statement in self.statements if statement.severity == "stop"]
         if stopping:
             return f"This file must not leave. Failed checks: {len(stopping)}."
+        if not self.checked:
+            return "The data were not checked, so nobody knows whether a rule is broken. Name them: --data."
         doubts = sum(statement.severity == "look" for statement in self.statements)
         if doubts:
             points = "one point" if doubts == 1 else f"{doubts} points"
@@ -127,15 +120,16 @@ def preview(
     rules = rules or (manifest.rules if manifest is not None and manifest.rules is not None else Rules())
     statements = [*about_file(model, posterior, manifest)]
     if data is None:
-        statements.append(Statement("your data", "not given: cells and persons were not looked at (--data)", "look"))
+        statements.append(Statement("your data", NOT_CHECKED, "look"))
         statements += about_merge(model, posterior, others)
-        return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest))
+        return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest), checked=False)
     behind = Persons.of(persons).checked(model.count(data))
     sizes = sizes_of(model, posterior, data, behind)
     exposed = exposure(model, posterior, data, rng=0, persons=behind)
-    statements += about_origin(model, posterior, data, manifest, made)
+    statements += about_origin(model, posterior, data, manifest, made, members)
     statements += [*about_size(model, behind.total(model.count(data)), rules), *about_components(model, sizes, rules)]
     statements += [*about_columns(model, data, rules, behind), *about_words(model, posterior, data, rules, behind)]
+    statements += about_moves(model, posterior, data, rules, behind)
     statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
     statements += about_merge(model, posterior, others)
     return Preview(
@@ -212,12 +206,18 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
 
 
 def about_origin(
-    model: Model, posterior: Posterior, data: Any, manifest: Manifest | None, made: Made
+    model: Model, posterior: Posterior, data: Any, manifest: Manifest | None, made: Made, members: Sequence[str]
 ) -> Iterator[Statement]:
     rows = model.count(data)
     if manifest is not None and manifest.rows and manifest.rows != rows:
         text = f"{rows:,} rows, and the file was made from {manifest.rows:,}: they are not the data behind it"
         yield Statement("your data", text, "stop")
+        return
+    if manifest is not None and manifest.data and members:
+        if manifest.data == digest_of(members):
+            yield Statement("your data", "are those of the release, by their keyed digest")
+        else:
+            yield Statement("your data", "are not those of the release, by their keyed digest", "stop")
         return
     theirs = holds_sums_of(of_number(model, posterior), posterior, data, made)
     if theirs is None:
@@ -255,59 +255,6 @@ def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[State
     few = shown.min() < least - 0.5
     text = f"{shown.min():.0f} persons ({least:g} needed)"
     yield Statement(f"smallest {model.noun}", text, "stop" if few else "fine")
-
-
-def cells(model: Model, data: Any, persons: Persons) -> Iterator[tuple[str, str, int]]:
-    """Columns, their categories, and how many persons have each."""
-    columns = getattr(model, "columns", None)
-    if not isinstance(columns, dict):
-        return
-    points, having = rows_of(model, data), of_rows(model, data, persons)
-    for place, (name, column) in enumerate(columns.items()):
-        if column.shares:
-            labels = column.entries if column.entries[0] else ("no", "yes")
-            for number, label in enumerate(labels):
-                yield name, label, having.among(points[:, place] == number)
-
-
-def of_rows(model: Model, data: Any, persons: Persons) -> Persons:
-    """Whom each row of a table is about; rows of a sequence are about the same person."""
-    steps: Any = getattr(model, "steps", None)
-    return persons if steps is None else persons.of_parts(steps(data).sequence)
-
-
-def about_columns(model: Model, data: Any, rules: Rules, persons: Persons) -> Iterator[Statement]:
-    counted = [(having, name) for name, _, having in cells(model, data, persons) if having]
-    if counted:
-        smallest, name = min(counted)
-        few = sum(having < rules.least_cell for having, _ in counted)
-        text = f"{smallest} persons, in column '{name}'; {few} cells have fewer than {rules.least_cell}"
-        yield Statement("smallest cell", text, "stop" if few else "fine")
-
-
-def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, persons: Persons) -> Iterator[Statement]:
-    having: Any = getattr(model, "documents_with", None)
-    if having is None:
-        return
-    documents = having(data, persons)
-    rare = (documents > 0) & (documents < rules.least_documents)
-    counts: Array = getattr(model, "times_in")(data)  # noqa: B009
-    if rare_words_told(posterior, counts, documents < rules.least_documents):
-        yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
-    else:
-        yield Statement(
-            "rare words", f"{rare.sum():,} words of few documents, none of which can be told from absent ones"
-        )
-
-
-def rare_words_told(posterior: Posterior, counts: Array, rare: Any) -> bool:
-    """Whether the file has the documents' own counts of rare words; not if all topics share them out alike."""
-    topics = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
-    totals = topics.sum(axis=1, keepdims=True)
-    profiles = topics[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]
-    if len(profiles) > 1 and np.ptp(profiles, axis=0).max() <= 1e-9:
-        return False
-    return bool(len(profiles)) and bool(np.abs(topics.sum(axis=0) - counts[rare]).max() < READABLE)
 
 
 def about_persons(exposed: Exposure) -> Iterator[Statement]:
@@ -369,18 +316,3 @@ def about_merge(model: Model, posterior: Posterior, others: Sequence[Posterior])
         yield Statement("the merge shows", text, "look" if single.any() else "fine")
     if not posterior.structure.symmetry:
         yield Statement("the merge shows", f"the sums of {len(others) + 1} files")
-
-
-def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tuple[str, ...]:
-    """Rare words and categories, for the owner of the data only."""
-    lines = [
-        f"column '{name}': '{label}' of {having} persons"
-        for name, label, having in cells(model, data, persons)
-        if 0 < having < rules.least_cell and label != OTHER
-    ]
-    having: Any = getattr(model, "documents_with", None)
-    if having is not None:
-        documents = having(data, persons)
-        rare = np.flatnonzero((documents > 0) & (documents < rules.least_documents))[:MOST_WORDS]
-        lines += [f"word '{getattr(model, 'vocabulary')[place]}' in {documents[place]:.0f} documents" for place in rare]  # noqa: B009
-    return tuple(lines)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from decbayes.disclosure.previewing import STANDS_OUT, TELLS_MEMBERS, Preview, Statement
+from decbayes.disclosure.previewing import STANDS_OUT, TELLS_MEMBERS, Preview
+from decbayes.disclosure.rarities import Statement
 from decbayes.families import Array
 from decbayes.reporting.drawing import svg
 from decbayes.reporting.markup import Markup, description, figure, note, tag

@@ -84,7 +84,9 @@ def named(supporting: Mapping[str, Any]) -> str:
 def remedies(first: Structure, second: Structure, like: Path) -> str:
     """What can be done about posteriors that do not fit each other: a new fit, or what their model knows."""
     name = str(first.model.get("name", ""))
-    known = MODELS[name].remedy(first, second) if name in MODELS and name == second.model.get("name") else ""
+    if name and name != str(second.model.get("name", name)):
+        return "Merge files of one model only."
+    known = MODELS[name].remedy(first, second) if name in MODELS else ""
     return f"Fit it again with --like {like}{f', or {known}' if known else ''}."
 
 

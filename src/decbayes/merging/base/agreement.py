@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.families.matrices import Indices
+from decbayes.merging.base.differing import model_differences
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
 
@@ -145,7 +146,9 @@ def why(first: Structure, second: Structure, strictly: bool) -> str:
 
 
 def difference(first: Structure, second: Structure) -> str:
-    """The difference between two structures, in a sentence."""
+    """The difference between two structures, in a sentence: that of their models, where these say it."""
+    for sentence in model_differences(first.model, second.model):
+        return sentence
     for name in sorted(first.families.keys() | second.families.keys()):
         if name not in first.families or name not in second.families:
             return f"only one of them has the factor '{name}'."

@@ -283,6 +283,15 @@ class Model(Settings):
         """How many persons each component rests on: observations, documents, sequences, or those behind them."""
         return persons.present(self.assign(posterior, data))
 
+    def cells_hidden(
+        self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
+    ) -> Posterior:
+        """The posterior of the data without counts between components that fewer than `least` persons have.
+
+        `belief` says who belongs to which component, and `slots` where the components of it are in the posterior.
+        """
+        return posterior
+
     def rare_hidden(
         self,
         posterior: Posterior,

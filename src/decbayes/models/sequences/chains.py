@@ -106,6 +106,12 @@ def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[f
     return smooth(scores, steps.ends, start, moves, moved, begun), moved, begun
 
 
+def moves_of(scores: Array, start: Array, moves: Array) -> tuple[Array, Array]:
+    """First states and moves that are expected of one sequence; its scores become probabilities."""
+    _, moved, begun = smoothed(scores, Steps(scores, np.array([len(scores)])), start, moves)
+    return begun, moved
+
+
 def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
     """exp E[log π] and exp E[log A]."""
     start = np.exp(Weights().mean(natural["start"])[:, 0])

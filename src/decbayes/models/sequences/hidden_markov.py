@@ -15,12 +15,23 @@ from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
 from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
-from decbayes.models.sequences.chains import ChainBlocks, Sequential, Steps, chain_weights, plus, smoothed, stationary
+from decbayes.models.sequences.chains import (
+    ChainBlocks,
+    Sequential,
+    Steps,
+    chain_weights,
+    moves_of,
+    plus,
+    smoothed,
+    stationary,
+)
+from decbayes.models.sequences.rare_moves import hidden, table_of
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
@@ -264,6 +275,29 @@ class HiddenMarkov(Sequential):
         ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
         within = {**emitted.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
         return replace(emitted, within=within, observed=begun.sum())
+
+    def cells_hidden(
+        self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
+    ) -> Posterior:
+        """Moves, first and last states that fewer than `least` persons had cannot be told from those nobody had."""
+        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        table = table_of(begun[:, 0], moved)
+        safe = hidden(table, self.moving(belief, data, slots, persons), least)
+        if safe is table:
+            return posterior
+        parts = {"start": safe[-1, :-1, None], "transitions": safe[:-1, :-1]}
+        return replace(posterior, contribution={**posterior.contribution, **parts})
+
+    def moving(self, posterior: Posterior, data: Any, slots: NDArray[np.intp], persons: Persons) -> Array:
+        """(K + 1, K + 1): how many persons are expected to make each move between slots, as `table_of` has them."""
+        steps, scores, start, moves = self._expected(posterior, data)
+        sequences, into = steps.split(scores), np.eye(self.states)[slots]
+        total = np.zeros((self.states + 1, self.states + 1))
+        for rows in persons.rows(len(sequences)):
+            tables = [moves_of(sequences[row], start, moves) for row in rows]
+            begun, moved = (sum(part) for part in zip(*tables, strict=True))
+            total += np.minimum(table_of(begun @ into, into.T @ moved @ into), 1.0)
+        return total
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         return self.emissions.largest_contribution(value)

@@ -18,7 +18,7 @@ from decbayes.cli.shared.sharing import (
     small_components,
 )
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, print_written
+from decbayes.cli.shared.terminal import many, messages, print_written
 from decbayes.disclosure import Rules
 from decbayes.files import load
 from decbayes.posterior import Posterior
@@ -83,7 +83,8 @@ def without_small(posterior: Posterior, rows: list[dict[str, Any]], rules: Rules
     if rules is None or not small.any():
         return rows
     (coupled,) = posterior.structure.symmetry
-    messages().print(f"{small.sum()} components that fewer than {rules.least_cell} have are left out.")
+    left_out = many(int(small.sum()), "component")
+    messages().print(f"Left out: {left_out} of fewer than {rules.least_cell} persons.")
     return [row for row in rows if row["factor"] not in coupled.factors or not small[row["component"]]]
 
 

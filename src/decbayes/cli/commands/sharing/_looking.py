@@ -20,7 +20,7 @@ from decbayes.cli.shared.sharing import (
     rules_named,
     without_held_back,
 )
-from decbayes.cli.shared.terminal import many, messages
+from decbayes.cli.shared.terminal import many
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
 from decbayes.disclosure._origin import Made
@@ -84,7 +84,7 @@ def previewed(
 def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:
     """The data behind a file of this site, and whom they are about, as they were fitted."""
     reading_options = reading.options(type(model))
-    read = model.read(the_data(model, files), report=messages().print, **reading_options)
+    read = model.read(the_data(model, files), **reading_options)
     if manifest is None:
         return Prepared(model, read)
     whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **reading_options))

@@ -23,7 +23,11 @@ def preview(
     *,
     data: Annotated[
         list[Path] | None,
-        Parameter(help="The data behind it, as `decbayes fit` reads them.", consume_multiple=True, negative=""),
+        Parameter(
+            help="The data behind it, as `decbayes fit` reads them. Without them only the file itself is checked.",
+            consume_multiple=True,
+            negative="",
+        ),
     ] = None,
     page: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="Also write the page as an HTML file.", show_default=False)

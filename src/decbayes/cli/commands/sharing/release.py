@@ -35,7 +35,12 @@ def release(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        Parameter(help="The data behind it: they are previewed once more.", consume_multiple=True, negative=""),
+        Parameter(
+            help="The data behind it: the file must be about them, and is previewed once more. Only a file made with "
+            "--rules none is released without them, and then nothing is checked.",
+            consume_multiple=True,
+            negative="",
+        ),
     ] = None,
     rules: RulesOption = None,
     ledger: LedgerOption = None,
