@@ -14,9 +14,9 @@ def model_differences(first: Any, second: Any) -> Iterator[str]:
     if first.get("target") != second.get("target"):
         yield f"one predicts '{first.get('target')}', the other '{second.get('target')}'."
     for key, what in (("terms", "term"), ("varying", "varying term")):
-        terms = [list(map(str, model.get(key) or ())) for model in (first, second)]
-        if set(terms[0]) != set(terms[1]):
-            yield only_one_has(what, *terms)
+        one, other = (list(map(str, model.get(key) or ())) for model in (first, second))
+        if set(one) != set(other):
+            yield only_one_has(what, one, other)
     yield from column_differences(columns_in(first), columns_in(second))
 
 
