@@ -70,7 +70,7 @@ def made_up(kind, extra=0.0):
     def rows():
         rng = np.random.default_rng(7)
         columns = {f"x{place}": "real" for place in range(5)}
-        model = kind("y", columns={**columns, "y": kind.outcome()})
+        model = kind("y", columns={**columns, "y": kind.outcome.holds()})
         x = rng.normal(size=(900, 5))
         f = x @ rng.normal(0, 0.5, 5) + extra * rng.standard_normal(900)
         drawn = rng.random(900) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
@@ -204,7 +204,7 @@ def by_size(kind, rows, prior_variance, seed):
     """How far one broadcast of ten sites with so many rows each is from one fit of all, where the model holds."""
     rng = np.random.default_rng(seed)
     columns = {f"x{place}": "real" for place in range(5)}
-    model = kind("y", columns={**columns, "y": kind.outcome()}, prior_variance=prior_variance)
+    model = kind("y", columns={**columns, "y": kind.outcome.holds()}, prior_variance=prior_variance)
     x = rng.normal(size=(SITES * rows, 5))
     f = x @ rng.normal(0, 0.5, 5)
     drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
@@ -246,7 +246,7 @@ def differing(kind, sites, rows, seed):
     """Estimates of the mean intercept and their half widths, and the distance of five rounds from one fit."""
     rng = np.random.default_rng(seed)
     frames = unlike_sites(kind, sites, rows, rng)
-    columns = {"x": "real", "y": kind.outcome()}
+    columns = {"x": "real", "y": kind.outcome.holds()}
     fixed, varying = kind("y", columns=columns), kind("y", columns=columns, varying=("intercept",))
     alone = [fixed.fit(frame, rng=rng).posterior for frame in frames]
     rows_of = [fixed.coefficients(posterior)[0] for posterior in alone]

@@ -26,8 +26,15 @@ def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "f
     """
     if not model.joins or made == "on top":
         return None
+    beliefs = (posterior, model.site_belief(posterior)) if made == "fit" else (posterior,)
+    found = [holds_sums_at(model, posterior, belief, data, made) for belief in dict.fromkeys(beliefs)]
+    return True if True in found else found[0]
+
+
+def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: Any, made: Made) -> bool | None:
+    """The same, if the site believed that when it summed."""
     alone = made == "fit" and not posterior.structure.symmetry
-    believed = model.contributed(posterior, data)
+    believed = model.contributed(belief, data)
     unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
     compared = 0
     for name, family in posterior.structure.families.items():

@@ -83,6 +83,8 @@ class Update:
         earlier = self.whole(own)
         # A prior without data has no labels to start from.
         if start is None:
+            if earlier == self._ignorant and self.epoch is None:
+                return self.model.fit_site(data, rng=rng).posterior
             start = None if earlier == self._ignorant else earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 

@@ -9,6 +9,7 @@ import numpy as np
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions._site_effects import BETWEEN
+from decbayes.models.regressions.doubts import OVERDISPERSED
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -18,6 +19,9 @@ from decbayes.views.view import LEVEL, TOP, View
 
 # Points of time of a curve.
 TIMES = 61
+# The share of the forecast error that recentring leaves, and the error that is worth a warning, in deviations
+# (benchmarks/regression.py prints forecasts beside errors).
+LEFT, ROUGH = 0.25, 0.5
 
 
 class CoefficientView(View):
@@ -57,9 +61,12 @@ class CoefficientView(View):
         return [Estimate(*bounds(row)) for row in self.model.between(posterior, level=level)]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
-        return self._differences(heterogeneity_of(alignment)) if len(alignment.posteriors) > 1 else ()
+        compared = len(alignment.posteriors) > 1 and not overdispersed(alignment)
+        return self._differences(heterogeneity_of(alignment)) if compared else ()
 
     def undecided(self, alignment: Alignment) -> str:
+        if overdispersed(alignment):
+            return "counts vary more than the model allows, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
     def advice(self, alignment: Alignment) -> Iterator[Remark]:
@@ -75,6 +82,17 @@ class CoefficientView(View):
             f"Let them differ: --varying {','.join(terms)} in each fit (varying= in Python), then refine.",
             f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
         )
+
+    def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
+        distances = self.model.forecast(posteriors) if len(posteriors) > 1 else None
+        if distances is None:
+            return ()
+        distances = distances * (LEFT if self.model.outcome.recentres else 1.0)
+        largest, term = float(distances.max()), self.model.table.design.labels[int(distances.argmax())]
+        rough = largest > ROUGH
+        advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
+        text = f"One broadcast: about {largest:.1g} posterior standard deviations from one fit of all rows ({term})."
+        return (Remark("one broadcast", text, advice, severity="warning" if rough else "note"),)
 
     def _differences(self, apart: Heterogeneity) -> list[Difference]:
         (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
@@ -120,6 +138,11 @@ class SurvivalView(CoefficientView):
         }
         texts = [f"{name} {value_text(value)}" for name, value in values.items()]
         return f"at {', '.join(texts)}" if texts else "overall"
+
+
+def overdispersed(alignment: Alignment) -> bool:
+    """Whether a site has counts that vary more than the model allows: the test for differences then means nothing."""
+    return any(remark.kind == OVERDISPERSED.kind for site in alignment.posteriors for remark in site.remarks)
 
 
 def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:

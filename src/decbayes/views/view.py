@@ -192,6 +192,10 @@ class View:
         """What stands out in a merge of such models, and what to do about it."""
         return iter(())
 
+    def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
+        """How far a merge of first broadcasts will be from one fit of all data, where that can be foreseen."""
+        return ()
+
     def matrix(self, posterior: Posterior) -> Matrix | None:
         """How components follow each other, if they do."""
         return None

@@ -147,6 +147,8 @@ def state_of(path: Path) -> list[int]:
 
 def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:
     """A fit; or the rest of one, and the starts that it had still to try."""
+    if left is None and not where:
+        return model.fit_site(observations, rng=np.random.default_rng(seed), progress=report)
     if left is None or left.paused is not None:
         return model.fit(observations, rng=np.random.default_rng(seed), progress=report, **where)
     ascent: Ascent = model.ascent

@@ -136,6 +136,18 @@ class Model(Settings):
         `rng` is a generator or a seed; it may be left out where the result does not depend on it, as with `start`.
         """
 
+    def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
+        """The posterior of a site's data that is best to broadcast, before it knows of others: of most models `fit`."""
+        return self.fit(data, rng=rng, progress=progress)
+
+    def site_belief(self, posterior: Posterior) -> Posterior:
+        """What a site believed when it computed its contribution in `fit_site`: of most models the posterior itself."""
+        return posterior
+
+    def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        """First broadcasts, each moved to where all of them together are, as far as they tell what they are there."""
+        return list(posteriors)
+
     def fit_many(
         self,
         shards: Sequence[Any],

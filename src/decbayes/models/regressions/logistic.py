@@ -1,5 +1,6 @@
 """Logistic regression: how probable a yes is."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import pi
 from typing import Annotated, Any, ClassVar
@@ -11,6 +12,7 @@ from decbayes.columns import Categorical, Column, YesNo
 from decbayes.columns.frames import known, likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
+from decbayes.models.regressions import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.remarks import Remark
@@ -42,12 +44,6 @@ SLOPES = np.array(
         0.308904252267995,
         0.238212616409306,
     ]
-)
-
-SINGLE_OUTCOME = Remark(
-    "single outcome",
-    "All rows have the same outcome, so that they say little about coefficients but much about the prior.",
-    "Refine after the merge, or fit all sites with a smaller prior_variance.",
 )
 
 # Below this the mixture's tails are too light, and a sum over nodes takes its place.
@@ -82,8 +78,16 @@ class Logistic(Generalized):
         if not np.isin(targets, (0.0, 1.0)).all():
             raise InvalidData(f"The target '{name}' must be 0 or 1 in every row.")
 
-    def remarks(self, targets: Array) -> tuple[Remark, ...]:
-        return (SINGLE_OUTCOME,) if (targets == targets[0]).all() else ()
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return doubts.of_outcomes(targets)
+
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        events = float(weights @ targets)
+        separated = bool(((mean > 0) == (targets == 1.0)).all())
+        return doubts.of_one_broadcast(events, float(weights.sum()) - events, side, separated)
+
+    def bend(self, f: float) -> float:
+        return float(1.0 - 2.0 * expit(f))
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.

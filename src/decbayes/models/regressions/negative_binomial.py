@@ -1,6 +1,6 @@
 """Negative binomial regression: counts that vary more than Poisson counts do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
+from decbayes.remarks import Remark
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class NegativeBinomial(PoissonOutcome):
     """
 
     dispersion: float = 1.0
+    recentres: ClassVar[bool] = False
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         shifted, total = mean - np.log(self.dispersion), targets + self.dispersion
@@ -32,6 +34,12 @@ class NegativeBinomial(PoissonOutcome):
         value, slope, weight = Logistic().expectations(np.zeros(len(mean)), shifted, variance)
         constant = gammaln(total) - gammaln(self.dispersion) - gammaln(targets + 1.0)
         return targets * shifted + total * value + constant, targets + total * slope, total * weight
+
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return iter(())
+
+    def bend(self, f: float) -> float:
+        return Logistic().bend(f - float(np.log(self.dispersion)))
 
     def modelled(self, name: str, column: Column) -> str:
         return f"mean of {name}, with the variance mean + mean² / {self.dispersion:g} (dispersion)"

@@ -1,7 +1,7 @@
 """What a regression predicts: how the target depends on the linear predictor f, and how coefficients are learned."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -115,13 +115,20 @@ class Outcome(ABC):
     ratio: ClassVar[str] = ""
     """What exp(β) is called, where it says how many times larger something is."""
 
+    recentres: ClassVar[bool] = False
+    """Whether the weight of a row is its expected count, so that messages tell how they bend."""
+
     def modelled(self, name: str, column: Column) -> str:
         """What depends on xβ, in words: which outcome, of which column."""
         return f"mean of {name}"
 
-    def remarks(self, targets: Array) -> tuple[Remark, ...]:
-        """What to know about a fit of these targets before relying on it."""
-        return ()
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
+        return iter(())
+
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        """What to know before a merge relies on it without further rounds."""
+        return iter(())
 
     def units(self, column: Column) -> tuple[float, float]:
         """One unit of the linear predictor, and its zero, as the target has them."""
@@ -214,6 +221,10 @@ class Generalized(Outcome):
     @abstractmethod
     def most_of_one(self, value: float) -> tuple[float, float]:
         """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
+
+    def bend(self, f: float) -> float:
+        """How fast a row's weight w grows with f, relative to itself."""
+        return 0.0
 
     @abstractmethod
     def beginning(self, targets: Array, offset: Array) -> Array:

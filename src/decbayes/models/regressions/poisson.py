@@ -1,5 +1,6 @@
 """Poisson regression: how often something happens."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -9,9 +10,11 @@ from scipy.special import gammaln, logsumexp, pdtr
 from decbayes.columns import Column, Poisson
 from decbayes.errors import InvalidData
 from decbayes.families import Array
+from decbayes.models.regressions import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 # exp of more is more often than anything happens, and would overflow.
 MOST = 300.0
@@ -24,6 +27,7 @@ class PoissonOutcome(Generalized):
 
     holds: ClassVar[type[Column]] = Poisson
     ratio: ClassVar[str] = "rate ratio"
+    recentres: ClassVar[bool] = True
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():
@@ -36,6 +40,15 @@ class PoissonOutcome(Generalized):
     def most_of_one(self, value: float) -> tuple[float, float]:
         # No row may weigh more than the largest count: w is the count that the posterior expects, and E[f] ≤ log w.
         return value * (2.0 + np.log1p(value)) + 1.0, value
+
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return doubts.of_counts(targets, np.exp(np.minimum(mean, MOST)), weights, side)
+
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return doubts.of_one_broadcast(float(weights @ targets), np.inf, side, separated=False)
+
+    def bend(self, f: float) -> float:
+        return 1.0
 
     def beginning(self, targets: Array, offset: Array) -> Array:
         # Half an event more than were seen, in rows of one unit of exposure: without the latter passes may diverge.

@@ -33,11 +33,16 @@ from decbayes.models.regressions._site_effects import (
     rows_by,
 )
 from decbayes.models.regressions._table import Rows, Table, term_rows
+from decbayes.models.regressions.doubts import of_terms
+from decbayes.models.regressions.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+
+# The prior variance of sites' first fits; and the most passes that end them.
+ANCHOR, SETTLING = 1.0, 40
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,107 @@ class Regression(Tabled, Model):
 
     def _learned(self, natural: Mapping[str, Array], problem: Problem) -> Posterior:
         posterior = Posterior.from_natural(self.structure, natural)
-        return replace(posterior, remarks=self.outcome.remarks(problem.targets))
+        return replace(posterior, remarks=(*self.outcome.remarks(*self._fitted(natural, problem)),))
+
+    def _fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
+        """What remarks on a fit rest on: targets, E[f] and weights of the rows, and the number of coefficients."""
+        mean = problem.rows.design @ self.outcome.moments(natural[FACTOR])[0] + problem.offset
+        return problem.targets, mean, problem.weights, problem.side
+
+    @cached_property
+    def anchor(self) -> Quadratic | None:
+        """The prior that sites' first fits have and take out again; None where fits are exact, or sites differ.
+
+        It is N(0, I) in agreed units, or the model's own prior if that is narrower.
+        """
+        if self.varying or not isinstance(self.outcome, Generalized):
+            return None
+        side = len(self.table.design.labels)
+        return Quadratic(np.zeros(side), np.eye(side) / min(float(self.prior_variance), ANCHOR))
+
+    def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
+        """The posterior to broadcast: the likelihood is made quadratic around an estimate with the prior N(0, I), in
+        agreed units, which is taken out again. Merges are then closer to one fit of all rows, above all where sites are
+        small or hold a single outcome. `remarks` say where a round is needed before relying on a merge.
+
+        >>> frame = {"ill": [True] * 8, "age": [40.0, 50.0, 60.0, 70.0] * 2}
+        >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "age": db.columns.Gaussian(50, 20)})
+        >>> [remark.kind for remark in model.fit_site(frame).posterior.remarks]
+        ['single outcome']
+        """
+        if self.anchor is None or not self.table.count(data):
+            return self.fit(data, rng=rng, progress=progress)
+        prior = Posterior.from_natural(self.structure, {FACTOR: self.anchor.natural})
+        fit = self.fit(data, rng=rng, prior=prior, progress=progress)
+        believed = self._settled(fit.posterior, data)
+        sent = self.contributed(believed, data)
+        problem = self._problem(dict(believed.natural), data)
+        broadcast = self.outcome.broadcast_remarks(*self._fitted(believed.natural, problem))
+        missing = of_terms(self.table.design.labels, problem.rows.design)
+        return replace(fit, posterior=replace(sent, remarks=(*fit.posterior.remarks, *broadcast, *missing)))
+
+    def _settled(self, believed: Posterior, data: Any) -> Posterior:
+        """Where a first fit ends: its contribution and the anchor are what it believes, up to rounding.
+
+        Half steps, since whole ones swing around the end where rows say little.
+        """
+        here, moved = believed, np.inf
+        for _ in range(SETTLING):
+            ahead = self.site_belief(self.contributed(here, data)).natural[FACTOR]
+            step = ahead - here.natural[FACTOR]
+            if not np.abs(step).max() < moved:
+                break
+            believed, moved = here, float(np.abs(step).max())
+            here = Posterior.from_natural(self.structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
+        return believed
+
+    def site_belief(self, posterior: Posterior) -> Posterior:
+        if self.anchor is None:
+            return posterior
+        message = Quadratic.of(dense(posterior.contribution[FACTOR]))
+        return Posterior.from_natural(self.structure, {FACTOR: (message + self.anchor).natural})
+
+    def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        """Counts only: what sites contribute at the joint posterior, as far as their first broadcasts tell.
+
+        A rate is exp(xβ), so that a site's quadratic also says how it bends. `db.merge(model.recentred(posteriors))` is
+        closer to one fit of all rows. Posteriors that are no first broadcasts (of `fit_site`) stay as they are.
+
+        >>> rng = np.random.default_rng(0)
+        >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
+        >>> sites = [{"x": x, "y": rng.poisson(np.exp(x))} for x in (rng.normal(size=60), rng.normal(1, 1, size=60))]
+        >>> moved = model.recentred([model.fit_site(site).posterior for site in sites])
+        >>> round(model.coefficients(db.merge(moved))[1]["mean"], 1)
+        1.0
+        """
+        ones = self.ones
+        if self.anchor is None or ones is None or not self.outcome.recentres:
+            return list(posteriors)
+        messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
+        moved = recentred(messages, Quadratic.of(self.structure.prior[FACTOR]), self.anchor, ones)
+        return [
+            replace(posterior, contribution={FACTOR: message.natural})
+            for posterior, message in zip(posteriors, moved, strict=True)
+        ]
+
+    def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
+        """(D,): how far a merge of first broadcasts is from one fit of all rows, roughly, in posterior deviations.
+
+        None where merges are exact, or nothing is known.
+        """
+        ones = self.ones
+        if self.anchor is None or ones is None or not isinstance(self.outcome, Generalized):
+            return None
+        messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
+        prior = Quadratic.of(self.structure.prior[FACTOR])
+        return forecast(messages, prior, self.anchor, ones, self.outcome.bend)
+
+    @cached_property
+    def ones(self) -> Array | None:
+        """The coefficients that add 1 to every row; None if no intercept and no level does."""
+        ones = np.zeros(len(self.table.design.labels))
+        ones[list(self.baseline_places)] = 1.0
+        return ones if ones.any() else None
 
     def _problem(self, before: dict[str, Array], data: Any) -> Problem:
         points, (size, zero) = self.table.points(data), self.target_units

@@ -42,7 +42,7 @@ from decbayes.cli.shared.sharing import (
     within_agreed,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
-from decbayes.cli.shared.terminal import fitting, many, messages
+from decbayes.cli.shared.terminal import fitting, many, messages, plain
 from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
 from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
@@ -54,6 +54,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
+from decbayes.remarks import lines
 from decbayes.updates.exchange import sent_in
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent
@@ -195,6 +196,8 @@ def fit(
     forget(output)
     messages().print(f"{output}: {outcome.text}")
     print_modelled(outcome.posterior, messages().print)
+    for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
+        messages().print(plain(line))
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
 

@@ -14,7 +14,7 @@ from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.posterior_files import found_by, read_once
+from decbayes.cli.shared.posterior_files import found_by, read_once, recentred
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -248,6 +248,8 @@ def merge(
         conclude(alignment, names, output, replace(telling, confidence=False), keep)
         return
     read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
+    expected = view_of(read[0].structure).expected(read)
+    read = recentred(read)
     if options.naive:
         keep(merging.product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
@@ -259,7 +261,7 @@ def merge(
         tell_robust(robust, names, output, options, telling)
         return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
-    conclude(alignment, names, output, telling, keep, reported, options.solving)
+    conclude(alignment, names, output, telling, keep, reported, options.solving, expected)
 
 
 def conclude(
@@ -270,9 +272,10 @@ def conclude(
     keep: Callable[..., None],
     reported: Sequence[Any] | None = None,
     solver: Solver | None = None,
+    expected: Sequence[Remark] = (),
 ) -> None:
     """Write the merge with its remarks, and say what was asked for."""
-    merged = replace(alignment.merged(), remarks=all_remarks(alignment, names))
+    merged = replace(alignment.merged(), remarks=ordered([*all_remarks(alignment, names), *expected]))
     keep(merged, **found_by(alignment, names))
     telling.tell(alignment, merged, names, reported, solver)
     print_outcome(alignment, merged.remarks, output)

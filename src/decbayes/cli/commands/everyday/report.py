@@ -10,7 +10,7 @@ from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.posterior_files import read_all
+from decbayes.cli.shared.posterior_files import read_all, recentred
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written, progress_bar
@@ -64,7 +64,7 @@ def report(
     read = read_all(posteriors)
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
-    alignment = aligned(read, components, since, solving)
+    alignment = aligned(recentred(read), components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
     reliability = reliability_of(alignment, confidence, solving)
     with progress_bar() as bar:

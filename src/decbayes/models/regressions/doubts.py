@@ -1,0 +1,63 @@
+"""What to know about the fit of one site's rows before others rely on it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.stats import chi2
+
+from decbayes.families import Array
+from decbayes.remarks import Remark
+
+# Fewer events (or non-events) per coefficient, and a quadratic around a site's own estimate is rough.
+LEAST_EVENTS = 5.0
+# Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
+CLEARLY_MORE, SURE = 1.2, 1e-3
+ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
+
+SINGLE_OUTCOME = Remark(
+    "single outcome",
+    "All rows have the same outcome, so that they say little about coefficients but much about the prior.",
+    ROUND,
+)
+SEPARATED = Remark("separated outcomes", "The predictors separate the outcomes of these rows completely.", ROUND)
+FEW_EVENTS = Remark("few events", f"There are fewer than {LEAST_EVENTS:.0f} events per coefficient.", ROUND)
+OVERDISPERSED = Remark(
+    "overdispersion",
+    "Counts vary more than Poisson counts do: intervals are too narrow, and sites seem to differ where they do not.",
+    "Use negative-binomial-regression, or robust errors (errors='robust').",
+)
+
+
+def of_outcomes(targets: Array) -> Iterator[Remark]:
+    """Yes or no: whether there are both."""
+    if (targets == targets[0]).all():
+        yield SINGLE_OUTCOME
+
+
+def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
+    """Whether counts vary more than Poisson counts with these means: by Pearson's statistic."""
+    there = weights > 0
+    freedom = int(there.sum()) - side
+    if freedom < 1 or expected[there].sum() < freedom:  # with fewer than one per row the statistic has no such law
+        return
+    statistic = float(np.sum((targets - expected)[there] ** 2 / np.maximum(expected[there], 1e-9)))
+    if statistic > CLEARLY_MORE * freedom and chi2.sf(statistic, freedom) < SURE:
+        yield OVERDISPERSED
+
+
+def of_one_broadcast(events: float, others: float, side: int, separated: bool) -> Iterator[Remark]:
+    """Where a site's own estimate is far from what all sites would find: `others` are rows without an event."""
+    if min(events, others) == 0:
+        return  # a single outcome, which is said anyway
+    if separated:
+        yield SEPARATED
+    elif min(events, others) < LEAST_EVENTS * side:
+        yield FEW_EVENTS
+
+
+def of_terms(labels: tuple[str, ...], matrix: Array) -> Iterator[Remark]:
+    """Categories that no row has."""
+    missing = [label for label, column in zip(labels, matrix.T, strict=True) if "=" in label and not column.any()]
+    if missing:
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        yield Remark("missing category", f"No row has {shown}.", "Others estimate these terms.", severity="note")
