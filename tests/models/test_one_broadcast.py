@@ -1,0 +1,185 @@
+"""First broadcasts: what the anchor and recentring do, beside direct computations over rows."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import decbayes as db
+from decbayes.models.regressions.one_broadcast import Cloud, Quadratic, basis_of
+
+COEFFICIENTS = "coefficients"
+
+
+def counts(rng, size=80, shift=0.0, extra=0.0):
+    x, z = rng.normal(shift, 1.0, size), rng.normal(size=size)
+    return {"x": x, "z": z, "y": rng.poisson(np.exp(0.3 + 0.5 * x - 0.4 * z + extra * rng.normal(size=size)))}
+
+
+def model_of_counts(**settings):
+    return db.PoissonRegression("y", columns={"y": "count", "x": "real", "z": "real"}, **settings)
+
+
+def together(frames):
+    return {name: np.concatenate([frame[name] for frame in frames]) for name in frames[0]}
+
+
+def distance(model, posterior, reference):
+    mean, deviation, _, _ = model.outcome.interval(reference.natural[COEFFICIENTS], 0.9)
+    return np.abs((model.outcome.interval(posterior.natural[COEFFICIENTS], 0.9)[0] - mean) / deviation).max()
+
+
+def test_tilted_clouds_are_integrals_over_their_rows():
+    cloud = Cloud(3.0, np.array([0.4]), np.array([[0.7]]))
+    linear, square = np.array([0.2, -0.5]), np.array([[0.1, 0.05], [0.05, -0.3]])
+    tilted = cloud.tilted(linear, square)
+
+    def rate(u, power):
+        x = np.array([1.0, u])
+        return u**power * 3.0 * stats.norm.pdf(u, 0.4, 0.7**0.5) * np.exp(linear @ x + 0.5 * x @ square @ x)
+
+    moments = [integrate.quad(rate, -12, 12, args=(power,))[0] for power in range(3)]
+    np.testing.assert_allclose(tilted.moments, [[moments[0], moments[1]], [moments[1], moments[2]]], rtol=1e-8)
+
+
+def test_a_tilt_without_a_finite_total_is_none():
+    assert Cloud(1.0, np.zeros(1), np.eye(1)).tilted(np.zeros(2), np.diag([0.0, 1.5])) is None
+
+
+def test_a_first_broadcast_is_the_likelihood_at_a_fit_with_the_anchor_which_is_taken_out(rng):
+    frame, model = counts(rng), model_of_counts()
+    sent = model.fit_site(frame).posterior
+    anchored = model_of_counts(prior_variance=1.0)
+    believed = anchored.fit(frame).posterior
+    added = np.asarray(sent.contribution[COEFFICIENTS])
+    np.testing.assert_allclose(
+        added, believed.natural[COEFFICIENTS] - anchored.structure.prior[COEFFICIENTS], atol=1e-3, rtol=1e-4
+    )
+    np.testing.assert_allclose(model.site_belief(sent).natural[COEFFICIENTS], believed.natural[COEFFICIENTS], rtol=1e-3)
+
+
+def test_messages_of_counts_hold_their_sums(rng):
+    """Xᵀy can be read off a first broadcast: that is how recentring knows one."""
+    frame, model = counts(rng), model_of_counts()
+    message = Quadratic.of(np.asarray(model.fit_site(frame).posterior.contribution[COEFFICIENTS]))
+    mean, _ = (message + model.anchor).moments()
+    sums = message.shift - message.precision @ mean + message.precision[0]
+    np.testing.assert_allclose(sums[0], frame["y"].sum(), atol=1e-6)
+
+
+@pytest.mark.parametrize("extra", [0.0, 1.0])
+def test_recentred_counts_are_closer_to_one_fit(rng, extra):
+    frames = [counts(rng, shift=shift, extra=extra) for shift in (-1.5, -0.5, 0.5, 1.5)]
+    model = model_of_counts()
+    reference = model.fit(together(frames)).posterior
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    with pytest.warns(db.errors.MergeWarning) if extra else nullcontext():
+        plain, moved = db.merge(sent), db.merge(model.recentred(sent))
+    assert distance(model, moved, reference) < 0.6 * distance(model, plain, reference)
+    assert distance(model, moved, reference) < 1.0
+
+
+def test_recentred_contributions_add_up_and_do_not_depend_on_the_order_or_on_the_basis(rng):
+    frames = [counts(rng, shift=shift) for shift in (-1.0, 1.0)]
+    model = model_of_counts()
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    moved, reversed_order = model.recentred(sent), model.recentred(sent[::-1])[::-1]
+    for one, other in zip(moved, reversed_order, strict=True):
+        np.testing.assert_allclose(one.contribution[COEFFICIENTS], other.contribution[COEFFICIENTS], rtol=1e-6)
+    again = db.merge(moved)
+    assert db.merge(model.recentred(moved)) == again  # no longer first broadcasts: left as they are
+
+
+def test_refined_posteriors_stay_as_they_are(rng):
+    frames = [counts(rng) for _ in range(3)]
+    model = model_of_counts()
+    refined = db.refine(model, frames, [model.fit_site(frame).posterior for frame in frames], rounds=2).posteriors
+    assert [*model.recentred(refined)] == [*refined]
+
+
+def test_baselines_of_survival_take_the_place_of_the_intercept(rng):
+    def trial(size):
+        old = rng.random(size) < 0.5
+        died, lost = rng.exponential(4.0 * np.exp(-0.7 * old)), rng.uniform(1, 6, size)
+        return {"years": np.minimum(died, lost), "dead": died < lost, "old": old}
+
+    frames = [trial(60) for _ in range(5)]
+    model = db.SurvivalRegression.from_frame(frames[0], "Surv(years, dead) ~ old", cuts=(1.0, 2.0, 3.0), rate=0.3)
+    reference = model.fit(together(frames)).posterior
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    moved = model.recentred(sent)
+    assert moved != sent
+    assert distance(model, db.merge(moved), reference) < 0.3
+
+
+def test_coordinates_with_a_constant_are_the_same_coefficients():
+    ones = np.array([0.0, 1.0, 1.0, 0.0])
+    basis = basis_of(ones)
+    np.testing.assert_array_equal(basis @ np.array([1.0, 0, 0, 0]), ones)
+    assert abs(np.linalg.det(basis)) == 1.0
+
+
+def yes_or_no(rng, size, centre):
+    x = rng.normal(size=size)
+    return {"x": x, "y": rng.random(size) < 1 / (1 + np.exp(-(centre + x)))}
+
+
+def test_sites_with_one_outcome_hurt_less_and_say_so(rng):
+    frames = [yes_or_no(rng, 60, 0.0) for _ in range(5)] + [yes_or_no(rng, 60, 20.0) for _ in range(2)]
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
+    reference = model.fit(together(frames)).posterior
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    assert [remark.kind for remark in sent[-1].remarks] == ["single outcome"]
+    assert not sent[0].remarks
+    with pytest.warns(db.errors.MergeWarning, match="one round first"):
+        closer, before = db.merge(sent), db.merge([model.fit(frame).posterior for frame in frames])
+    assert distance(model, closer, reference) < 0.7 * distance(model, before, reference)
+
+
+@pytest.mark.parametrize(
+    ("frame", "kinds"),
+    [
+        ({"x": np.r_[np.zeros(9), np.ones(9)], "y": np.r_[np.zeros(9), np.ones(9)] > 0}, ["separated outcomes"]),
+        ({"x": np.tile([0.0, 1.0], 9), "y": np.arange(18) < 5}, ["few events"]),
+        ({"x": np.tile([0.0, 1.0], 30), "y": np.arange(60) % 3 < 1}, []),
+    ],
+)
+def test_fits_to_broadcast_say_where_a_round_is_needed(frame, kinds):
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
+    assert [remark.kind for remark in model.fit_site(frame).posterior.remarks] == kinds
+
+
+def test_a_category_that_a_site_lacks_is_noted():
+    columns = {"y": "yes/no", "g": db.columns.Categorical("a", "b", "c")}
+    frame = {"g": ["a", "b"] * 30, "y": np.arange(60) % 3 < 1}
+    (remark,) = db.LogisticRegression("y", columns=columns).fit_site(frame).posterior.remarks
+    assert "g=c" in remark.what
+    assert remark.severity == "note"
+
+
+def test_overdispersed_counts_are_said_and_poisson_counts_are_not():
+    """The test has a size of 1 in 1,000; twelve seeds of each."""
+    model, said = model_of_counts(), {0.0: 0, 0.8: 0}
+    for seed in range(12):
+        for extra in said:
+            frame = counts(np.random.default_rng(seed), 200, extra=extra)
+            said[extra] += any(remark.kind == "overdispersion" for remark in model.fit(frame).posterior.remarks)
+    assert said == {0.0: 0, 0.8: 12}
+
+
+def test_the_forecast_has_the_size_of_the_error(rng):
+    frames = [counts(rng, 60, shift=shift) for shift in (-2.0, 0.0, 2.0)]
+    model = model_of_counts()
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    error = distance(model, db.merge(sent), model.fit(together(frames)).posterior)
+    assert 0.2 * error < model.forecast(sent).max() < 5.0 * error
+
+
+def test_exact_models_and_models_of_sites_that_differ_have_no_anchor(rng):
+    frame = counts(rng)
+    linear = db.LinearRegression("z", columns={"z": "real", "x": "real"})
+    assert linear.fit_site(frame).posterior == linear.fit(frame).posterior
+    assert linear.forecast([linear.fit(frame).posterior] * 2) is None
+    varying = model_of_counts(varying=("intercept",))
+    assert varying.fit_site(frame).posterior == varying.fit(frame).posterior
