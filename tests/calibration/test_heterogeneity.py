@@ -9,7 +9,7 @@ from scipy.stats import f as f_distribution
 import decbayes as db
 from decbayes.calibration.worlds import remembered
 from decbayes.merging.reading import Chance, of_components
-from decbayes.models.regressions.redrawn import RowsLike
+from decbayes.models.regressions.messages.redrawn import RowsLike
 
 MODEL = db.GaussianMixture(2, 1, variance=0.25, prior_variance=1e4, ascent=db.Ascent(restarts=0))
 

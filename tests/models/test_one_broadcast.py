@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import decbayes as db
-from decbayes.models.regressions.one_broadcast import Cloud, Quadratic, basis_of
+from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, basis_of
 
 COEFFICIENTS = "coefficients"
 

@@ -19,7 +19,7 @@ from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.reading import RANK, Chance, Coefficients, ranks
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
-from decbayes.models.regressions.redrawn import RowsLike
+from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
 from decbayes.structure import CoupledSet
 

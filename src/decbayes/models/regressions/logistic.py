@@ -12,7 +12,7 @@ from decbayes.columns import Categorical, Column, YesNo
 from decbayes.columns.frames import known, likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
-from decbayes.models.regressions import doubts
+from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.remarks import Remark

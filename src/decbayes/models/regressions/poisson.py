@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp, pdtr
 from decbayes.columns import Column, Poisson
 from decbayes.errors import InvalidData
 from decbayes.families import Array
-from decbayes.models.regressions import doubts
+from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior

@@ -33,8 +33,8 @@ from decbayes.models.regressions._site_effects import (
     rows_by,
 )
 from decbayes.models.regressions._table import Rows, Table, term_rows
-from decbayes.models.regressions.doubts import of_terms
-from decbayes.models.regressions.one_broadcast import Quadratic, forecast, recentred
+from decbayes.models.regressions.messages.doubts import of_terms
+from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds
