@@ -69,6 +69,10 @@ class NotDisclosed(DecbayesError):
     """What would leave a site, or has arrived from one, breaks disclosure rules; the reason quotes no data."""
 
 
+class SumRefused(DecbayesError):
+    """A secure sum that is not begun, joined or opened, because it would show more than the sum, or be wrong."""
+
+
 class NotConvertible(DecbayesError):
     """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
 

@@ -1,0 +1,32 @@
+"""Sums that open only together: members mask their contributions so that nobody sees anything but the sum."""
+
+from typing import TYPE_CHECKING
+
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.secure.agreement import Agreement as Agreement
+    from decbayes.secure.agreement import Merged as Merged
+    from decbayes.secure.anchored import Share as Share
+    from decbayes.secure.anchored import in_slots as in_slots
+    from decbayes.secure.folder import Folder as Folder
+    from decbayes.secure.masks import Secrets as Secrets
+    from decbayes.secure.seat import Seat as Seat
+    from decbayes.secure.seat import opened as opened
+    from decbayes.secure.site import Site as Site
+    from decbayes.secure.terms import Message as Message
+    from decbayes.secure.terms import Terms as Terms
+    from decbayes.secure.terms import message_from as message_from
+else:
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".agreement": "Agreement Merged",
+            ".anchored": "Share in_slots",
+            ".folder": "Folder",
+            ".masks": "Secrets",
+            ".seat": "Seat opened",
+            ".site": "Site",
+            ".terms": "Message Terms message_from",
+        },
+    )

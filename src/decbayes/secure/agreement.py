@@ -1,0 +1,150 @@
+"""What members agree on before the first sum: who they are, the anchor, how many rounds, what may leave their sites."""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from decbayes.arguments import check_kind, is_number
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import InvalidRules, SumRefused
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, ordered
+from decbayes.secure.anchored import Share, length_of
+from decbayes.secure.terms import Steps, Terms
+from decbayes.structure import canonical_json
+
+FORMAT = "decbayes secure sums 1"
+NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
+LOST = Remark(
+    "only sums",
+    "Only the sum over all members was opened.",
+    "Which member supports which slot, whether members disagree, robust weights and flags cannot be known.",
+    severity="note",
+)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What members agree on. Its fingerprint is what people compare.
+
+    Args:
+        name: what the sums are for.
+        members: the public key of each member, by name.
+        anchor: the posterior in whose slots members add up, with spare slots if there are any.
+        rounds: how many sums are opened at most. Each refines the one before it.
+        colluders: how many members may pool what they know without learning anything about a single other one.
+        most_rows: the most rows that a member may count. One with more scales its contribution down.
+        step: the grid of the numbers, a power of two.
+        rules: the disclosure rules that hold at each site, as for files; None for public or made-up data.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
+    >>> keys = {name: network.Identity.generate() for name in ("north", "south", "west")}
+    >>> agreed = db.secure.Agreement("study 12", {name: key.public for name, key in keys.items()}, anchor)
+    >>> agreed.terms(1, anchor).length
+    9
+    """
+
+    name: str
+    members: Mapping[str, bytes]
+    anchor: Posterior
+    rounds: int = 3
+    colluders: int = 1
+    most_rows: float = 1e6
+    step: float = 2.0**-20
+    rules: Rules | None = Rules()
+
+    def __post_init__(self) -> None:
+        check_kind(Posterior, anchor=self.anchor)
+        members = {str(name): bytes(key) for name, key in sorted(self.members.items())}
+        object.__setattr__(self, "members", MappingProxyType(members))
+        for name in members:
+            if not NAME.fullmatch(name):
+                raise SumRefused(f"Names of members have up to 40 letters, digits and _; {name!r} has others.")
+        if type(self.rounds) is not int or not 1 <= self.rounds <= 1000:
+            raise SumRefused(f"rounds must be a whole number from 1 to 1000, not {self.rounds!r}.")
+        if not is_number(self.most_rows) or not 1.0 <= self.most_rows <= 1e9:
+            raise SumRefused(f"most_rows must be a number from 1 to 1e9, not {self.most_rows!r}.")
+        self.terms(1, self.anchor)
+
+    def terms(self, number: int, anchor: Posterior, without: Collection[str] = ()) -> Terms:
+        """Those of the sum of one round; its anchor is the merge before it."""
+        unknown = sorted(set(without) - self.members.keys())
+        if unknown:
+            raise SumRefused(f"There is no member {unknown[0]!r}; there are {', '.join(self.members)}.")
+        seats = {name: key for name, key in self.members.items() if name not in without}
+        length = length_of(self.anchor.structure)
+        return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(canonical_json(self.plain())).hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """All but the anchor's numbers, as plain values."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "members": {name: key.hex() for name, key in self.members.items()},
+            "anchor": self.anchor.digest,
+            "rounds": self.rounds,
+            "colluders": self.colluders,
+            "most_rows": float(self.most_rows),
+            "step": float(self.step),
+            "rules": None if self.rules is None else self.rules.plain(),
+        }
+
+    @classmethod
+    def of(cls, text: bytes, anchor: Posterior) -> "Agreement":
+        """The agreement in a file that somebody else wrote."""
+        try:
+            values = json.loads(text)
+            if values["format"] != FORMAT:
+                raise ValueError
+            members = {name: bytes.fromhex(key) for name, key in values["members"].items()}
+            rules = None if values["rules"] is None else Rules.of(values["rules"])
+            plain = {name: values[name] for name in ("name", "rounds", "colluders", "most_rows", "step")}
+        except (ValueError, KeyError, TypeError, AttributeError, InvalidRules, RecursionError):
+            raise SumRefused("The agreement is damaged, or of another version.") from None
+        agreed = cls(**plain, members=members, anchor=anchor, rules=rules)
+        if agreed.plain() != values:
+            raise SumRefused("The anchor is not the one that was agreed on, or the agreement was changed.")
+        return agreed
+
+    def merged(self, steps: Steps, members: int) -> "Merged":
+        """The posterior of all members' data, from an opened sum."""
+        share = Share.of_steps(self.anchor.structure, steps, self.step)
+        contradiction = contradicted(share)
+        doubt = [] if contradiction is None else [doubtful(contradiction)]
+        return Merged(replace(share.posterior, remarks=ordered([*doubt, LOST])), share, members)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """An opened sum: the posterior of all members' data, and how much data is behind it."""
+
+    posterior: Posterior
+    share: Share
+    members: int
+
+
+def contradicted(share: Share) -> str | None:
+    """How a sum contradicts the amounts of data that members have added up; None if it does not."""
+    tally = model_for(share.posterior.structure).tally(share.posterior)
+    return None if tally is None else tally.contradiction(share.units, share.rows)
+
+
+def doubtful(contradiction: str) -> Remark:
+    return Remark(
+        "sum contradicts itself",
+        "At least one member has added numbers that no data have.",
+        "Nobody can tell which one from the sum: ask members for released files, and merge those.",
+        f"In the sum over all members, {contradiction}.",
+    )
+

@@ -1,0 +1,157 @@
+"""Contributions in the slots of an anchor, as numbers that can be added.
+
+An *anchor* is a posterior that all members have and that depends on nobody's secret: a fit of public data, a file that
+a member has released, or the merge of an earlier round. Each site moves its components into the anchor's slots by
+itself, so that sums suffice and nobody compares components of two sites.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from decbayes.arguments import check_kind
+from decbayes.errors import StructureMismatch, SumRefused
+from decbayes.families import Array, dense
+from decbayes.families.matrices import Indices
+from decbayes.merging.base.agreement import alike, in_columns_of, why
+from decbayes.merging.base.components import group_evidence
+from decbayes.merging.base.problem import best_permutation
+from decbayes.merging.base.products import AssignedSums, scaled
+from decbayes.posterior import Posterior
+from decbayes.secure.seat import COARSER
+from decbayes.secure.terms import MOST_STEPS, Steps
+from decbayes.structure import CoupledSet, Structure
+
+
+def in_slots(posterior: Posterior, anchor: Posterior) -> Posterior:
+    """The posterior with its components in the anchor's slots, each where it is explained best.
+
+        slot(k) = argmax_j A(λ_j + c_k) − A(λ_j),   λ_j: slot j of the anchor
+
+    Several components may share a slot. A slot of the anchor that is only the prior is a spare: components that no
+    other slot explains better than the prior does go there, the largest first.
+
+    Args:
+        posterior: a site's fit.
+        anchor: what all members have; `db.merging.pad` gives it spare slots.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
+    >>> site = model.fit(np.array([[9.5], [-8.0], [-8.5]]), rng=1).posterior
+    >>> moved = db.secure.in_slots(site, anchor)
+    >>> bool((np.sign(moved.mean("components")) == np.sign(anchor.mean("components"))).all())
+    True
+    """
+    check_kind(Posterior, posterior=posterior, anchor=anchor)
+    ordered = in_columns_of(anchor.structure, posterior)
+    if ordered.structure != anchor.structure and not alike(ordered.structure, anchor.structure):
+        reason = why(anchor.structure, ordered.structure, strictly=False)
+        raise StructureMismatch(f"The posterior does not fit the anchor: {reason} Fit it with `--like` the anchor.")
+    sums = AssignedSums(anchor.structure)
+    sums.add(ordered, {coupled: slots_of(ordered, anchor, coupled) for coupled in anchor.structure.symmetry})
+    return Posterior(anchor.structure, sums.contributions())
+
+
+def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> Indices:
+    """The slot of each component of one coupled set."""
+    families = anchor.structure.families
+    exclusive = any(families[name].exclusive for name in coupled.factors)
+    evidence = group_evidence(posterior, coupled.factors)
+    slots = {name: np.array(anchor.natural[name]) for name in compared(anchor.structure, coupled)}
+    rows = {name: dense(posterior.contribution[name]) for name in slots}
+    if not exclusive:
+        gains = np.array([gain_in(anchor.structure, slots, rows, component) for component in range(len(evidence))])
+        if len(gains) > gains.shape[1]:
+            raise StructureMismatch(
+                f"The posterior has {len(gains)} features, the anchor {gains.shape[1]} slots: pad the anchor."
+            )
+        return matched(gains)
+    spare, chosen = anchor.untouched(coupled), np.zeros(len(evidence), dtype=np.intp)
+    for component in np.argsort(-evidence, kind="stable"):
+        place = int(gain_in(anchor.structure, slots, rows, component).argmax())
+        chosen[component] = place
+        if spare[place]:
+            for name, parts in rows.items():
+                slots[name][place] += parts[component]
+    return chosen
+
+
+def compared(structure: Structure, coupled: CoupledSet) -> list[str]:
+    """The factors by which components are told apart."""
+    families = structure.families
+    names = [name for name in coupled.factors if not families[name].follows]
+    return [name for name in names if not families[name].over_components] or names
+
+
+def gain_in(structure: Structure, slots: Mapping[str, Array], rows: Mapping[str, Array], component: int) -> Array:
+    """(slots,): how well each slot explains a component."""
+    total = np.zeros(len(next(iter(slots.values()))))
+    for name, natural in slots.items():
+        family = structure.families[name]
+        gained = family.defined_terms(natural + rows[name][component]) - family.defined_terms(natural)
+        total += np.nan_to_num(gained, nan=-np.inf)
+    return total
+
+
+def matched(gains: Array) -> Indices:
+    """One slot per component, the best such assignment."""
+    components, slots = gains.shape
+    square = np.zeros((slots, slots))
+    square[:components] = gains
+    return best_permutation(square)[:components]
+
+
+TOLD = ("rows", "persons", "units")
+"""What a member adds beside its contribution: how much data is behind it."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one member adds to a sum, or the sum itself: a contribution in the anchor's slots, and how much is behind it.
+
+    `units` are what the model counts: rows, words of documents, or steps of sequences.
+    """
+
+    posterior: Posterior
+    rows: float
+    persons: float
+    units: float
+
+    def bounded(self, most: float) -> "Share":
+        """The same with the weight of `most` rows, if it has more. A bound on what a single member can move."""
+        scale = 1.0 if self.rows <= most else most / self.rows
+        told = {name: scale * getattr(self, name) for name in TOLD}
+        return Share(scaled(self.posterior, scale), **told)
+
+    def steps(self, step: float) -> Steps:
+        """All of it in whole steps of the grid, the factors one after another."""
+        parts = [dense(part).ravel() for part in self.posterior.contribution.values()]
+        numbers = np.concatenate([*parts, [getattr(self, name) for name in TOLD]])
+        return quantized(numbers, step)
+
+    @classmethod
+    def of_steps(cls, structure: Structure, steps: Steps, step: float) -> "Share":
+        """What `steps` has made whole."""
+        numbers = steps * step
+        shapes = {name: prior.shape for name, prior in structure.prior.items()}
+        ends = np.cumsum([0, *(rows * columns for rows, columns in shapes.values())])
+        parts = {
+            name: numbers[first:last].reshape(shapes[name])
+            for name, (first, last) in zip(shapes, pairwise(ends), strict=True)
+        }
+        return cls(Posterior(structure, parts), *map(float, numbers[ends[-1] :]))
+
+
+def length_of(structure: Structure) -> int:
+    """How many numbers a member adds."""
+    return sum(prior.size for prior in structure.prior.values()) + len(TOLD)
+
+
+def quantized(numbers: Array, step: float) -> Steps:
+    """The nearest whole steps."""
+    steps = np.rint(numbers / step)
+    if not (np.isfinite(steps).all() and np.abs(steps).max(initial=0.0) < MOST_STEPS):
+        raise SumRefused(f"A number is beyond ±{MOST_STEPS * step:,.3g}, where sums are exact. {COARSER}")
+    return steps.astype(np.int64)

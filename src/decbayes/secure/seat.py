@@ -1,0 +1,203 @@
+"""One member's part in one sum. Each of its three messages is made once, in this order:
+
+    KEY ──── all keys are there ────► MASKED ──── all masked numbers are there ────► OPENING
+     │                                   │
+     └──────────── given up: secrets are gone, and this sum never opens ◄────────────┘
+
+Rules, each of which `tests/secure/test_broken_sums.py` breaks on purpose:
+
+1. A key belongs to one sum: who, which round, which anchor, which grid (`Terms`).
+2. Numbers are masked once. Asked again, the same message comes back; other numbers are refused.
+3. Masks are for all members or for none, with one signed key of each. Two keys of one member are proof against it.
+4. Nobody opens before having seen the masked numbers of all, made with the same keys.
+5. A sum that was given up is never opened, and one that was opened is never given up: of two sums over different
+   members, at most one opens.
+6. A sum opens if all have opened the same masked numbers. Openings were fixed together with the numbers.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from decbayes.errors import SumRefused
+from decbayes.secure.masks import Secrets, masked, public_half, unmasked
+from decbayes.secure.terms import PURPOSE, Message, Sign, Steps, Terms, digest_of, one_of_each
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A member in one sum. A value: each step returns the seat after it, to be stored before its message is sent.
+
+    Args:
+        terms: what the sum is about.
+        name: whose seat it is.
+        secrets: what it keeps to itself; None once the sum was opened or given up.
+        sent: the messages that it has made, by kind.
+        keys: the key messages of all members for which it has masked its numbers.
+        numbers: a digest of the numbers that it has masked; it never leaves.
+        given_up: whether it will never open this sum.
+
+    >>> keys = {name: network.Identity.generate() for name in ("north", "south", "west")}
+    >>> terms = db.secure.Terms("study", 1, {name: key.public for name, key in keys.items()}, "0" * 64, length=2)
+    >>> seats = {name: db.secure.Seat.begun(terms, name, key.private.sign) for name, key in keys.items()}
+    >>> offers = [seat.sent["key"] for seat in seats.values()]
+    >>> for number, name in enumerate(seats):
+    ...     seats[name] = seats[name].masking(np.array([number, 10]), offers, keys[name].private.sign)
+    >>> packets = [seat.sent["masked"] for seat in seats.values()]
+    >>> openings = [seat.opening(packets, keys[name].private.sign).sent["opening"] for name, seat in seats.items()]
+    >>> db.secure.opened(terms, packets, openings)
+    array([ 3, 30])
+    """
+
+    terms: Terms
+    name: str
+    secrets: Secrets | None = field(repr=False)
+    sent: Mapping[str, Message] = field(repr=False)
+    keys: Mapping[str, Message] = field(default_factory=dict, repr=False)
+    numbers: bytes = field(default=b"", repr=False)
+    given_up: bool = False
+
+    @classmethod
+    def begun(cls, terms: Terms, name: str, sign: Sign, secrets: Secrets | None = None) -> "Seat":
+        """A seat whose key message can be sent. Secrets are drawn, unless a test gives them."""
+        if name not in terms.seats:
+            raise SumRefused(f"{name} is no member of this sum: it has {', '.join(terms.seats)}.")
+        drawn = secrets or Secrets.drawn()
+        key = Message("key", terms.digest, name, public_half(drawn.private)).signed(sign)
+        return cls(terms, name, drawn, {"key": key})
+
+    def masking(self, steps: Steps, keys: Iterable[Message], sign: Sign) -> "Seat":
+        """The seat after masking its numbers, in whole steps of the grid, for the members whose keys these are."""
+        numbers = checked_steps(self.terms, steps)
+        fingerprint = hashlib.sha256(numbers.tobytes()).digest()
+        if "masked" in self.sent:
+            if fingerprint != self.numbers:
+                raise SumRefused(
+                    f"{self.name} has masked other numbers for this sum. Both together would show how they differ, so "
+                    "the first ones stay."
+                )
+            return self
+        secrets, offers = self._alive(), one_of_each(self.terms, keys, "key")
+        if offers[self.name].digest != self.sent["key"].digest:
+            raise SumRefused(f"The key message of {self.name} is not the one that this site has made. {LOST}")
+        words = masked(self.terms, self.name, secrets, {name: offer.body for name, offer in offers.items()}, numbers)
+        message = Message(
+            kind="masked",
+            terms=self.terms.digest,
+            seat=self.name,
+            body=words.astype("<u8").tobytes(),
+            about=digest_of(offers),
+            commitment=committed(self.terms, self.name, secrets.last),
+        )
+        return replace(self, sent={**self.sent, "masked": message.signed(sign)}, keys=offers, numbers=fingerprint)
+
+    def opening(self, packets: Iterable[Message], sign: Sign) -> "Seat":
+        """The seat after giving away the seed of its last mask, having seen the masked numbers of all members."""
+        if "opening" in self.sent:
+            return self
+        secrets = self._alive()
+        if "masked" not in self.sent:
+            raise SumRefused(f"{self.name} has not masked its numbers yet: there is nothing to open.")
+        given = checked_packets(self.terms, packets)
+        if given[self.name].digest != self.sent["masked"].digest:
+            raise SumRefused(f"The masked numbers of {self.name} are not those that this site has made. {LOST}")
+        message = Message("opening", self.terms.digest, self.name, secrets.last, digest_of(given))
+        return replace(self, secrets=None, sent={**self.sent, "opening": message.signed(sign)})
+
+    def giving_up(self) -> "Seat":
+        """The seat that will never open this sum."""
+        if "opening" in self.sent:
+            raise SumRefused(
+                f"{self.name} has opened its part of this sum. Another sum without one of the members would show what "
+                "that member has, and is not begun. What was opened last stands."
+            )
+        return replace(self, secrets=None, given_up=True)
+
+    def _alive(self) -> Secrets:
+        if self.secrets is None:
+            raise SumRefused(f"{self.name} has given up this sum: it stays closed.")
+        return self.secrets
+
+    def to_bytes(self) -> bytes:
+        """All of it but the terms, to be stored where nobody else can read it."""
+        return msgspec.msgpack.encode(Stored(self.name, self.secrets, dict(self.sent), dict(self.keys), self.numbers, self.given_up))  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, terms: Terms, content: bytes) -> "Seat":
+        """The seat that `to_bytes` has stored."""
+        try:
+            stored = msgspec.msgpack.decode(content, type=Stored)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise SumRefused(f"This site's secrets of a sum cannot be read. {LOST}") from None
+        fields: dict[str, Any] = {name: getattr(stored, name) for name in stored.__struct_fields__}
+        return cls(terms, **fields)
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A seat as it is stored."""
+
+    name: str
+    secrets: Secrets | None
+    sent: dict[str, Message]
+    keys: dict[str, Message]
+    numbers: bytes
+    given_up: bool
+
+
+LOST = "Its secrets may have been lost or restored from a backup; the others can begin again without it."
+
+
+def committed(terms: Terms, name: str, last: bytes) -> bytes:
+    """What fixes a seed without showing it."""
+    return hashlib.sha256(PURPOSE + b"commitment\0" + terms.digest + name.encode() + b"\0" + last).digest()
+
+
+def checked_steps(terms: Terms, steps: Any) -> Steps:
+    """Whole steps, as many as agreed, none beyond what keeps the sum exact."""
+    numbers = np.asarray(steps)
+    if numbers.dtype.kind != "i" or numbers.shape != (terms.length,):
+        raise SumRefused(f"{terms.length:,} whole numbers are expected, not {numbers.size:,} of {numbers.dtype}.")
+    if max(int(numbers.max()), -int(numbers.min())) > terms.largest:
+        raise SumRefused(f"A number is beyond ±{terms.largest * terms.step:,.3g}, where sums are exact. {COARSER}")
+    return np.ascontiguousarray(numbers, dtype="<i8")
+
+
+COARSER = "Agree on a larger step, or on a smaller bound on what a member adds."
+
+
+def checked_packets(terms: Terms, packets: Iterable[Message]) -> dict[str, Message]:
+    """One masked message of each member, all made with the same keys."""
+    given = one_of_each(terms, packets, "masked")
+    if len({packet.about for packet in given.values()}) > 1:
+        raise SumRefused(
+            "Members have masked their numbers for different keys: somebody has signed two, or a key was exchanged on "
+            "its way. Nothing is opened; compare the key messages."
+        )
+    return given
+
+
+def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]) -> Steps:
+    """The sum of what all members have masked, in steps of the grid, once all have opened it.
+
+    Args:
+        terms: what the sum is about.
+        packets: the masked message of each member.
+        openings: the opening message of each member.
+    """
+    given = checked_packets(terms, packets)
+    parts, about = one_of_each(terms, openings, "opening"), digest_of(given)
+    total = np.zeros(terms.length, dtype=np.uint64)
+    for name, part in parts.items():
+        if part.about != about:
+            raise SumRefused(f"{name} has opened other masked numbers than these: members have seen different ones.")
+        if committed(terms, name, part.body) != given[name].commitment:
+            raise SumRefused(f"The opening of {name} does not belong to its masked numbers: begin again without it.")
+        total += unmasked(terms, name, part.body, np.frombuffer(given[name].body, dtype="<u8"))
+    steps = total.view(np.int64)
+    if max(int(steps.max()), -int(steps.min())) > terms.largest * len(terms.seats):
+        raise SumRefused("The sum is beyond what honest members can add up to: somebody has masked in another way.")
+    return steps

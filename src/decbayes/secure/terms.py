@@ -1,0 +1,187 @@
+"""What one secure sum is about, and the signed messages that its members exchange."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import frexp
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import is_number
+from decbayes.errors import SumRefused
+from decbayes.extras import require
+from decbayes.structure import canonical_json
+
+Kind = Literal["key", "masked", "opening"]
+Sign = Callable[[bytes], bytes]
+"""Signs bytes with a seat's private key (Ed25519)."""
+Steps = NDArray[np.int64]
+"""A vector in whole steps of the grid."""
+
+PURPOSE = b"decbayes sum 1\0"
+FEWEST = 3
+# Sums below this many steps are exact as floating-point numbers.
+MOST_STEPS = 1 << 53
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one sum is about: who, which round, relative to which anchor, on which grid. Masks depend on all of it.
+
+    Args:
+        group: the name or fingerprint of what the members have agreed on.
+        round: its number, from 1.
+        seats: the public key (Ed25519, 32 bytes) of each member, by name. The sum opens only over all of them.
+        anchor: the digest of the posterior whose slots the numbers are in.
+        length: how many numbers each member adds.
+        step: the grid, a power of two. Members add whole multiples of it, so that the sum is exact.
+        colluders: how many members may pool what they know without learning anything about a single other one.
+
+    >>> keys = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
+    >>> terms = db.secure.Terms("study 12", 1, keys, anchor="0" * 64, length=5)
+    >>> terms.largest * terms.step > 1e8
+    True
+    """
+
+    group: str
+    round: int
+    seats: Mapping[str, bytes]
+    anchor: str
+    length: int
+    step: float = 2.0**-20
+    colluders: int = 1
+
+    def __post_init__(self) -> None:
+        seats = {str(name): bytes(key) for name, key in sorted(self.seats.items())}
+        object.__setattr__(self, "seats", MappingProxyType(seats))
+        check_numbers(self)
+        check_seats(seats, self.colluders)
+
+    @property
+    def largest(self) -> int:
+        """The most steps that a member may add to a number, up or down: no sum then leaves the exact range."""
+        return MOST_STEPS // len(self.seats)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(PURPOSE + canonical_json(self.plain())).digest()
+
+    def plain(self) -> dict[str, Any]:
+        seats = {name: key.hex() for name, key in self.seats.items()}
+        return {**{name: getattr(self, name) for name in PLAIN}, "seats": seats}
+
+
+PLAIN = ("group", "round", "anchor", "length", "step", "colluders")
+
+
+def check_numbers(terms: Terms) -> None:
+    whole = {"round": terms.round, "length": terms.length, "colluders": terms.colluders}
+    for name, value in whole.items():
+        if type(value) is not int or value < 1:
+            raise SumRefused(f"{name} must be a whole number from 1 on, not {value!r}.")
+    if not is_number(terms.step) or not 0.0 < terms.step <= 1e6 or frexp(terms.step)[0] != 0.5:
+        raise SumRefused(f"step must be a power of two, such as 2**-20, not {terms.step!r}.")
+
+
+def check_seats(seats: Mapping[str, bytes], colluders: int) -> None:
+    """Refuse sets over which a sum would show what a single member has."""
+    if any(len(key) != KEY_BYTES for key in seats.values()) or len(set(seats.values())) < len(seats):
+        raise SumRefused(f"Each member needs a public key of its own, {KEY_BYTES} bytes, as `decbayes keygen` prints.")
+    if len(seats) < FEWEST:
+        raise SumRefused(f"A sum needs at least {FEWEST} members, not {len(seats)}: of two, each learns the other's.")
+    if len(seats) < colluders + 2:
+        raise SumRefused(
+            f"{colluders} of {len(seats)} members could together find out what the last one has. At least "
+            f"{colluders + 2} members are needed, or fewer colluders must be assumed."
+        )
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a member publishes: a `key` to make masks with, its `masked` numbers, or its part of the `opening`.
+
+    `about` is the digest of all keys that the numbers are masked for, or of all masked numbers that are opened.
+    `commitment` goes with masked numbers, and fixes the opening beforehand.
+    """
+
+    kind: Kind
+    terms: bytes
+    seat: str
+    body: bytes
+    about: bytes = b""
+    commitment: bytes = b""
+    signature: bytes = b""
+
+    @property
+    def digest(self) -> bytes:
+        """Of everything but the signature."""
+        fields = (self.kind, self.terms, self.seat, self.body, self.about, self.commitment)
+        return hashlib.sha256(PURPOSE + msgspec.msgpack.encode(fields)).digest()
+
+    def signed(self, sign: Sign) -> "Message":
+        return msgspec.structs.replace(self, signature=sign(PURPOSE + self.digest))
+
+    def to_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def message_from(content: bytes) -> Message:
+    """The message in bytes that nobody vouches for; anything else is refused."""
+    try:
+        return msgspec.msgpack.decode(content, type=Message)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        raise SumRefused("it is damaged, or no message of a secure sum.") from None
+
+
+def check_message(terms: Terms, message: Message, kind: Kind) -> None:
+    """Refuse a message unless its seat has signed it for this sum and it has the right size."""
+    if message.kind != kind:
+        raise SumRefused(f"a {message.kind} message is no {kind} message.")
+    if message.seat not in terms.seats:
+        raise SumRefused("it is from nobody in this sum.")
+    if message.terms != terms.digest:
+        raise SumRefused("it belongs to another sum: other members, another round, another anchor or another grid.")
+    sizes = {"key": (KEY_BYTES, 0, 0), "masked": (8 * terms.length, 32, 32), "opening": (KEY_BYTES, 32, 0)}
+    if (len(message.body), len(message.about), len(message.commitment)) != sizes[kind]:
+        raise SumRefused("its numbers do not have the agreed length.")
+    if not signed_by(terms.seats[message.seat], message):
+        raise SumRefused(f"it is not signed by {message.seat}.")
+
+
+def signed_by(public: bytes, message: Message) -> bool:
+    ed25519 = require("cryptography.hazmat.primitives.asymmetric.ed25519", extra="net", task="A secure sum")
+    invalid = require("cryptography.exceptions", extra="net", task="A secure sum").InvalidSignature
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(message.signature, PURPOSE + message.digest)
+    except (ValueError, invalid):
+        return False
+    return True
+
+
+def one_of_each(terms: Terms, messages: Iterable[Message], kind: Kind) -> dict[str, Message]:
+    """The messages of one kind by seat, in the order of names: one of each seat, or the reason why not."""
+    given: dict[str, Message] = {}
+    for message in messages:
+        try:
+            check_message(terms, message, kind)
+        except SumRefused as error:
+            raise SumRefused(f"The {kind} message of {message.seat!r} is refused: {error}") from None
+        if given.setdefault(message.seat, message).digest != message.digest:
+            raise SumRefused(
+                f"{message.seat} has signed two different {kind} messages for one sum. Both together prove it. Nothing "
+                "is opened; begin again without this member."
+            )
+    missing = sorted(terms.seats.keys() - given.keys())
+    if missing:
+        raise SumRefused(f"The {kind} message of {', '.join(missing)} is missing: a sum opens only over all members.")
+    return {name: given[name] for name in terms.seats}
+
+
+def digest_of(messages: Mapping[str, Message]) -> bytes:
+    """One digest of one message per seat."""
+    return hashlib.sha256(PURPOSE + b"".join(messages[name].digest for name in sorted(messages))).digest()
