@@ -49,6 +49,7 @@ ALLOWED = {
     "inputs": {"errors", "extras"},
     "columns": {"arguments", "errors", "lazily"},
     "privacy": FOUNDATION | {"tensors", "files"},
+    "secure": FOUNDATION | {"disclosure", "extras", "files", "merging", "models", "privacy", "updates"},
     "models": FOUNDATION | {"columns", "devices", "inputs"},
     "updates": FOUNDATION | {"devices", "files", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},

@@ -220,6 +220,9 @@ def privacy(reader):
         said = re.search(rf"^ +{line} +(.*)$", shown, re.MULTILINE)[1]
         assert re.search(rf"^ +{line} +{re.escape(said)}$", claimed, re.MULTILINE), line
     assert "porphyria" not in Path("north.posterior").read_bytes().decode(errors="replace")
+    model, new = reader.names["model"], reader.names["new"]
+    scores = [model.score(reader.names[name], new) for name in ("merged", "together")]
+    assert scores[0] == pytest.approx(scores[1], abs=0.01)
 
 
 CLAIMS = {

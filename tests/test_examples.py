@@ -23,6 +23,7 @@ ROOMS = [
     db.streams,
     db.texts,
 ]
+ROOMS += [db.secure] if find_spec("cryptography") else []
 ROOMS += [db.sklearn] if find_spec("sklearn") else []
 ROOMS += [db.plot] if find_spec("matplotlib") else []
 

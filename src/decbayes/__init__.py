@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from decbayes import merging as merging
     from decbayes import plot as plot
     from decbayes import privacy as privacy
+    from decbayes import secure as secure
     from decbayes import sklearn as sklearn
     from decbayes import solvers as solvers
     from decbayes import streams as streams
@@ -75,7 +76,8 @@ else:
             ".reporting": "report",
             ".streams": "refine",
         },
-        "checking columns disclosure extending families interop merging plot privacy sklearn solvers streams texts",
+        "checking columns disclosure extending families interop merging plot privacy secure sklearn solvers streams "
+        "texts",
     )
 
     def __dir__() -> list[str]:

@@ -34,6 +34,7 @@ LINES = {
     "export a.posterior -o p.csv": "file rows",
     "export a.posterior -o -": "model structure posterior level uncertainty parameters",
     "transform a.csv a.posterior -o p.csv": "file rows unknown",
+    "secure status sums": "round member key masked opening",
     "score a.csv a.posterior b.posterior": "posterior log_predictive",
     "score a.csv a.posterior --labels x": "posterior log_predictive adjusted_rand",
     "validate a.csv a.posterior b.posterior": "posterior score error behind behind_error observations chosen",
@@ -81,6 +82,8 @@ def files(tmp_path_factory):
     (folder / "t.txt").write_text("\n".join(["pear plum", "apple plum"] * 5), encoding="utf-8")
     topics = db.LatentDirichletAllocation(2, ("apple", "pear", "plum"))
     db.save(db.Posterior.of_prior(topics.structure), folder / "t.posterior")
+    keys = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
+    db.secure.Folder.begin(folder / "sums", db.secure.Agreement("json", keys, fits[0]))
     party = Means(folder, 2)
     SqliteStore(folder / "a.store", party.charter).close()
     return folder
@@ -107,7 +110,13 @@ def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, fil
     assert all(row.keys() == keys for row in rows)
     words = line.split()
     command = " ".join(
-        words[: 3 if "propose" in words else 2 if words[0] in ("fit", "plan", "charter", "certificate", "tell") else 1]
+        words[
+            : 3
+            if "propose" in words
+            else 2
+            if words[0] in ("fit", "plan", "charter", "certificate", "secure", "tell")
+            else 1
+        ]
     )
     shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
     named = shown[shown.index("--json Print JSON") :]

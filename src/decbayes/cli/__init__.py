@@ -164,6 +164,17 @@ command(
     "decbayes ledger releases.ledger",
 )
 command(
+    SHARING,
+    "secure",
+    """Add up what sites have learned so that nobody sees anything but the sum, by files in a shared folder.
+
+    Every member masks its numbers for every other one. A sum opens only when all members have sent their part.""",
+    "decbayes secure new sums --anchor public.posterior --member north=KEY --member south=KEY --member west=KEY",
+    "decbayes secure round sums north.csv --key north.key --agreed FINGERPRINT --approve 'Dr Kim'",
+    "decbayes secure result sums -o merged.posterior",
+    several=True,
+)
+command(
     CHECKING,
     "score",
     """Score posteriors by their mean log predictive density of held-out data; higher is better.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from decbayes.secure.agreement import Merged as Merged
     from decbayes.secure.anchored import Share as Share
     from decbayes.secure.anchored import in_slots as in_slots
+    from decbayes.secure.contributing import contribution as contribution
     from decbayes.secure.folder import Folder as Folder
     from decbayes.secure.masks import Secrets as Secrets
     from decbayes.secure.seat import Seat as Seat
@@ -23,6 +24,7 @@ else:
         {
             ".agreement": "Agreement Merged",
             ".anchored": "Share in_slots",
+            ".contributing": "contribution",
             ".folder": "Folder",
             ".masks": "Secrets",
             ".seat": "Seat opened",

@@ -14,12 +14,14 @@ from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidRules, SumRefused
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.privacy.grid import Integers
 from decbayes.remarks import Remark, ordered
 from decbayes.secure.anchored import Share, length_of
-from decbayes.secure.terms import Steps, Terms
+from decbayes.secure.terms import Terms
 from decbayes.structure import canonical_json
 
 FORMAT = "decbayes secure sums 1"
+USUAL = Rules()
 NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
 LOST = Remark(
     "only sums",
@@ -45,8 +47,8 @@ class Agreement:
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
-    >>> keys = {name: network.Identity.generate() for name in ("north", "south", "west")}
-    >>> agreed = db.secure.Agreement("study 12", {name: key.public for name, key in keys.items()}, anchor)
+    >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
+    >>> agreed = db.secure.Agreement("study 12", publics, anchor)
     >>> agreed.terms(1, anchor).length
     9
     """
@@ -58,7 +60,7 @@ class Agreement:
     colluders: int = 1
     most_rows: float = 1e6
     step: float = 2.0**-20
-    rules: Rules | None = Rules()
+    rules: Rules | None = USUAL
 
     def __post_init__(self) -> None:
         check_kind(Posterior, anchor=self.anchor)
@@ -117,7 +119,7 @@ class Agreement:
             raise SumRefused("The anchor is not the one that was agreed on, or the agreement was changed.")
         return agreed
 
-    def merged(self, steps: Steps, members: int) -> "Merged":
+    def merged(self, steps: Integers, members: int) -> "Merged":
         """The posterior of all members' data, from an opened sum."""
         share = Share.of_steps(self.anchor.structure, steps, self.step)
         contradiction = contradicted(share)
@@ -127,7 +129,16 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Merged:
-    """An opened sum: the posterior of all members' data, and how much data is behind it."""
+    """An opened sum: the posterior of all members' data, and how much data is behind it.
+
+    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> publics = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
+    >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure))
+    >>> share = db.secure.Share(model.fit(np.full((5, 1), 2.0)).posterior, rows=5, persons=5, units=5)
+    >>> merged = agreed.merged(share.steps(agreed.step), members=3)
+    >>> merged.posterior == share.posterior, merged.share.rows
+    (True, 5.0)
+    """
 
     posterior: Posterior
     share: Share
@@ -147,4 +158,3 @@ def doubtful(contradiction: str) -> Remark:
         "Nobody can tell which one from the sum: ask members for released files, and merge those.",
         f"In the sum over all members, {contradiction}.",
     )
-

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from decbayes.arguments import check_kind
-from decbayes.errors import StructureMismatch, SumRefused
+from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.agreement import alike, in_columns_of, why
@@ -20,8 +20,7 @@ from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.problem import best_permutation
 from decbayes.merging.base.products import AssignedSums, scaled
 from decbayes.posterior import Posterior
-from decbayes.secure.seat import COARSER
-from decbayes.secure.terms import MOST_STEPS, Steps
+from decbayes.privacy.grid import Integers, quantize
 from decbayes.structure import CoupledSet, Structure
 
 
@@ -109,9 +108,14 @@ TOLD = ("rows", "persons", "units")
 
 @dataclass(frozen=True)
 class Share:
-    """What one member adds to a sum, or the sum itself: a contribution in the anchor's slots, and how much is behind it.
+    """What one member adds, or the sum itself: a contribution in the anchor's slots, and how much data is behind it.
 
     `units` are what the model counts: rows, words of documents, or steps of sequences.
+
+    >>> posterior = db.GaussianMean(variance=1.0).fit(np.full((50, 1), 2.0)).posterior
+    >>> share = db.secure.Share(posterior, rows=50, persons=50, units=50)
+    >>> share.bounded(10).posterior.contribution["mean"]
+    array([[20., -5.]])
     """
 
     posterior: Posterior
@@ -125,19 +129,19 @@ class Share:
         told = {name: scale * getattr(self, name) for name in TOLD}
         return Share(scaled(self.posterior, scale), **told)
 
-    def steps(self, step: float) -> Steps:
+    def steps(self, step: float) -> Integers:
         """All of it in whole steps of the grid, the factors one after another."""
         parts = [dense(part).ravel() for part in self.posterior.contribution.values()]
         numbers = np.concatenate([*parts, [getattr(self, name) for name in TOLD]])
-        return quantized(numbers, step)
+        return quantize(numbers, step)
 
     @classmethod
-    def of_steps(cls, structure: Structure, steps: Steps, step: float) -> "Share":
+    def of_steps(cls, structure: Structure, steps: Integers, step: float) -> "Share":
         """What `steps` has made whole."""
-        numbers = steps * step
+        numbers = np.asarray(steps * step, dtype=np.float64)
         shapes = {name: prior.shape for name, prior in structure.prior.items()}
         ends = np.cumsum([0, *(rows * columns for rows, columns in shapes.values())])
-        parts = {
+        parts: dict[str, Array] = {
             name: numbers[first:last].reshape(shapes[name])
             for name, (first, last) in zip(shapes, pairwise(ends), strict=True)
         }
@@ -147,11 +151,3 @@ class Share:
 def length_of(structure: Structure) -> int:
     """How many numbers a member adds."""
     return sum(prior.size for prior in structure.prior.values()) + len(TOLD)
-
-
-def quantized(numbers: Array, step: float) -> Steps:
-    """The nearest whole steps."""
-    steps = np.rint(numbers / step)
-    if not (np.isfinite(steps).all() and np.abs(steps).max(initial=0.0) < MOST_STEPS):
-        raise SumRefused(f"A number is beyond ±{MOST_STEPS * step:,.3g}, where sums are exact. {COARSER}")
-    return steps.astype(np.int64)

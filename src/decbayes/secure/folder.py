@@ -12,11 +12,11 @@ else is named and left alone.
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from decbayes.errors import DecbayesError, InvalidFile, SumRefused
 from decbayes.files import load, save, write_whole
@@ -73,10 +73,10 @@ class Folder:
     Args:
         path: the folder, made by `begin`.
 
-    >>> model = db.GaussianMean(variance=1.0)
-    >>> keys = {name: network.Identity.generate().public for name in ("north", "south", "west")}
-    >>> anchor = db.Posterior.of_prior(model.for_data(np.zeros((1, 1))).structure)
-    >>> folder = db.secure.Folder.begin("sums", db.secure.Agreement("means", keys, anchor))
+    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
+    >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure))
+    >>> folder = db.secure.Folder.begin("sums", agreed)
     >>> folder.next().waiting_for()
     ('key', ['north', 'south', 'west'])
     """
@@ -85,13 +85,15 @@ class Folder:
         self.path = Path(path)
 
     @classmethod
-    def begin(cls, path: str | os.PathLike[str], agreement: Agreement) -> "Folder":
-        """Write what was agreed on into a folder that has no agreement yet."""
+    def begin(
+        cls, path: str | os.PathLike[str], agreement: Agreement, *, note: Mapping[str, Any] | None = None
+    ) -> "Folder":
+        """Write what was agreed on into a folder that has no agreement yet; a `note` goes with the anchor."""
         folder = cls(path)
         if (folder.path / AGREEMENT).exists():
             raise SumRefused(f"{folder.path} holds an agreement already. Choose another folder.")
         folder.path.mkdir(parents=True, exist_ok=True)
-        save(agreement.anchor, folder.path / ANCHOR)
+        save(agreement.anchor, folder.path / ANCHOR, note=note)
         write_whole(folder.path / AGREEMENT, canonical_json(agreement.plain()) + b"\n")
         return folder
 
@@ -146,8 +148,9 @@ class Folder:
     def tried(self) -> list[Sum]:
         """All sums of the first round that were begun over different members, that over all of them first."""
         places = (FIRST.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
-        named = {frozenset((found[1] or "").split("-")) - {""} for found in places if found}
-        possible = sorted((sorted(names) for names in named | {frozenset()} if self._possible(names)), key=len)
+        named = {frozenset(filter(None, (found[1] or "").split("-"))) for found in places if found}
+        everybody: frozenset[str] = frozenset()
+        possible = sorted((sorted(names) for names in named | {everybody} if self._possible(names)), key=len)
         return [self.looked_at(1, self.agreement.anchor, names) for names in possible]
 
     def _possible(self, without: Collection[str]) -> bool:

@@ -17,14 +17,19 @@ from numpy.typing import NDArray
 
 from decbayes.errors import SumRefused
 from decbayes.extras import require
-from decbayes.secure.terms import KEY_BYTES, PURPOSE, Steps, Terms
+from decbayes.privacy.grid import Integers
+from decbayes.secure.terms import KEY_BYTES, PURPOSE, Terms
 
 Words = NDArray[np.uint64]
 TASK = "A secure sum"
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """What a member keeps to itself until a sum is over: a private key (X25519), and the seed of its last mask."""
+    """What a member keeps to itself until a sum is over: a private key (X25519), and the seed of its last mask.
+
+    >>> db.secure.Secrets.drawn() == db.secure.Secrets.drawn()
+    False
+    """
 
     private: bytes
     last: bytes
@@ -65,13 +70,13 @@ def derived(terms: Terms, secret: bytes, purpose: bytes) -> bytes:
 
 
 def stream(seed: bytes, length: int) -> Words:
-    """Numbers that follow from the seed, and look like chance without it. A seed is used once, so the nonce is fixed."""
+    """Numbers that follow from the seed and look like chance without it. A seed is used once: the nonce is fixed."""
     ciphers = primitives("ciphers")
     encryptor = ciphers.Cipher(ciphers.algorithms.ChaCha20(seed, bytes(16)), None).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * length)), dtype="<u8")
 
 
-def masked(terms: Terms, own: str, secret: Secrets, publics: Mapping[str, bytes], steps: Steps) -> Words:
+def masked(terms: Terms, own: str, secret: Secrets, publics: Mapping[str, bytes], steps: Integers) -> Words:
     """The numbers under all masks; `publics` are the keys of all members."""
     words = steps.view(np.uint64) + last_mask(terms, own, secret.last)
     for other, public in publics.items():

@@ -24,8 +24,9 @@ import msgspec
 import numpy as np
 
 from decbayes.errors import SumRefused
+from decbayes.privacy.grid import Integers
 from decbayes.secure.masks import Secrets, masked, public_half, unmasked
-from decbayes.secure.terms import PURPOSE, Message, Sign, Steps, Terms, digest_of, one_of_each
+from decbayes.secure.terms import PURPOSE, Message, Sign, Terms, digest_of, one_of_each
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,16 @@ class Seat:
         numbers: a digest of the numbers that it has masked; it never leaves.
         given_up: whether it will never open this sum.
 
-    >>> keys = {name: network.Identity.generate() for name in ("north", "south", "west")}
-    >>> terms = db.secure.Terms("study", 1, {name: key.public for name, key in keys.items()}, "0" * 64, length=2)
-    >>> seats = {name: db.secure.Seat.begun(terms, name, key.private.sign) for name, key in keys.items()}
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west")}
+    >>> publics = {name: key.public_key().public_bytes_raw() for name, key in keys.items()}
+    >>> terms = db.secure.Terms("study", 1, publics, anchor="0" * 64, length=2)
+    >>> seats = {name: db.secure.Seat.begun(terms, name, key.sign) for name, key in keys.items()}
     >>> offers = [seat.sent["key"] for seat in seats.values()]
     >>> for number, name in enumerate(seats):
-    ...     seats[name] = seats[name].masking(np.array([number, 10]), offers, keys[name].private.sign)
+    ...     seats[name] = seats[name].masking(np.array([number, 10]), offers, keys[name].sign)
     >>> packets = [seat.sent["masked"] for seat in seats.values()]
-    >>> openings = [seat.opening(packets, keys[name].private.sign).sent["opening"] for name, seat in seats.items()]
+    >>> openings = [seat.opening(packets, keys[name].sign).sent["opening"] for name, seat in seats.items()]
     >>> db.secure.opened(terms, packets, openings)
     array([ 3, 30])
     """
@@ -70,7 +73,7 @@ class Seat:
         key = Message("key", terms.digest, name, public_half(drawn.private)).signed(sign)
         return cls(terms, name, drawn, {"key": key})
 
-    def masking(self, steps: Steps, keys: Iterable[Message], sign: Sign) -> "Seat":
+    def masking(self, steps: Integers, keys: Iterable[Message], sign: Sign) -> "Seat":
         """The seat after masking its numbers, in whole steps of the grid, for the members whose keys these are."""
         numbers = checked_steps(self.terms, steps)
         fingerprint = hashlib.sha256(numbers.tobytes()).digest()
@@ -124,7 +127,8 @@ class Seat:
 
     def to_bytes(self) -> bytes:
         """All of it but the terms, to be stored where nobody else can read it."""
-        return msgspec.msgpack.encode(Stored(self.name, self.secrets, dict(self.sent), dict(self.keys), self.numbers, self.given_up))  # fmt: skip
+        kept = {name: getattr(self, name) for name in Stored.__struct_fields__}
+        return msgspec.msgpack.encode(Stored(**kept | {"sent": dict(self.sent), "keys": dict(self.keys)}))
 
     @classmethod
     def from_bytes(cls, terms: Terms, content: bytes) -> "Seat":
@@ -156,7 +160,7 @@ def committed(terms: Terms, name: str, last: bytes) -> bytes:
     return hashlib.sha256(PURPOSE + b"commitment\0" + terms.digest + name.encode() + b"\0" + last).digest()
 
 
-def checked_steps(terms: Terms, steps: Any) -> Steps:
+def checked_steps(terms: Terms, steps: Any) -> Integers:
     """Whole steps, as many as agreed, none beyond what keeps the sum exact."""
     numbers = np.asarray(steps)
     if numbers.dtype.kind != "i" or numbers.shape != (terms.length,):
@@ -180,13 +184,18 @@ def checked_packets(terms: Terms, packets: Iterable[Message]) -> dict[str, Messa
     return given
 
 
-def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]) -> Steps:
+def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]) -> Integers:
     """The sum of what all members have masked, in steps of the grid, once all have opened it.
 
     Args:
         terms: what the sum is about.
         packets: the masked message of each member.
         openings: the opening message of each member.
+
+    >>> publics = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
+    >>> db.secure.opened(db.secure.Terms("study", 1, publics, anchor="0" * 64, length=2), [], [])
+    Traceback (most recent call last):
+    decbayes.errors.SumRefused: The masked message of a, b, c is missing: a sum opens only over all members.
     """
     given = checked_packets(terms, packets)
     parts, about = one_of_each(terms, openings, "opening"), digest_of(given)

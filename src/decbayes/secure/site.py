@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from decbayes.errors import SumRefused
-from decbayes.files import load, save, write_whole
+from decbayes.files import load, to_bytes, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
@@ -28,14 +28,18 @@ class Site:
         sign: signs with the member's private key.
         private: a folder that nobody else can read. Losing it ends this member's part in sums that are not open yet.
 
-    >>> folder, keys = secure_folder, secure_keys
-    >>> sites = [db.secure.Site(folder, name, key.private.sign, f"{name} only") for name, key in keys.items()]
-    >>> points = {"north": [1.0, 2.0], "south": [3.0], "west": [5.0, 6.0]}
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west")}
+    >>> publics = {name: key.public_key().public_bytes_raw() for name, key in keys.items()}
+    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure), rounds=1)
+    >>> folder = db.secure.Folder.begin("sums", agreed)
+    >>> share = db.secure.Share(model.fit(np.full((5, 1), 2.0)).posterior, rows=5, persons=5, units=5)
     >>> for _ in range(3):
-    ...     for site in sites:
-    ...         _ = site.advance(lambda number, before, own, name=site.name: secure_share(points[name]))
+    ...     for name, key in keys.items():
+    ...         done = db.secure.Site(folder, name, key.sign, f"{name} only").advance(lambda *round: share)
     >>> folder.results()[0].share.rows
-    5.0
+    15.0
     """
 
     def __init__(self, folder: Folder, name: str, sign: Sign, private: str | Path) -> None:
@@ -55,7 +59,7 @@ class Site:
 
     def _step(self, contribute: Contribute, without: frozenset[str]) -> str | None:
         """The next message, once it is stored; None if it is not this member's turn."""
-        current = self._current(without)
+        current = self.current(without)
         kind, missing = current.waiting_for()
         if kind is None or self.name not in missing:
             return None
@@ -74,9 +78,9 @@ class Site:
         self.folder.publish(current, seat.sent[kind])
         return f"round {current.number}: {DONE[kind]}"
 
-    def _current(self, without: frozenset[str]) -> Sum:
+    def current(self, without: Collection[str] = ()) -> Sum:
         """The sum that is next for this member; begun again without some members if they are named."""
-        members = self.folder.agreement.members.keys()
+        members, without = self.folder.agreement.members.keys(), frozenset(without)
         current = self.folder.next(without or self._joined())
         left_out = members - current.terms.seats.keys()
         if self.name in left_out:
@@ -132,7 +136,7 @@ class Site:
         return self.folder.merged(last).posterior, load(self._file(last.terms, "posterior"))
 
     def _check_opened(self, terms: Terms) -> None:
-        """Refuse a second sum relative to the same anchor over other members: the difference would show some of them."""
+        """Refuse a second sum relative to one anchor over other members: the difference would show some of them."""
         before = self._opened().get(terms.anchor)
         if before is not None and before != members_of(terms):
             raise SumRefused(
@@ -158,7 +162,7 @@ class Site:
 
     def _save(self, posterior: Posterior, terms: Terms) -> None:
         self._made()
-        save(posterior, self._file(terms, "posterior"))
+        write_whole(self._file(terms, "posterior"), to_bytes(posterior), private=True)
 
     def _made(self) -> Path:
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,5 +201,7 @@ def proposals(folder: Folder, current: Sum) -> list[str]:
         left_out = sorted(members - other.terms.seats.keys())
         if left_out and other.begun and other.terms.digest != current.terms.digest:
             who = ", ".join(other.messages["key"])
-            lines.append(f"{who} would go on without {', '.join(left_out)}: say --without {' '.join(left_out)} to agree")
+            lines.append(
+                f"{who} would go on without {', '.join(left_out)}: say --without {' '.join(left_out)} to agree"
+            )
     return lines

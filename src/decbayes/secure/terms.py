@@ -9,24 +9,19 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from decbayes.arguments import is_number
 from decbayes.errors import SumRefused
 from decbayes.extras import require
+from decbayes.privacy.grid import LARGEST
 from decbayes.structure import canonical_json
 
 Kind = Literal["key", "masked", "opening"]
 Sign = Callable[[bytes], bytes]
 """Signs bytes with a seat's private key (Ed25519)."""
-Steps = NDArray[np.int64]
-"""A vector in whole steps of the grid."""
 
 PURPOSE = b"decbayes sum 1\0"
 FEWEST = 3
-# Sums below this many steps are exact as floating-point numbers.
-MOST_STEPS = 1 << 53
 KEY_BYTES = 32
 
 
@@ -65,8 +60,8 @@ class Terms:
 
     @property
     def largest(self) -> int:
-        """The most steps that a member may add to a number, up or down: no sum then leaves the exact range."""
-        return MOST_STEPS // len(self.seats)
+        """The most steps that a member may add to a number, up or down: the sum of all is then exact."""
+        return LARGEST // len(self.seats)
 
     @cached_property
     def digest(self) -> bytes:
@@ -107,6 +102,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     `about` is the digest of all keys that the numbers are masked for, or of all masked numbers that are opened.
     `commitment` goes with masked numbers, and fixes the opening beforehand.
+
+    >>> db.secure.Message("key", bytes(32), "north", bytes(32)).signed(lambda content: bytes(64)).kind
+    'key'
     """
 
     kind: Kind
@@ -131,7 +129,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def message_from(content: bytes) -> Message:
-    """The message in bytes that nobody vouches for; anything else is refused."""
+    """The message in bytes that nobody vouches for; anything else is refused.
+
+    >>> message = db.secure.Message("key", bytes(32), "north", bytes(32))
+    >>> db.secure.message_from(message.to_bytes()) == message
+    True
+    """
     try:
         return msgspec.msgpack.decode(content, type=Message)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):

@@ -1,0 +1,373 @@
+"""`decbayes secure`: sums that open only together, by files in a folder that members share."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+from cyclopts.validators import Number
+from rich.table import Table
+
+from decbayes.cli.commands.network.charter import keys
+from decbayes.cli.shared.common_options import HoldBack, Reading, check_hold_back, the_data
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import (
+    PersonOption,
+    RulesOption,
+    Told,
+    persons_of,
+    public_documents,
+    public_note,
+    rules_named,
+    safe_to_fit,
+)
+from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
+from decbayes.cli.shared.terminal import fitting, many, messages, output, plain
+from decbayes.disclosure import Ledger, Rules
+from decbayes.disclosure.drafting import in_words, today
+from decbayes.disclosure.manifest import KEY, Manifest
+from decbayes.disclosure.releasing import person_digests, release
+from decbayes.errors import NotDisclosed, SumRefused
+from decbayes.extras import require_extra
+from decbayes.files import load, save, write_whole
+from decbayes.merging import pad
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.secure.agreement import Agreement
+from decbayes.secure.anchored import Share
+from decbayes.secure.contributing import contribution
+from decbayes.secure.folder import ANCHOR, KINDS, Folder, Sum
+from decbayes.secure.site import Site, proposals, whose_turn
+
+if TYPE_CHECKING:
+    from decbayes.network import Identity
+
+app = App(name="secure", help="Add up what sites have learned so that nobody sees anything but the sum.")
+AS_THEY_ARE = Reading()
+AGREED = "agreed.json"
+SHOWN = 16
+FolderOption = Annotated[Path, Parameter(help="The folder that all members share.")]
+
+
+@app.command
+def new(
+    folder: FolderOption,
+    /,
+    *,
+    anchor: Annotated[Path, Parameter(help="A posterior whose slots members add up in: of public data, or released.")],
+    members: Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")],
+    name: Annotated[str, Parameter(help="What the sums are for.")] = "secure sums",
+    spare: Annotated[NonNegativeInt, Parameter(help="Slots beside the anchor's, for what it does not have.")] = 0,
+    rounds: Annotated[PositiveInt, Parameter(help="How many sums are opened at most; each refines the last.")] = 3,
+    colluders: Annotated[
+        PositiveInt, Parameter(help="How many members may join forces without learning about a single other one.")
+    ] = 1,
+    most_rows: Annotated[float, Parameter(help="The most rows that one member may count.", validator=Number(gte=1))] = (
+        1e6
+    ),
+    rules: RulesOption = None,
+    as_json: Annotated[bool, json_option("agreement", "folder", "members", "rounds", "colluders", "fingerprint")] = (
+        False
+    ),
+) -> None:
+    """Write what members agree on into a folder. They compare its fingerprint before they take part.
+
+    For example:
+
+    ```sh
+    decbayes secure new sums --anchor public.posterior \\
+        --member north=$(decbayes keygen north.key) --member south=… --member west=…
+    ```
+    """
+    require_extra("net", task="decbayes secure")
+    given = load(anchor)
+    slots = given if not spare else pad(given, number_of_slots(given) + spare)
+    public = public_documents(anchor, model_for(given.structure))
+    agreed = Agreement(name, keys(members), slots, rounds, colluders, float(most_rows), rules=rules_named(rules))
+    Folder.begin(folder, agreed, note=public_note(public))
+    print_agreement(folder, agreed, as_json)
+
+
+@app.command
+def status(
+    folder: FolderOption,
+    /,
+    *,
+    as_json: Annotated[bool, json_option("message", "round", "member", *KINDS)] = False,
+) -> None:
+    """Show what members have agreed on, what lies in the folder, and whose turn it is.
+
+    For example:
+
+    ```sh
+    decbayes secure status sums
+    ```
+    """
+    shared = Folder(folder)
+    sums = list(shared.sums())
+    rows = [
+        {"round": each.number, "member": name, **{kind: name in each.messages[kind] for kind in KINDS}}
+        for each in sums
+        for name in each.terms.seats
+    ]
+    if as_json:
+        print_json(*rows)
+        return
+    print_agreement(folder, shared.agreement, as_json=False)
+    table = Table("round", "member", *KINDS, box=None)
+    for row in rows:
+        table.add_row(*("–" if value is False else "sent" if value is True else str(value) for value in row.values()))
+    output().print(table)
+    report_on(shared, sums[-1])
+
+
+@app.command(name="round")
+def take_part(
+    folder: FolderOption,
+    data: Annotated[list[Path], Parameter(help="All of this site's data, as `decbayes fit` reads them.", negative="")],
+    /,
+    *,
+    key: Annotated[Path, Parameter(help="This site's key, from `decbayes keygen`.")],
+    agreed: Annotated[
+        str, Parameter(help="The fingerprint that you have compared with the others, once.", show_default=False)
+    ] = "",
+    approve: Annotated[str, Parameter(help="The name of whoever lets the numbers leave.", show_default=False)] = "",
+    reason: Annotated[str, Parameter(help="Why they leave.", show_default=False)] = "",
+    without: Annotated[
+        tuple[str, ...],
+        Parameter(help="Members to go on without, before the first sum is open.", consume_multiple=True, negative=""),
+    ] = (),
+    private: Annotated[
+        Path | None,
+        Parameter(help="Where this site keeps its secrets; default: KEY.sums beside the key.", show_default=False),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        Parameter(help="What has left this site; default: releases.ledger beside the key.", show_default=False),
+    ] = None,
+    rules: RulesOption = None,
+    person: PersonOption = "",
+    passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
+    damping: Annotated[
+        float, Parameter(help="Size of the step; smaller if rounds oscillate.", validator=Number(gt=0, lte=1))
+    ] = 1.0,
+    hold_back: HoldBack = 0.0,
+    seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
+    wait: Annotated[float, Parameter(help="Minutes to wait for the others and go on.", validator=Number(gte=0))] = 0.0,
+    as_json: Annotated[bool, json_option("visit", "done", "round", "waiting_for")] = False,
+    reading: Reading = AS_THEY_ARE,
+) -> None:
+    """Do this site's part: send a key, mask what the data add, open the sum. Run it whenever it is your turn.
+
+    For example:
+
+    ```sh
+    decbayes secure round sums north.csv --key north.key --agreed 3f2a… --approve "Dr Kim"
+    ```
+    """
+    require_extra("net", task="decbayes secure")
+    check_hold_back(hold_back)
+    from decbayes.network import Identity
+
+    shared, identity = Folder(folder), Identity.load(key)
+    site = Site(shared, seat_of(shared.agreement, identity, key), identity.private.sign, private or Path(f"{key}.sums"))
+    check_agreed(site, agreed)
+    visit = Visit(
+        shared, data, rules_in_force(shared.agreement, rules), Ledger(ledger or key.parent / "releases.ledger"),
+        site.name, approve, reason, person, passes, damping, hold_back, seed, reading,
+    )  # fmt: skip
+    end, done = time.monotonic() + 60.0 * wait, []
+    while True:
+        for step in site.advance(visit.share, without):
+            done.append(step)
+            messages().print(step)
+        current = site.current()
+        if current.is_open or time.monotonic() >= end:
+            break
+        time.sleep(min(2.0, wait))
+    report_on(shared, current)
+    if as_json:
+        print_json({"done": done, "round": current.number, "waiting_for": current.waiting_for()[1]})
+
+
+@app.command
+def result(
+    folder: FolderOption,
+    /,
+    *,
+    file: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
+    number: Annotated[
+        PositiveInt | None, Parameter(name="--round", help="Of this round; default: the last open one.")
+    ] = None,
+    as_json: Annotated[bool, json_option("result", "file", "round", "members", "rows", "persons")] = False,
+) -> None:
+    """Write the posterior of all members' data, from the last sum that is open.
+
+    For example:
+
+    ```sh
+    decbayes secure result sums -o merged.posterior
+    ```
+    """
+    require_extra("net", task="decbayes secure")
+    check_output(file)
+    shared = Folder(folder)
+    results = shared.results()
+    if len(results) < (number or 1):
+        raise SumRefused(f"No sum of round {number or 1} is open yet: {whose_turn(shared.agreement, shared.next())}.")
+    chosen = number or len(results)
+    merged = results[chosen - 1]
+    rows, persons = round(merged.share.rows), round(merged.share.persons)
+    words = in_words(model_for(merged.posterior.structure))
+    manifest = Manifest(merged.posterior.digest, words, shared.agreement.rules, rows=rows, persons=persons)
+    save(merged.posterior, file, note={KEY: manifest.plain()})
+    messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}, {many(rows, 'row')}")
+    for remark in merged.posterior.remarks:
+        messages().print(str(remark))
+    if as_json:
+        print_json({"file": file, "round": chosen, "members": merged.members, "rows": rows, "persons": persons})
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a site adds when it is its turn, once that is in the ledger."""
+
+    folder: Folder
+    data: Sequence[Path]
+    rules: Rules | None
+    ledger: Ledger
+    site: str
+    approver: str
+    reason: str
+    person: str
+    passes: int | None
+    damping: float
+    hold_back: float
+    seed: int
+    reading: Reading
+
+    def share(self, number: int, before: Posterior, own: Posterior | None) -> Share:
+        if self.rules is not None and not self.approver.strip():
+            raise NotDisclosed("Numbers leave this site now: whoever lets them go gives a name, --approve NAME.")
+        model, told = model_for(before.structure), Told()
+        sources = self.reading.options(type(model))
+        read = model.read(the_data(model, self.data), report=told, **sources)
+        persons = persons_of(model, self.data, self.person, **sources)
+        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, told=told)
+        fitted: Any = safe.model
+        ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
+        with fitting(1, ascent.passes) as bar:
+            share, manifest = contribution(
+                safe.data,
+                before,
+                own,
+                rng=np.random.default_rng(self.seed),
+                model=replace(fitted, ascent=ascent),
+                rules=self.rules,
+                persons=safe.persons,
+                damping=self.damping,
+                progress=bar,
+                site=self.site,
+                changed=safe.changed,
+                left_out=told.left_out,
+                person=self.person,
+                frequency=public_documents(self.folder.path / ANCHOR, model),
+            )
+        for change in manifest.changed[len(safe.changed) :]:
+            messages().print(plain(change))
+        if own is None and before.structure.symmetry:
+            messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
+        if share.rows > self.folder.agreement.most_rows:
+            messages().print(
+                f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the most agreed."
+            )
+        self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
+        return share
+
+    def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
+        """Write into the ledger what is about to leave."""
+        if not self.approver.strip():
+            return
+        why = f"masked, for a sum of {len(self.folder.agreement.members)} members"
+        release(
+            manifest,
+            f"{self.folder.path.name}/round_{number}/{self.site}.masked",
+            self.ledger,
+            approver=self.approver,
+            reason=f"{self.reason} ({why})" if self.reason else why,
+            date=today(),
+            members=members,
+        )
+
+
+def slots_filled(posterior: Posterior) -> str:
+    """How many slots a site's components are in: if nearly all share one, the anchor says too little."""
+    (coupled,) = posterior.structure.symmetry
+    empty = posterior.untouched(coupled)
+    return f"{len(empty) - int(empty.sum())} of {len(empty)} slots are filled"
+
+
+def number_of_slots(posterior: Posterior) -> int:
+    if not posterior.structure.resizable:
+        raise SumRefused("This model has no components that could have spare slots: leave out --spare.")
+    return posterior.structure.components(posterior.structure.symmetry[0])
+
+
+def seat_of(agreement: Agreement, identity: "Identity", key: Path) -> str:
+    names = [name for name, public in agreement.members.items() if public == identity.public]
+    if not names:
+        raise SumRefused(f"{key} is the key of no member; the agreement has {', '.join(agreement.members)}.")
+    return names[0]
+
+
+def check_agreed(site: Site, said: str) -> None:
+    """Take part only in what somebody at this site has compared with the others."""
+    fingerprint, file = site.folder.agreement.fingerprint, site.private / AGREED
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    if fingerprint in known:
+        return
+    if len(said) < SHOWN or not fingerprint.startswith(said):
+        raise SumRefused(
+            f"The agreement in {site.folder.path} has the fingerprint {fingerprint[:SHOWN]} and the members "
+            f"{', '.join(site.folder.agreement.members)}. Whoever can write there could have added keys: compare it "
+            f"with the other members by another way, then say --agreed {fingerprint[:SHOWN]}."
+        )
+    site.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(file, json.dumps([*known, fingerprint]).encode(), private=True)
+
+
+def rules_in_force(agreement: Agreement, said: str | None) -> Rules | None:
+    """What was agreed on; a site may be stricter, never looser."""
+    rules = rules_named(said)
+    if agreement.rules is None:
+        return rules if said is not None else None
+    if rules is None:
+        if said is not None:
+            raise NotDisclosed("Members have agreed on disclosure rules, and a site may only be stricter.")
+        return agreement.rules
+    return agreement.rules.tightened(rules)
+
+
+def print_agreement(folder: Path, agreement: Agreement, as_json: bool) -> None:
+    fields = {
+        "folder": folder,
+        "members": list(agreement.members),
+        "rounds": agreement.rounds,
+        "colluders": agreement.colluders,
+        "fingerprint": agreement.fingerprint[:SHOWN],
+    }
+    print_fields(fields, as_json=as_json)
+
+
+def report_on(folder: Folder, current: Sum) -> None:
+    """Whose turn it is, what others propose, and which files do not count."""
+    for problem in current.problems:
+        messages().print(f"not counted: {problem}")
+    for line in proposals(folder, current):
+        messages().print(line)
+    messages().print(whose_turn(folder.agreement, current))

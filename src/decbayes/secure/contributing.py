@@ -1,0 +1,87 @@
+"""What a site adds to a sum: its fit in the anchor's slots at first, then refits against what all others have added.
+
+    c_i ← fit(data_i, prior = λ0 + Σ_j c_j − c_i, start = λ0 + Σ_j c_j) − prior
+
+A refit needs the sum and the site's own part in it, nothing of any other single member.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from decbayes.arguments import Seed, generator
+from decbayes.disclosure.drafting import drafted
+from decbayes.disclosure.manifest import Manifest
+from decbayes.disclosure.rules import Rules
+from decbayes.merging import product
+from decbayes.models.core.ascent import OnPass
+from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.secure.anchored import Share, in_slots
+from decbayes.updates import Update, without
+
+USUAL = Rules()
+
+
+def contribution(
+    data: Any,
+    before: Posterior,
+    own: Posterior | None = None,
+    *,
+    rng: Seed,
+    model: Model | None = None,
+    rules: Rules | None = USUAL,
+    persons: Any = None,
+    damping: float = 1.0,
+    progress: OnPass | None = None,
+    **context: Any,
+) -> tuple[Share, Manifest]:
+    """What a site adds in the next round, under disclosure rules as for files; and what a file of it would say.
+
+    Args:
+        data: the site's data; under rules, as `db.disclosure.prepared` returns them.
+        before: the merge of the round before; in the first round the anchor.
+        own: the site's part in that merge; None in the first round. It is then fitted alone, and moved into the
+            anchor's slots.
+        rng: a generator or a seed.
+        model: what is fitted, if its settings are not the usual ones.
+        rules: what may leave the site; None for public or made-up data.
+        persons: whom each observation is about, where a person may have several.
+        damping: below 1, a refit goes only that part of the way.
+        progress: called after each pass of a fit.
+        context: what the manifest and the rules take besides: `site`, `changed`, `left_out`, `person`, `frequency`.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> anchor = model.fit(np.array([[-5.0], [5.0]]), rng=rng).posterior
+    >>> points = rng.choice([-5.0, 5.0], size=(60, 1)) + rng.normal(size=(60, 1))
+    >>> share, manifest = db.secure.contribution(points, anchor, rng=rng)
+    >>> share.rows, share.posterior.mean("components").round().ravel().tolist()
+    (60.0, [5.0, -5.0])
+    """
+    fitted = (model or model_for(before.structure)).for_posterior(before)
+    if own is None:
+        moved, others = in_slots(fitted.fit(data, rng=rng, progress=progress).posterior, before), None
+        belief = moved
+    else:
+        least = 0 if rules is None else rules.least_documents
+        before, own = told_apart(fitted, before, own, data, least, Persons.of(persons))
+        others = without(before, own)
+        update = Update(fitted, damping=damping)
+        moved = update.relearn(data, own, before, rng=generator(rng), progress=progress)
+        belief = product([moved, others])
+    kept, manifest = drafted(moved, data, rules, persons=persons, belief=belief, others=others, **context)
+    units = float(np.sum(fitted.units(data)))
+    return Share(kept, float(manifest.rows), float(manifest.persons), units), manifest
+
+
+def told_apart(
+    model: Model, merged: Posterior, own: Posterior, data: Any, least: int, persons: Persons
+) -> tuple[Posterior, Posterior]:
+    """The merge and the site's part, for a refit that cannot tell rare words apart."""
+    if not least:
+        return merged, own
+    site, others = model.rare_evened([own, without(merged, own)], data, least, persons)
+    return product([site, others]), site

@@ -1,0 +1,207 @@
+"""Secure sums: exact, closed to all but everybody together, and only over the set of members that was agreed on."""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from masked_sums import NAMES, Sum, drawn, public, signing, terms_of, whole
+from scipy.stats import chisquare
+
+from decbayes.errors import SumRefused
+from decbayes.secure import Message, Seat, Secrets, Terms, message_from, opened
+from decbayes.secure import masks as masks_module
+
+LARGEST = 2**53 // 4
+
+
+@given(st.lists(st.lists(st.integers(-LARGEST, LARGEST), min_size=4, max_size=4), min_size=1, max_size=9))
+def test_a_sum_is_exact(rows):
+    numbers = {name: [row[place] for row in rows] for place, name in enumerate(NAMES)}
+    assert whole(numbers).result().tolist() == [sum(row) for row in rows]
+
+
+def test_the_largest_numbers_of_all_members_add_up_exactly():
+    for sign in (1, -1):
+        numbers = {name: [sign * LARGEST] * 2 for name in NAMES}
+        assert whole(numbers).result().tolist() == [sign * 4 * LARGEST] * 2
+    with pytest.raises(SumRefused, match=r"beyond ±.*Agree on a larger step"):
+        whole({name: [LARGEST + 1] for name in NAMES})
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, LARGEST])
+def test_all_packets_but_one_look_like_chance(value):
+    """Bytes of the packets of any all-but-one members, and of their sum, are uniform whatever was masked."""
+    length = 4000
+    made = whole({name: [value] * length for name in NAMES}, secret=value)
+    words = {packet.seat: np.frombuffer(packet.body, dtype="<u8") for packet in made.sent("masked")}
+    last = {part.seat: masks_module.last_mask(made.terms, part.seat, part.body) for part in made.sent("opening")}
+    for members in combinations(NAMES, 3):
+        packets = sum(words[name] for name in members)
+        for seen in (packets, packets - sum(last[name] for name in members)):
+            counts = np.bincount(seen.view(np.uint8), minlength=256)
+            assert chisquare(counts).pvalue > 1e-5
+
+
+def test_streams_of_different_pairs_rounds_and_sets_have_nothing_in_common():
+    seeds = Counter()
+    sums = [terms_of(), terms_of(round=2), terms_of(anchor="1" * 64), terms_of(length=7), terms_of(group="other")]
+    sums += [terms_of(NAMES[:3]), terms_of(step=2.0**-10), terms_of(colluders=2)]
+    for terms in sums:
+        private = {name: drawn("private", name) for name in terms.seats}
+        for one, other in combinations(terms.seats, 2):
+            seed = masks_module.pair_seed(terms, private[one], one, other, masks_module.public_half(private[other]))
+            back = masks_module.pair_seed(terms, private[other], other, one, masks_module.public_half(private[one]))
+            assert seed == back
+            seeds[seed] += 1
+        seeds.update(masks_module.derived(terms, drawn("last", name), b"last\0" + name.encode()) for name in private)
+    assert max(seeds.values()) == 1
+
+
+def observed(numbers, monkeypatch, shifts=None):
+    """All that is ever sent, if streams were chance; `shifts` moves the stream of one pair of members."""
+    names, random, memory = {}, np.random.default_rng(5), {}
+    known = masks_module.pair_seed
+
+    def pair_seed(terms, private, own, other, key):
+        seed = known(terms, private, own, other, key)
+        names[seed] = tuple(sorted((own, other)))
+        return seed
+
+    def stream(seed, length):
+        if seed not in memory:
+            memory[seed] = random.integers(0, 2**64, size=length, dtype=np.uint64)
+            if shifts is not None and names.get(seed) == shifts[0]:
+                memory[seed] = memory[seed] + np.array(shifts[1], dtype=np.int64).view(np.uint64)
+        return memory[seed]
+
+    monkeypatch.setattr(masks_module, "pair_seed", pair_seed)
+    monkeypatch.setattr(masks_module, "stream", stream)
+    made = whole(numbers)
+    monkeypatch.undo()
+    return [message.digest for kind in ("key", "masked", "opening") for message in made.sent(kind)]
+
+
+@pytest.mark.parametrize("honest", list(combinations(NAMES, 2)))
+def test_all_but_two_who_join_forces_learn_only_the_sum_of_the_two(honest, monkeypatch):
+    """Numbers of the two that differ, with the same sum: for each there are masks unknown to all others under which
+    every single message ever sent is the same. So nothing that was sent can tell them apart."""
+    one, other = honest
+    before = {name: [3, -5, 2**40, 0] for name in NAMES}
+    moved = np.array([7, 10**12, -(2**40), 1])
+    after = {**before, one: (before[one] + moved).tolist(), other: (before[other] - moved).tolist()}
+    shift = (honest, -moved)
+    assert observed(before, monkeypatch) == observed(after, monkeypatch, shift)
+    # Another sum of the two is seen, and so are numbers whose masks are not moved with them.
+    assert observed(before, monkeypatch) != observed(after, monkeypatch)
+    assert observed(before, monkeypatch) != observed({**after, one: before[one]}, monkeypatch, shift)
+
+
+def test_a_late_packet_of_a_sum_that_was_given_up_stays_closed():
+    """Without the last masks of those who gave up, the packets of all do not add up to the sum."""
+    numbers = {name: [place] * 50 for place, name in enumerate(NAMES)}
+    made = Sum(terms_of(length=50), numbers).begin().mask("east", "north", "south")
+    given_up = {name: made.seats[name].giving_up() for name in ("east", "north", "south")}
+    assert all(seat.secrets is None for seat in given_up.values())
+    made.mask("west")
+    total = sum(np.frombuffer(packet.body, dtype="<u8") for packet in made.sent("masked"))
+    assert abs(total.view(np.int64).astype(float)).min() > 2**40
+    for seat in given_up.values():
+        with pytest.raises(SumRefused, match="has given up this sum: it stays closed"):
+            seat.opening(made.sent("masked"), signing(seat.name).sign)
+
+
+def test_a_sum_needs_three_members_and_more_than_can_join_forces():
+    with pytest.raises(SumRefused, match="at least 3 members, not 2"):
+        terms_of(NAMES[:2])
+    with pytest.raises(SumRefused, match="2 of 3 members could together find out what the last one has"):
+        terms_of(NAMES[:3], colluders=2)
+    assert len(terms_of(NAMES, colluders=2).seats) == 4
+    with pytest.raises(SumRefused, match="public key of its own"):
+        Terms("test", 1, dict.fromkeys(NAMES, public("east")), "0" * 64, 3)
+
+
+@pytest.mark.parametrize("step", [0.3, 0.0, -0.5, 1e300, float("nan"), "2"])
+def test_a_grid_has_steps_of_a_power_of_two(step):
+    with pytest.raises(SumRefused, match="step must be a power of two"):
+        terms_of(step=step)
+
+
+def test_masked_numbers_of_another_sum_are_refused():
+    numbers = {name: [1] * 6 for name in NAMES}
+    made = Sum(terms_of(), numbers).begin()
+    for changed in ({"round": 2}, {"anchor": "f" * 64}, {"group": "another"}, {"step": 2.0**-10}):
+        foreign = Sum(terms_of(**changed), numbers).begin().sent("key")[:1]
+        with pytest.raises(SumRefused, match="belongs to another sum"):
+            made.seats["west"].masking(np.ones(6, int), [*foreign, *made.sent("key")[1:]], signing("west").sign)
+
+
+def test_a_seat_masks_other_numbers_never_and_the_same_ones_again():
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin().mask()
+    seat = made.seats["west"]
+    assert seat.masking(np.ones(6, int), made.sent("key"), signing("west").sign) is seat
+    with pytest.raises(SumRefused, match="has masked other numbers for this sum"):
+        seat.masking(np.zeros(6, int), made.sent("key"), signing("west").sign)
+
+
+def test_two_keys_of_one_member_are_refused_and_name_it():
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin()
+    other = Seat.begun(made.terms, "north", signing("north").sign, Secrets(drawn(1), drawn(2))).sent["key"]
+    with pytest.raises(SumRefused, match="north has signed two different key messages"):
+        made.seats["west"].masking(np.ones(6, int), [*made.sent("key"), other], signing("west").sign)
+    # Different members see different ones: nobody opens.
+    made.mask("east", "south", "north")
+    keys = [other if key.seat == "north" else key for key in made.sent("key")]
+    made.seats["west"] = made.seats["west"].masking(np.ones(6, int), keys, signing("west").sign)
+    with pytest.raises(SumRefused, match="masked their numbers for different keys"):
+        made.open()
+
+
+def test_an_opening_is_fixed_before_anybody_has_opened():
+    """Whoever opens last cannot choose what the sum will be."""
+    made = whole({name: [1] * 6 for name in NAMES})
+    cheat = Message("opening", made.terms.digest, "west", drawn("another"), made.sent("opening")[0].about)
+    parts = [*made.sent("opening")[:-1], cheat.signed(signing("west").sign)]
+    with pytest.raises(SumRefused, match="opening of west does not belong to its masked numbers"):
+        opened(made.terms, made.sent("masked"), parts)
+
+
+def test_what_is_missing_is_named():
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin()
+    with pytest.raises(SumRefused, match="key message of south, west is missing"):
+        made.seats["east"].masking(np.ones(6, int), made.sent("key")[:2], signing("east").sign)
+    made.mask("east", "north")
+    with pytest.raises(SumRefused, match="masked message of south, west is missing"):
+        made.open("east")
+
+
+def test_a_key_without_a_secret_is_refused():
+    """X25519 with a point of small order gives zeros, which anybody knows."""
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin()
+    weak = Message("key", made.terms.digest, "north", bytes(32)).signed(signing("north").sign)
+    keys = [weak if key.seat == "north" else key for key in made.sent("key")]
+    with pytest.raises(SumRefused, match="The key of north is none"):
+        made.seats["west"].masking(np.ones(6, int), keys, signing("west").sign)
+
+
+@given(st.binary(max_size=200), st.integers(0, 10_000), st.integers(1, 255))
+def test_no_bytes_are_taken_for_a_message_of_a_member(junk, place, change):
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin().mask()
+    content = bytearray(made.sent("masked")[0].to_bytes())
+    content[place % len(content)] ^= change
+    for received in (junk, bytes(content), bytes(content[: place % len(content)])):
+        with pytest.raises(SumRefused):
+            opened(made.terms, [message_from(received), *made.sent("masked")[1:]], [])
+
+
+def test_a_seat_is_stored_and_read_again():
+    made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin().mask()
+    for seat in (*made.seats.values(), made.seats["east"].giving_up()):
+        assert Seat.from_bytes(made.terms, seat.to_bytes()) == seat
+    with pytest.raises(SumRefused, match="cannot be read"):
+        Seat.from_bytes(made.terms, b"no seat")
+    shown = repr(made.seats["east"])
+    assert repr(drawn("private", "east", 0)) not in shown
+    assert repr(drawn("last", "east", 0)) not in shown
