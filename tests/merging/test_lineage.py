@@ -93,6 +93,12 @@ class TestFollow:
         assert kinds == {"born": new, "gone": lost}
         assert new not in before.ids
 
+    def test_of_an_empty_slot_nothing_is_said(self, rng):
+        """An earlier merge may have had more slots than it could fill."""
+        before = merged_of(rng, (0, 1, 2), components=5)
+        lineage = db.merging.follow(before, merged_of(rng, (0, 1, 2)))
+        assert sorted(event.kind for event in lineage.events) == ["kept"] * 3
+
     def test_splits_and_joins_are_told_with_their_shares(self, rng):
         narrow = merged_of(rng, (0, 1))
         halves = TRUTH[0] * np.array([[2.0] * 2 + [0.6] * 22, [1.0] * 24])

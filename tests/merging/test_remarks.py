@@ -53,6 +53,18 @@ def test_components_that_differ_by_little_are_a_note(rng):
     assert "hardly predict better" in remark.what
 
 
+def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
+    few = [fitted([-10.0, 10.0], rng, 6) for _ in range(3)]
+    assert "small sites" in kinds(few)
+    assert "small sites" not in kinds(few[:1])
+
+
+def test_every_site_has_a_name(rng):
+    alignment = db.align([fitted([-10.0, 10.0], rng) for _ in range(2)])
+    with pytest.raises(ValueError, match="one for each of the 2"):
+        db.merging.remarks(alignment, ["a", "b", "c"])
+
+
 def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(rng):
     sites = [fitted([-10.0, 10.0], rng) for _ in range(3)]
     far = fitted([-90.0, 90.0], rng)

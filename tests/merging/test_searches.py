@@ -289,6 +289,22 @@ class TestGrouping:
         slots = np.concatenate([assignment[coupled] for assignment in alignment.assignments])
         assert same_groups(slots, np.concatenate(truths))
 
+    def test_of_more_sites_than_memory_holds_no_component_would_gain_elsewhere(self, rng, monkeypatch):
+        """Overlapping topics, which a tree of blocks alone puts into worse slots."""
+        truth = 0.25 * TRUTH + 0.75 / WORDS
+        matrix = np.array([rng.multinomial(60, truth[number % 4]) for number in range(48)], dtype=float)
+        monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 6)
+        structure = topics(4, WORDS)
+        posteriors = [db.Posterior(topics(1, WORDS), {"topics": row[None]}) for row in matrix]
+        problem = coupled_problem(posteriors, structure.symmetry[0], structure)
+        begun, (labels, best) = grouping.block_labels(problem)[0], (grouping.streamed_labels(problem), -np.inf)
+        assert value(matrix, labels, 4) > value(matrix, begun, 4) + 1.0
+        for component in range(48):
+            for slot in range(4):
+                moved = np.where(np.arange(48) == component, slot, labels)
+                best = max(best, value(matrix, moved, 4))
+        assert value(matrix, labels, 4) == pytest.approx(best, rel=1e-9)
+
     def test_blocks_are_searched_in_four_rounds_and_whoever_waits_sees_each(self, rng, monkeypatch):
         """Seven sites, two at a time: four blocks for the tree, and four in each round of moves."""
         posteriors, _ = shared_topics(rng, sites=7)

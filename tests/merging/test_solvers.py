@@ -134,3 +134,22 @@ def test_progress_tells_of_every_agent_and_changes_nothing(solver, rounds, rng):
     merged = db.merge(posteriors, solver=solver, progress=lambda: calls.append(1))
     assert len(calls) >= rounds * len(posteriors)
     assert merged == db.merge(posteriors, solver=solver)
+
+
+@pytest.mark.parametrize("fan_in", [2, 3])
+def test_a_tree_never_merges_more_at_once_than_it_may(fan_in, rng):
+    """Twenty-nine sites: a tree of several levels, of which the lowest are made together by one worker."""
+    seen = []
+
+    class Watched:
+        def solve(self, problem):
+            seen.append(problem.sites)
+            return db.solvers.Matching(restarts=0, sweeps=0).solve(problem)
+
+    posteriors = [draw(topics(3, 6), rng) for _ in range(29)]
+    solver = db.solvers.Hierarchical(fan_in=fan_in, inner=Watched())
+    merged = db.merge(posteriors, solver=solver)
+    assert max(seen) == fan_in
+    # Each merge of n makes n − 1 fewer of them; one site alone is passed on without one.
+    assert sum(count - 1 for count in seen) == 28
+    assert merged.log_partition() <= db.merge(posteriors, solver=db.solvers.Matching()).log_partition() + 1e-9

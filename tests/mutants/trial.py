@@ -274,6 +274,8 @@ def trace(
             nonlocal failed
             failed = failed or not report.passed
 
+    shared = SharedFixtures(tracer)
+    session.config.pluginmanager.register(shared)
     session.config.pluginmanager.register(Watch())
     signal.signal(signal.SIGVTALRM, stop)
     append(path, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": imports.reach()})
@@ -293,7 +295,41 @@ def trace(
         spent[function] += time.process_time() - processed
         seconds = round(time.monotonic() - begun, 4)
         entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
+        shared.add_to(item)
         append(path, entry | {"reach": tracer.reach()})
+
+
+class SharedFixtures:
+    """What fixtures pass that are made once for several tests: all tests that use them pass it, not the first alone."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._seen: dict[Any, dict[tuple[str, str], set[int]]] = defaultdict(lambda: defaultdict(set))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Any:
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self._tracer.seen
+        self._tracer.clear()
+        try:
+            return (yield)
+        finally:
+            _add(self._tracer.seen, self._seen[fixturedef])
+            _add(self._tracer.seen, before)
+            self._tracer.clear()
+            self._tracer.seen = before
+
+    def add_to(self, item: pytest.Item) -> None:
+        """Of all fixtures that a test uses."""
+        for definitions in item._fixtureinfo.name2fixturedefs.values():  # type: ignore[attr-defined]
+            for fixturedef in definitions:
+                _add(self._seen.get(fixturedef, {}), self._tracer.seen)
+
+
+def _add(lines: dict[tuple[str, str], set[int]], to: dict[tuple[str, str], set[int]]) -> None:
+    for place, passed in lines.items():
+        to[place] |= passed
 
 
 def living() -> dict[str, list[FunctionType]]:

@@ -178,3 +178,20 @@ def test_learning_needs_new_data_of_the_same_kind(rng):
     other = db.GaussianMean(variance=2.0, dimension=2)
     with pytest.raises(db.errors.DecbayesError, match="new data belong to"):
         db.streams.forget(posterior, "learn", new=db.Posterior.of_prior(other.structure))
+
+
+def test_nothing_but_a_posterior_is_forgotten(rng):
+    with pytest.raises(TypeError, match="posterior"):
+        db.streams.forget({"mean": [1.0]}, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "missing"),
+    [
+        (db.GaussianMixture("auto", 1, variance=1.0), "fixed number of components"),
+        (db.LatentDirichletAllocation(2, ("a", "b"), topic_prior="learn"), "fixed topic_prior"),
+    ],
+)
+def test_what_every_step_would_find_for_itself_must_be_fixed_before(model, missing):
+    with pytest.raises(ValueError, match=missing):
+        next(db.streams.epochs(model, [[np.ones((3, 2))]], rng=0))

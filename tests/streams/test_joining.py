@@ -6,7 +6,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.streams import joining, refinement
+from decbayes.streams import joining, refinement, widening
 from decbayes.streams.widening import wide_numbers
 
 CENTRES = np.array([[-6.0, 0.0], [0.0, 5.0], [6.0, 0.0], [0.0, -5.0]])
@@ -127,6 +127,14 @@ def test_sites_begin_with_twice_as_many_components_as_needed_if_they_have_rows_f
     assert wide_numbers(clusters(4), shards, posteriors) == numbers
 
 
+def test_twice_as_many_are_twice_the_slots_of_a_merge(rng, monkeypatch):
+    monkeypatch.setattr(widening, "FIRST", 3)
+    shards = sites_of(rng, 4, 150)
+    posteriors = [clusters(4).fit(shard, rng=rng).posterior for shard in shards]
+    slots = len(db.merge(posteriors).natural["weights"])
+    assert wide_numbers(clusters(4), shards, posteriors)[:2] == [2 * slots, 4 * slots]
+
+
 def test_of_the_proposed_joins_the_best_is_made(rng, monkeypatch):
     model = clusters(4)
     own = [model.fit(sites_of(rng)[0], rng=rng).posterior]
@@ -155,3 +163,12 @@ def test_what_cannot_be_joined_is_refused(rng):
         db.refine(model, [np.ones((3, 1))], posteriors, rng=rng, components="auto")
     with pytest.raises(ValueError, match="at least 1"):
         db.refine(model, [np.ones((3, 1))], posteriors, rng=rng, components=0)
+
+
+def test_wide_starts_are_as_many_as_restarts_and_one_more(rng, monkeypatch):
+    tried = []
+    monkeypatch.setattr(refinement.Search, "widened", lambda self, numbers, times: tried.append(times))
+    model, shards = clusters(2), sites_of(rng)
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    db.refine(model, shards, posteriors, rng=rng, rounds=1, restarts=2, components="auto")
+    assert tried == [3]

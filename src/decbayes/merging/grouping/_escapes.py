@@ -12,9 +12,6 @@ from decbayes.merging.base.components import Components
 from decbayes.merging.grouping.number import crowding
 from decbayes.merging.grouping.search import LEAST_GAIN, SlotSearch
 
-# Slots whose join loses more than this many times the loss from noise stay separate, whatever the Bayes factor: with
-# many parameters its penalty is so high that it would join clearly different slots.
-MOST_NOISE = 1.0
 # The number of splits, best first, that are tried before a search gives up.
 TRIED = 3
 
@@ -85,7 +82,8 @@ def vacate(search: SlotSearch) -> None:
     factor of their parameters and of their weights (reduced for overlap) is in favour, and if the loss could be noise.
     """
     while True:
-        factors = np.where(search.join_losses() <= MOST_NOISE * noise(search), bayes_factors(search), -np.inf)
+        # Whatever the factor: with many parameters its penalty is so high that it would join clearly different slots.
+        factors = np.where(search.join_losses() <= noise(search), bayes_factors(search), -np.inf)
         if not factors.max(initial=-np.inf) > 0.0:
             return
         first, second = sorted(np.unravel_index(np.argmax(factors), factors.shape))

@@ -1,0 +1,37 @@
+"""Where families end: shapes that grow, sums at the edge of the domain, statistics of squares."""
+
+import numpy as np
+
+import decbayes as db
+from decbayes.families import Transitions, Weights
+
+
+def test_a_prior_of_transitions_keeps_who_stays_when_it_grows():
+    family, prior = Transitions(), np.where(np.eye(3, dtype=bool), 9.0, 2.0)
+    assert family.exchangeable(prior)
+    np.testing.assert_array_equal(family.resized(prior, 3), prior)
+    np.testing.assert_array_equal(family.resized(prior, 4), np.where(np.eye(4, dtype=bool), 9.0, 2.0))
+    assert not family.exchangeable(prior + np.arange(3.0))
+
+
+def test_weights_at_the_edge_of_the_domain_have_moved_by_nothing_that_is_known():
+    family, prior = Weights(), Weights().natural(alpha=[1.0, 2.0])
+    found = family.divergences(prior, [np.array([[-1.0], [3.0]]), np.array([[1.0], [3.0]])])
+    assert found[0] == 0.0
+    assert found[1] > 0.0
+
+
+def test_squares_are_those_of_the_rows_in_units_of_the_noise():
+    """n and Σ y² E[1/σ²] of a regression of y on one constant column, from its data."""
+    rng = np.random.default_rng(0)
+    model = db.LinearRegression.from_frame({"y": (y := rng.normal(3.0, 2.0, size=40))}, target="y")
+    posterior = model.fit({"y": y}).posterior
+    ((name, family),) = posterior.structure.families.items()
+    count, squares = family.squares(posterior.contribution[name], posterior.natural[name])
+    parameters = family.parameters(posterior.natural[name])
+    np.testing.assert_allclose(count, 40.0)
+    assert posterior.uncertainty.startswith("exact")
+    column = model.columns["y"]
+    np.testing.assert_allclose(
+        squares, (((y - column.centre) / column.scale) ** 2).sum() * parameters["shape"] / parameters["rate"], rtol=1e-9
+    )

@@ -1,0 +1,91 @@
+"""Slots of a robust merge: who is compared with whom, where slots begin, and who is chosen for them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_grouping import posterior
+from test_votes import group_of, half_g, means_of, settled
+
+from decbayes.merging.robust import votes
+from decbayes.merging.robust._slots import begun_at, elected, lenient, mixture_losses, uncapped
+
+
+def test_a_component_is_compared_with_all_others_of_its_slot_that_agree(rng):
+    """By hand, one by one: what disagrees speaks for nobody, and nobody is compared with itself."""
+    rows = rng.integers(1, 50, size=(5, 2, 3)).astype(float)
+    group = group_of([posterior(site_rows) for site_rows in rows])
+    labels, weights = rng.integers(2, size=10), np.where(np.arange(10) % 3 == 0, 0.4, 1.0)
+    (rest,), evidence = settled(group, labels, weights, 2).others()
+    for one in range(10):
+        others = [k for k in range(10) if k != one and labels[k] == labels[one] and weights[k] == 1.0]
+        np.testing.assert_allclose(rest[one], sum((group.rows[0][k] for k in others), np.zeros(3)))
+        assert evidence[one] == pytest.approx(sum(group.evidence[k] for k in others))
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_whoever_agrees_with_the_beginning_of_a_slot_is_heard_there(first):
+    """Six means at zero, two at nine; the last is in a slot of its own, which begins with nothing."""
+    near = [(0.05 * site, 30) for site in range(6)]
+    group = group_of(means_of(*near, (9.0, 30), (9.05, 30), (50.0, 30)))
+    reached = begun_at(group, np.array([0] * 8 + [1]), 2, np.array([first, -1]))
+    expected = [int(first < 6)] * 6 + [int(first == 6)] * 2 + [1]
+    np.testing.assert_array_equal(reached.weights, expected)
+    np.testing.assert_array_equal(reached.core, expected)
+
+
+def test_a_compromise_gives_way_to_two_that_their_voters_like_better():
+    """All like C nearly as much as their favourite, so that it is chosen first; with A and B everybody has more."""
+    weights = np.array([[1.0, 0.0, 0.9]] * 3 + [[0.0, 1.0, 0.9]] * 3)
+    likeness = SimpleNamespace(weights=weights)
+    group = SimpleNamespace(site=np.arange(6), sites=6, votes=np.ones(6), likeness=likeness)
+    assert elected(group, 1, 0).tolist() == [2]
+    assert sorted(elected(group, 2, 0).tolist()) == [0, 1]
+
+
+def test_two_parts_of_one_thing_count_if_they_agree_together(rng):
+    """A site has split a topic that others have as one; what it has in another slot is judged by itself."""
+    whole, other = np.array([60.0, 60.0, 0.0, 0.0]), np.array([0.0, 0.0, 60.0, 60.0])
+    parts = [[120.0, 0.0, 0.0, 0.0], [0.0, 120.0, 0.0, 0.0], [0.0, 0.0, 120.0, 0.0]]
+    group = group_of([*(posterior([(1.0 + 0.01 * site) * whole, other]) for site in range(4)), posterior(parts)])
+    labels = np.array([int(row[:2].sum() < row[2:].sum()) for row in group.rows[0]])
+    in_parts = (group.site == 4) & (labels == 0)
+    assert (in_parts.sum(), ((group.site == 4) & (labels == 1)).sum()) == (2, 1)
+    reached = lenient(settled(group, labels, np.where(group.site == 4, 0.0, 1.0), 2))
+    np.testing.assert_array_equal(reached.weights, np.where((group.site < 4) | in_parts, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("larger", [1, 30])
+def test_a_mixture_of_slots_of_any_sizes_loses_what_chance_makes_of_it(larger, rng):
+    first, second = np.array([6, 3, 1, 0, 0, 0]) / 10.0, np.array([0, 1, 0, 4, 4, 1]) / 10.0
+    rows = [[1000 * larger * first, 1000 * second] for _ in range(3)]
+    component = rng.multinomial(400, 0.5 * first + 0.5 * second).astype(float)
+    group = group_of([*map(posterior, rows), posterior([component])])
+    labels = np.array([int(row[0] == 0) for row in group.rows[0]])
+    reached = settled(group, labels, np.where(group.site < 3, 1.0, 0.0), 2)
+    totals = reached.totals()[0][0]
+    (lost,) = mixture_losses(reached, totals, 3)
+    assert 0.0 <= lost < votes.tolerated(np.array(5.0), 0.0, 0.0)
+    assert min(half_g(component, total) for total in totals) > 50.0
+
+
+@pytest.mark.parametrize("away", [0.0, 1.0])
+def test_of_a_site_above_the_cap_only_what_agrees_is_heard_in_full(away):
+    group = group_of(means_of((0.0, 20), (0.1, 20), (-0.1, 20), (away, 2000)), cap=1.5)
+    assert group.scale[3] == pytest.approx(30.0 / 2000.0)
+    found = uncapped(settled(group, [0] * 4, [1.0] * 4, 1))
+    np.testing.assert_array_equal(found[:3], 1.0)
+    assert found[3] == pytest.approx(1.0) if away == 0.0 else 0.015 <= found[3] < 0.1
+    disagreeing = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
+    np.testing.assert_array_equal(uncapped(disagreeing), group.scale)
+
+
+def test_sites_without_a_choice_of_slots_differ_by_what_is_beyond_chance():
+    """Two means a fixed distance apart: the rate rises with the distance, and equal means are within chance."""
+    alike, apart, further = (group_of(means_of(*((step * site, 50) for site in range(6)))) for step in (0.0, 1.0, 2.0))
+    assert alike.likeness.usual == 0.0
+    assert 0.0 < apart.likeness.usual < further.likeness.usual
+    # Nearest neighbours are one step apart. D = ½ d² n / (2 σ²) with n observations of variance σ² = 2 on each side.
+    lost, shared = 0.5 * 1.0 * 50 / (2 * 2.0), 25.0
+    assert apart.likeness.lost[0, 1] == pytest.approx(lost, rel=1e-3)
+    assert apart.likeness.usual < lost / shared
