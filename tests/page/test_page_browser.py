@@ -14,6 +14,7 @@ from decbayes.network.runtime.reports.description import about_members, neighbou
 from decbayes.network.runtime.reports.watching import Watcher
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.page import Page, PageAddress
+from decbayes.page.replaying import LAST, last_state
 
 pytestmark = [
     pytest.mark.xdist_group("sockets"),
@@ -43,7 +44,7 @@ def look(browser):
     yield opened
     for tab in tabs:
         assert [text for text in tab.errors if "ERR_CONNECTION" not in text and "ERR_INCOMPLETE" not in text] == []
-        assert [url for url in tab.requests if not url.startswith(("http://127.0.0.1:", "data:"))] == []
+        assert [url for url in tab.requests if not url.startswith(("http://127.0.0.1:", "data:", "file:"))] == []
         assert tab.requests
 
 
@@ -241,6 +242,54 @@ def test_fifty_members_can_be_read(page, look):
     assert measured["apart"] >= measured["size"]
     tab.look(width=400, height=800)
     assert tab.run("document.documentElement.scrollWidth") <= 400, "nothing is cut off on a telephone"
+
+
+def test_a_page_that_has_ended_says_so_and_stays_readable(look):
+    page = Page(PageAddress())
+    page.show("network", made_up(4))
+    page.show("posterior", topics(3, 4))
+    tab = look(page.url)
+    tab.until("document.querySelectorAll('.card').length === 3")
+    page.end("Finished: all sites agree.")
+    finished = "document.querySelector('#connection').dataset.state === 'finished' && !document.querySelector('.stale')"
+    tab.until(finished)
+    page.close()
+    tab.until(f"document.querySelector('#save').hidden && {finished}")
+    assert tab.run("document.querySelector('#notice').innerText") == "Finished: all sites agree."
+
+
+def test_a_saved_page_is_one_file_that_shows_the_same_without_anything_else(tmp_path, look):
+    recording, page = tmp_path / "group.page", Page(PageAddress(), tmp_path / "group.page")
+    page.show("network", made_up(4) | {"group": "</script><b>x"})
+    page.show("posterior", topics(3, 4))
+    page.show("details", {"1": [{"site": 0, "drawing": {"kind": "words", "words": [["pear", 0.5], ["plum", 0.2]]}}]})
+    page.tell({"event": "joined", "member": "hospital-1", "text": "hospital-1 is linked"})
+    page.close()
+    file = tmp_path / "saved.html"
+    file.write_text(last_state(recording), encoding="utf-8")
+    tab = look(file.as_uri(), width=400, height=800)
+    tab.until("document.querySelectorAll('.card').length === 3")
+    assert tab.run("document.querySelector('#group').innerText") == "</script><b>x"
+    assert tab.run("document.querySelector('#notice').innerText") == LAST
+    assert tab.run("document.querySelector('#events').innerText.includes('hospital-1 is linked')")
+    strip = "document.querySelector('#cards')"
+    assert tab.run(f"{strip}.scrollWidth > {strip}.clientWidth && {strip}.clientHeight < 400"), "on a phone, a strip"
+    tab.run("document.querySelectorAll('.card')[1].click()")
+    tab.until("document.querySelector('#detail-sites').innerText.includes('pear')")
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_what_waits_for_somebody_stands_at_the_top(page, look):
+    pending = {"motion": "ab12", "votes": ["a"], "needed": 3, "text": "remove b"}
+    network = made_up(4) | {"problems": ["its evidence waits for approval"], "decisions": {"pending": [pending]}}
+    page.show("network", network)
+    tab = look(page.url)
+    tab.until("document.querySelector('#attention').innerText.includes('ab12 has 1 of 3 votes: remove b')")
+    assert tab.run("document.querySelector('#attention').innerText.includes('waits for approval')")
+    above = "document.querySelector('#attention').getBoundingClientRect().bottom"
+    assert tab.run(f"{above} <= document.querySelector('#views').getBoundingClientRect().top")
+    page.show("network", made_up(4) | {"problems": []})
+    tab.until("document.querySelector('#attention').hidden")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from parties import Means
 
-from decbayes.errors import TransportFailed
+from decbayes.errors import InvalidFile, TransportFailed
 from decbayes.page import Page, PageAddress
+from decbayes.page.replaying import Replay, last_state
 from decbayes.page.server import MOST_POINTS, Board
 
 pytestmark = pytest.mark.xdist_group("sockets")
@@ -140,7 +141,7 @@ def test_whoever_is_shown_never_waits(serve):
 def test_history_keeps_both_ends_and_a_bounded_number_of_points():
     board = Board()
     for number in range(3 * MOST_POINTS):
-        board.take({"values": {"posterior": {"observations": number}}, "events": [], "missed": 0})
+        board.take({"seconds": 0.0, "values": {"posterior": {"observations": number}}, "events": [], "missed": 0})
     points = board.values["history"]
     assert len(points) <= MOST_POINTS
     assert (points[0]["observations"], points[-1]["observations"]) == (0, 3 * MOST_POINTS - 1)
@@ -148,7 +149,14 @@ def test_history_keeps_both_ends_and_a_bounded_number_of_points():
 
 def test_of_too_many_events_the_newest_are_sent_and_the_others_counted():
     board = Board()
-    board.take({"values": {}, "events": [{"event": "accepted", "text": str(n)} for n in range(500)], "missed": 7})
+    board.take(
+        {
+            "seconds": 0.0,
+            "values": {},
+            "events": [{"event": "accepted", "text": str(n)} for n in range(500)],
+            "missed": 7,
+        }
+    )
     newest = board.since(0)
     assert newest[-1]["text"] == "499"
     assert board.counted == 501
@@ -194,3 +202,34 @@ def links_in(network):
 def held_back(folder):
     np.save(folder / "held.npy", np.ones((6, 3)))
     return folder / "held.npy"
+
+
+def test_a_recording_shows_the_same_again_at_the_same_times(serve, tmp_path):
+    now = [0.0]
+    page = Page(PageAddress(), tmp_path / "group.page", clock=lambda: now[0])
+    for seconds, count in ((1.0, 10), (900.0, 30)):
+        now[0] = seconds
+        page.show("posterior", {"observations": count})
+        page.tell({"event": "accepted", "text": f"{count} observations"})
+        asked_until(f"{page.url}posterior.json", lambda answer, n=count: json.loads(answer[1]) == {"observations": n})
+    page.close()
+    replay = Replay(tmp_path / "group.page", PageAddress(), speed=1e6)
+    replay.run()
+    asked_until(f"{replay.page.url}posterior.json", lambda answer: json.loads(answer[1]) == {"observations": 30})
+    points = json.loads(ask(f"{replay.page.url}history.json")[1])
+    assert [(point["seconds"], point["observations"]) for point in points] == [(1.0, 10), (900.0, 30)]
+    assert '"observations":30' in ask(f"{replay.page.url}saved.html")[1]
+    replay.page.close()
+    assert '"seconds":900.0,"event":"accepted","text":"30 observations"' in last_state(tmp_path / "group.page")
+
+
+def test_a_recording_that_was_cut_off_is_shown_up_to_there_and_other_files_are_refused(tmp_path):
+    page = Page(PageAddress(), tmp_path / "group.page")
+    page.show("posterior", {"observations": 7})
+    page.close()
+    with (tmp_path / "group.page").open("a", encoding="utf-8") as file:
+        file.write('{"seconds": 3.0, "val')
+    assert '"observations":7' in last_state(tmp_path / "group.page")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(InvalidFile, match="not a recording"):
+        last_state(tmp_path / "other.csv")

@@ -126,6 +126,20 @@ def test_what_became_of_components_is_told_by_their_numbers(rng):
     assert [*changes(before, first.since(before))] == []
 
 
+def test_a_component_that_takes_anothers_number_is_not_new_and_gone_at_once(rng):
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
+
+    def fit(*centres):
+        points = np.concatenate([rng.normal(centre, 1.0, size=(30, 1)) for centre in centres])
+        return db.align([model.fit(points, rng=rng).posterior])
+
+    before = fit(0.0, 40.0).merged()
+    later = fit(0.0, -40.0).since(before)
+    texts = [text for _, text in changes(before, later)]
+    (number,) = np.flatnonzero(np.abs(later.merged().mean("components")[:, 0] + 40.0) < 3.0)
+    assert texts == [f"component {number} is another one now"]
+
+
 def test_a_page_goes_on_into_the_next_epoch(rng):
     """The next epoch has another prior, and its components stay where they are."""
     keys = identities(2)

@@ -305,6 +305,13 @@ command(
     "decbayes tell observe a.store more.csv",
     several=True,
 )
+command(
+    NETWORK,
+    "page",
+    "Show a recorded page again, or save its last state as one file.",
+    "decbayes simulate --page --record group.page",
+    "decbayes page group.page -o group.html",
+)
 app.register_install_completion_command()
 
 

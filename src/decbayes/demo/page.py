@@ -6,6 +6,7 @@ from typing import Any
 from decbayes.demo.events import Events, Watched
 from decbayes.errors import DecbayesError
 from decbayes.network.runtime.queues import Worker
+from decbayes.network.runtime.reports.metrics import metrics_text, troubles
 from decbayes.network.runtime.reports.watching import Showing
 from decbayes.network.runtime.store import stored_pool
 from decbayes.page import Page
@@ -33,6 +34,9 @@ class Broadcast:
         newest: dict[str, Any] = max(statuses.values(), key=lambda status: len(status["heard"]), default={})
         members = [member(one, newest) for one in self._events.watched.values()]
         self._page.show("network", outside_view("digits", "GaussianMixture", members, links))
+        if newest:
+            self._page.show("metrics", metrics_text(newest))
+            self._page.show("health", troubles(newest))
         for happening in self._events.story.events[self._sent :]:
             kinds = [kind for words, kind in MARKED.items() if words in happening.text]
             self._page.tell({"event": kinds[0] if kinds else "story", "text": happening.text})

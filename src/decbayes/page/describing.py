@@ -1,13 +1,14 @@
 """What the page shows, as JSON values: a merged posterior, and a whole group seen from outside.
 
     {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "reason", "sites": [name …],
-     "components": [{"slot", "evidence", "share", "drawing",
+     "least", "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
 
 `match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats;
 `close` says that it deserves a look. Each drawing has its `kind`: words, image, point, numbers, profile or table.
-Components with fewer than `LEAST` observations are counted and not drawn: they could describe single ones.
+Components with fewer than `least` observations are counted and not drawn: they could describe single ones. Their
+evidence is null.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ def described(
 ) -> Shown:
     """A merge and where it comes from, with probabilities of matches if known; `more` is shown next to it."""
     view = view_of(model)
-    shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], **more}
+    shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], "least": LEAST, **more}
     if alignment is None or not alignment.structure.symmetry:
         rows = [] if alignment is None else view.rows(posterior)
         return Shown({**shown, "components": [], "rows": [entries(view.facts(row)) for row in rows]}, {})
@@ -79,13 +80,18 @@ def components_of(
         {
             "slot": slot,
             "name": names[slot] if len(names) == len(counts) and counts[slot] >= LEAST else "",
-            "evidence": rounded(counts[slot]),
+            "evidence": amount(counts[slot]),
             "share": rounded(counts[slot] / total) if total else 0.0,
             "drawing": if_enough(pictures[slot], float(counts[slot])),
             "cells": cells[slot],
         }
         for slot in filled
     ]
+
+
+def amount(evidence: Any) -> float | None:
+    """How much evidence there is; None if so little that its number is not shown."""
+    return rounded(evidence) if evidence >= LEAST else None
 
 
 def if_enough(picture: Drawing, evidence: float) -> Drawing:
@@ -104,7 +110,7 @@ def cells_of(findings: Findings) -> list[list[dict[str, Any]]]:
             [
                 {
                     "site": int(site),
-                    "evidence": rounded(evidence[site, slot]),
+                    "evidence": amount(evidence[site, slot]),
                     "apart": rounded(np.nan_to_num(shared.apart[site, slot])),
                     "match": finite(sure.values[site, slot]),
                     "close": bool(sure.close[site, slot]),
@@ -226,8 +232,8 @@ Links = Sequence[tuple[str, str]]
 
 def outside_view(group: str, model: str, members: Sequence[Mapping[str, Any]], links: Links) -> dict[str, Any]:
     """A network as seen by a demonstration or simulation, which can read every agent."""
-    total = sum(member.get("observations", 0) for member in members) or 1
-    shares = [{"share": member["observations"] / total} if "observations" in member else {} for member in members]
+    counted = [member.get("observations", 0) if member.get("state") == "counted" else 0 for member in members]
+    shares = [{"share": count / sum(counted)} if count else {} for count in counted]
     return {
         "group": group,
         "model": model,

@@ -5,18 +5,21 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from threading import Condition, Thread
-from typing import Any
+from typing import IO, Any
 
 from decbayes.errors import TransportFailed
 
 LOOPBACK = "127.0.0.1"
 MOST_EVENTS = 1000  # that wait for the page; further ones are only counted
 END_SECONDS = 2.0
+UNRECORDED = ("path", "metrics", "health")  # of use only while the page is live
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,16 @@ class Page:
     """A page in a separate process, which ends with this one.
 
     `show` replaces the value of a name, `tell` adds an event. Neither waits, whatever the page is doing; once its
-    process has ended they do nothing.
+    process has ended they do nothing. With `record` all of it is also written to that file, one line per message.
+    `clock` has the seconds since the start, real ones by default.
     """
 
-    def __init__(self, address: PageAddress) -> None:
+    def __init__(
+        self, address: PageAddress, record: Path | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
+        began = time.monotonic()
+        self._clock = clock or (lambda: time.monotonic() - began)
+        self._recording: IO[str] | None = None if record is None else record.open("w", encoding="utf-8")
         self._values: dict[str, Any] = {}
         self._events: deque[dict[str, Any]] = deque()
         self._missed, self._closed, self._changed = 0, False, Condition()
@@ -100,6 +109,10 @@ class Page:
             self._events.append(event)
             self._changed.notify()
 
+    def end(self, text: str) -> None:
+        """Say that nothing more will happen: browsers show the last state as final, also once the page is gone."""
+        self.show("ended", text)
+
     def close(self) -> None:
         """Let the page show the last values, and end it."""
         with self._changed:
@@ -117,10 +130,20 @@ class Page:
         try:
             with self._process.stdin as pipe:
                 while (message := self._next()) is not None:
+                    self._record(message)
                     pipe.write(json.dumps(message, allow_nan=False).encode() + b"\n")
                     pipe.flush()
         except OSError:
             return
+        finally:
+            if self._recording is not None:
+                self._recording.close()
+
+    def _record(self, message: dict[str, Any]) -> None:
+        if self._recording is not None:
+            values = {name: value for name, value in message["values"].items() if name not in UNRECORDED}
+            self._recording.write(json.dumps({**message, "values": values}, allow_nan=False) + "\n")
+            self._recording.flush()
 
     def _next(self) -> dict[str, Any] | None:
         """Everything new since the last message; None at the end."""
@@ -128,7 +151,8 @@ class Page:
             self._changed.wait_for(lambda: self._closed or self._values or self._events)
             if not (self._values or self._events):
                 return None
-            message = {"values": self._values, "events": [*self._events], "missed": self._missed}
+            now = round(self._clock(), 2)
+            message = {"seconds": now, "values": self._values, "events": [*self._events], "missed": self._missed}
             self._values, self._missed = {}, 0
             self._events.clear()
             return message

@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -19,12 +18,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from decbayes.page.feed import is_loopback
+from decbayes.page.saving import STATIC, saved_page
 
-STATIC = Path(__file__).parent / "static"
 LOOK_SECONDS = 0.2  # between two looks for news
 BEAT_SECONDS = 2.0  # between two messages at most, so that a lost connection is noticed
 # These travel in the stream. For the others it only says that they have changed, and the browser asks for them.
-STREAMED = ("network", "history")
+STREAMED = ("network", "history", "ended")
 ASKED_FOR = ("posterior",)
 HEADERS = {
     # Nothing is loaded from elsewhere, nothing is written into the page as code, nobody else may frame it.
@@ -54,11 +53,12 @@ class Board:
         self.events: deque[dict[str, Any]] = deque(maxlen=MOST_EVENTS)
         self.counted = 0
         self.path = "/"
-        self._ticket, self._started = count(1), time.monotonic()
+        self._ticket, self._seconds = count(1), 0.0
         self._points: list[dict[str, Any]] = []
 
     def take(self, message: dict[str, Any]) -> None:
         """Store a message from the pipe."""
+        self._seconds = message["seconds"]
         for name, value in message["values"].items():
             if name == "path":
                 self.path = value
@@ -81,19 +81,16 @@ class Board:
 
     def _tell(self, event: dict[str, Any]) -> None:
         self.counted += 1
-        self.events.append({"seconds": self._seconds(), **event, "number": self.counted})
+        self.events.append({"seconds": self._seconds, **event, "number": self.counted})
 
     def _remember(self, posterior: dict[str, Any]) -> None:
-        point = {"seconds": self._seconds(), **{name: posterior.get(name) for name in CURVES}}
+        point = {"seconds": self._seconds, **{name: posterior.get(name) for name in CURVES}}
         point["components"] = len(posterior.get("components", ()))
         point["sites"] = len(posterior.get("sites", ()))
         if len(self._points) >= MOST_POINTS:
             self._points = self._points[::2]
         self._points = [*self._points, point]
         self._put("history", self._points)
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self._started, 2)
 
 
 def application(board: Board, host: str) -> Starlette:
@@ -109,6 +106,10 @@ def application(board: Board, host: str) -> Starlette:
         details = board.values.get("details") or {}
         return JSONResponse(details.get(str(request.path_params["slot"])))
 
+    async def save(_: Request) -> Response:
+        name = {"Content-Disposition": 'attachment; filename="decbayes.html"'}
+        return Response(saved_page(board), media_type="text/html", headers=name)
+
     async def metrics(_: Request) -> Response:
         return PlainTextResponse(board.values.get("metrics", ""), media_type="text/plain; version=0.0.4")
 
@@ -120,6 +121,7 @@ def application(board: Board, host: str) -> Starlette:
         Route("/stream", stream),
         Route("/{name:str}.json", value),
         Route("/components/{slot:int}", component),
+        Route("/saved.html", save),
         Route("/metrics", metrics),
         Route("/health", health),
         Mount("/", StaticFiles(directory=STATIC, html=True)),

@@ -1,12 +1,11 @@
 """Options that several commands share: device, page, and where in files observations are."""
 
-import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
@@ -43,6 +42,7 @@ def work_on(device: DeviceName | None) -> None:
         use_device(available(device))
 
 
+Record = Annotated[Path | None, Parameter(help="Record the page into this file; `decbayes page FILE` shows it again.")]
 PageOption = Annotated[
     list[str] | None,
     Parameter(
@@ -54,14 +54,15 @@ PageOption = Annotated[
 
 
 @contextmanager
-def showing(words: list[str] | None, console: Console) -> "Iterator[Page | None]":
+def showing(words: list[str] | None, console: Console, record: Path | None = None) -> "Iterator[Page | None]":
     """A page, if one is asked for; says where it is."""
     from decbayes.page import Page, PageAddress
 
+    check_record(words, record)
     if words is None:
         yield None
         return
-    page = Page(PageAddress.parse(words))
+    page = Page(PageAddress.parse(words), record)
     console.print(f"Page: {page.url}")
     try:
         yield page
@@ -77,14 +78,20 @@ def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], 
     return called
 
 
-def linger(show: Callable[[], None], console: Console) -> None:
-    """Keep the page up to date until somebody presses Enter."""
-    console.print("The page stays until you press Enter.")
-    pressed = Thread(target=sys.stdin.readline, daemon=True)
-    pressed.start()
-    while pressed.is_alive():
-        show()
-        pressed.join(1.0)
+def check_record(words: list[str] | None, record: Path | None) -> None:
+    if record is not None and words is None:
+        raise WrongArgument("--record is for a page; give --page, too.")
+
+
+def linger(page: "Page", console: Console, text: str) -> None:
+    """Show the last state as final, on a terminal until Ctrl-C."""
+    page.end(text)
+    if not console.is_terminal:
+        return
+    console.print(f"{text} The page stays until you press Ctrl-C.")
+    with suppress(KeyboardInterrupt):
+        while page.alive:
+            time.sleep(0.2)
 
 
 def explained(hint: Any, *, negative: str | None = None) -> Parameter:

@@ -155,6 +155,13 @@ class OfModel:
 ONE_MEAN = OneMean()
 
 
+def three_clusters(rng: np.random.Generator) -> Study:
+    """Clusters in the plane: something to look at."""
+    from decbayes.models.mixtures import GaussianMixture
+
+    return OfModel(GaussianMixture(3, dimension=2, variance=0.5, prior_variance=25.0), observations=30, rng=rng)
+
+
 def group(keys: Sequence[Identity]) -> dict[str, Any]:
     """What the charters of all simulated groups have in common."""
     return {

@@ -1,7 +1,7 @@
 // Sites × components: where each site's components went, and which of these matches are close calls.
-import { byId, compact, count, el, plural, setText } from "./dom.js";
+import { byId, compact, el, plural, setText } from "./dom.js";
 import { caption } from "./drawing.js";
-import { byName, labelsOf, matchText, nameOf } from "./posterior.js";
+import { amount, byName, labelsOf, matchText, nameOf } from "./posterior.js";
 
 export function drawAlignment(posterior) {
   const { components, sites } = posterior;
@@ -39,11 +39,11 @@ function row(posterior, site, total) {
   const cells = posterior.components.map((component) => {
     const cell = component.cells.find((each) => each.site === site);
     if (!cell) return el("td", { class: "none" }, "·");
-    const part = total ? cell.evidence / total : 0;
+    const part = total ? (cell.evidence ?? 0) / total : 0;
     const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));
     const match = cell.match === null ? "" : `; ${matchText(cell, posterior.sureness)}`;
-    const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${count(cell.evidence)} ${posterior.unit}s from ${labelsOf(cell)}${match}`;
-    return el("td", { class: cell.close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, compact(cell.evidence) + (cell.close ? " ?" : ""));
+    const title = `${posterior.sites[site]}, ${nameOf(posterior, component.slot)}: ${amount(cell.evidence, posterior)} ${posterior.unit}s from ${labelsOf(cell)}${match}`;
+    return el("td", { class: cell.close ? "weak" : "", style: { "--part": `${shade.toFixed(0)}%` }, title }, (cell.evidence === null ? `<${posterior.least}` : compact(cell.evidence)) + (cell.close ? " ?" : ""));
   });
   return el("tr", {}, el("th", { scope: "row" }, posterior.sites[site]), ...cells);
 }

@@ -3,6 +3,9 @@ const SVG = "http://www.w3.org/2000/svg";
 
 export const byId = (id) => document.getElementById(id);
 
+// The last state of a page that was saved as a file; null on a live page.
+export const saved = JSON.parse(byId("saved")?.textContent ?? "null");
+
 export function el(name, properties = {}, ...children) {
   return filled(document.createElement(name), properties, children);
 }

@@ -67,7 +67,7 @@ export function drawBlobs(picture, drawings, own = -1, labels = null) {
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const flat = drawings[0].mean.length < 2;
   const [width, height] = labels ? [900, 420] : [200, 100];
-  const room = 0.92;
+  const room = labels ? 0.82 : 0.92; // beside the ticks
   let [sx, sy] = [(room * width) / (right - left || 1), (room * height) / (high - low || 1)];
   if (!flat) sx = sy = Math.min(sx, sy);
   const at = ([x, y]) => [width / 2 + sx * (x - (left + right) / 2), height / 2 - sy * (y - (low + high) / 2)];
@@ -79,7 +79,16 @@ export function drawBlobs(picture, drawings, own = -1, labels = null) {
       const [x, y] = flat ? at([drawings[index].mean[0], bump(drawings[index], 0) * 0.5]) : at(drawings[index].mean);
       return svg("text", { x, y, "font-size": 20 }, label);
     }),
+    ...(labels ? ticks(drawings[0].names, [left, right], flat ? null : [low, high], at) : []),
   );
+}
+
+// The least, middle and largest value along each side of the map, and what is measured there.
+function ticks(names, across, along, at) {
+  const three = ([from, to]) => [from, (from + to) / 2, to];
+  const below = three(across).map((value, index) => svg("text", { class: "tick", x: at([value, 0])[0], y: 408, "font-size": 13 }, index === 1 ? `${names[0]}: ${number(value)}` : number(value)));
+  const beside = along === null ? [] : three(along).map((value, index) => svg("text", { class: "tick", x: 8, y: Math.min(390, Math.max(14, at([0, value])[1])), "font-size": 13, style: { "text-anchor": "start" } }, index === 1 ? `${names[1]}: ${number(value)}` : number(value)));
+  return [...below, ...beside];
 }
 
 const bump = ({ covariance: [[variance]] }, z) => Math.exp((-z * z) / 2) / Math.sqrt(variance || 1);

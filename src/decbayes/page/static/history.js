@@ -3,9 +3,9 @@ import { byId, clock, el, keyed, number, setText, svg } from "./dom.js";
 
 const CURVES = {
   observations: "observations counted",
-  components: "components",
-  score: "score on held-back data of this site, per unit",
-  objective: "objective J of the alignment",
+  components: "number of components",
+  score: "score on held-back data of this site, nats per observation",
+  objective: "objective J of the alignment, nats",
 };
 const NOTABLE = new Set(["joined", "left", "born", "gone", "split", "excluded", "flagged", "same_data", "killed"]);
 const MOST_LINES = 100;
@@ -23,12 +23,14 @@ export function drawHistory(history) {
 
 function newCurve(name) {
   const picture = svg("svg", { viewBox: "0 0 300 90", preserveAspectRatio: "none", role: "img" });
-  return el("div", { class: "curve" }, el("h3", {}, CURVES[name]), el("p", { class: "now" }), picture, el("p", { class: "axis" }, el("span"), el("span"), el("span")));
+  const ticks = (kind) => el("p", { class: kind, "aria-hidden": "true" }, el("span"), el("span"), el("span"));
+  return el("div", { class: "curve" }, el("h3", {}, CURVES[name]), el("p", { class: "now" }), el("div", { class: "plot" }, ticks("scale"), picture), ticks("axis"));
 }
 
 function fillCurve(curve, name) {
   const known = points.filter((point) => typeof point[name] === "number");
-  const [, now, picture, axis] = curve.children;
+  const [, now, plot, axis] = curve.children;
+  const [scale, picture] = plot.children;
   const values = known.map((point) => point[name]);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const end = Math.max(points.at(-1).seconds, marks.at(-1) ?? 0, 1);
@@ -40,10 +42,10 @@ function fillCurve(curve, name) {
   picture.replaceChildren(...thin, svg("path", { d: `${path}H300` }));
   picture.setAttribute("aria-label", `${CURVES[name]}: from ${number(values[0])} to ${number(values.at(-1))}`);
   setText(now, number(values.at(-1)));
-  const [first, middle, last] = axis.children;
-  setText(first, "0 s");
-  setText(middle, low === high ? "" : `from ${number(low)} to ${number(high)}`);
-  setText(last, clock(end));
+  const middle = name === "components" && (low + high) % 2 ? "" : number((low + high) / 2);
+  const marked = low === high ? ["", number(low), ""] : [number(high), middle, number(low)];
+  [...scale.children].forEach((tick, index) => setText(tick, marked[index]));
+  ["0 s", clock(end / 2), `${clock(end)} since the start`].forEach((text, index) => setText(axis.children[index], text));
 }
 
 // After a reconnection the last events come again.

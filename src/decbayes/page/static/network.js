@@ -23,8 +23,9 @@ export function drawNetwork(network) {
   const summary = parts.filter(Boolean).join(", ");
   setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
   byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below has the same`);
-  drawProblems(network.problems ?? []);
-  drawDecisions(network.decisions ?? {});
+  const { settled = [], pending = [] } = network.decisions ?? {};
+  drawAttention(network.problems ?? [], pending);
+  drawDecisions(settled);
   drawGraph(network, kinds);
   drawTable(members, kinds);
 }
@@ -37,18 +38,23 @@ function kindOf(member) {
   return member.link;
 }
 
-function drawProblems(problems) {
-  const list = byId("problems");
-  list.hidden = !problems.length;
-  keyed(list, problems, (text) => text, () => el("li"), (item, text) => setText(item, text));
+// What somebody has to do stands at the top: problems, flags, approvals, motions that lack votes.
+function drawAttention(problems, pending) {
+  const waiting = pending.map((each) => `${each.motion} has ${each.votes.length} of ${each.needed} votes: ${each.text}`);
+  byId("attention").hidden = !problems.length && !waiting.length;
+  drawList("problems", problems);
+  drawList("pending", waiting);
 }
 
-function drawDecisions({ settled = [], pending = [] }) {
-  const waiting = pending.map((each) => `${each.motion}, ${each.votes.length} of ${each.needed} votes: ${each.text}`);
+function drawDecisions(settled) {
   const decided = settled.map((each) => `${each.state === "overruled" ? "overruled" : "decided"} by ${each.votes.join(", ")}: ${each.text}`);
-  const list = byId("decisions");
-  list.hidden = !waiting.length && !decided.length;
-  keyed(list, [...waiting, ...decided.reverse()], (text) => text, () => el("li"), (item, text) => setText(item, text));
+  drawList("decisions", decided.reverse());
+}
+
+function drawList(id, texts) {
+  const list = byId(id);
+  list.hidden = !texts.length;
+  keyed(list, texts, (text) => text, () => el("li"), (item, text) => setText(item, text));
 }
 
 function drawGraph(network, kinds) {
@@ -137,7 +143,7 @@ function set(node, attributes) {
 // Versions begin anywhere: after a lost disk none must be used twice. Their last digits tell them apart.
 const shortVersion = (version) => (version === undefined ? "–" : version > 9999 ? `…${String(version).slice(-4)}` : String(version));
 
-const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", known: "known through others", unheard: "nothing published yet", excluded: "excluded" };
+const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", starting: "starting", known: "known through others", unheard: "nothing published yet", excluded: "excluded" };
 
 function drawTable(members, kinds) {
   const pairs = members.map((member, index) => ({ member, kind: kinds[index] }));
@@ -149,7 +155,7 @@ function drawTable(members, kinds) {
     const words = [kind === "excluded" ? member.state : WORDS[kind] ?? kind];
     if (member.behind) words.push("behind");
     if (member.charter === "another") words.push("uses another charter");
-    if (member.state && !["counted", "excluded", "removed"].includes(member.state) && kind !== "unheard") words.push(member.state);
+    if (member.state && !["counted", "excluded", "removed"].includes(member.state) && kind !== "unheard") words.push(member.state === "not heard of" ? WORDS.unheard : member.state);
     const flags = member.flags ?? [];
     const told = words.join(", ");
     if (state.dataset.told !== told + flags) {

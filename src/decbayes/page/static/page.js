@@ -1,5 +1,5 @@
 // Listens to the agent, and draws the newest values, a few times a second at most.
-import { byId, setText } from "./dom.js";
+import { byId, saved, setText } from "./dom.js";
 import { drawAlignment } from "./alignment.js";
 import { addEvents, drawHistory, forgetEvents } from "./history.js";
 import { drawNetwork, travel } from "./network.js";
@@ -8,6 +8,7 @@ import { drawFailure, drawPosterior } from "./posterior.js";
 const LATE_SECONDS = 6; // after so long without news something is wrong
 const waiting = new Map();
 let heard = 0;
+let ended = "";
 let open = false;
 let asking = false;
 let again = false;
@@ -32,6 +33,7 @@ function listen() {
   on("network", (network) => { heard = Date.now(); later("network", () => { introduce(network); drawNetwork(network); }); showState(); });
   on("history", (history) => later("history", () => drawHistory(history)));
   on("posterior", ask);
+  on("ended", (text) => { ended = text; showState(); });
   on("events", (told) => { for (const event of told.events.slice(-8)) travel(event); addEvents(told); });
   // A page that was left must not keep a connection.
   addEventListener("pagehide", () => source.close());
@@ -61,25 +63,46 @@ function introduce(network) {
 function showState() {
   const pill = byId("connection");
   const quiet = Math.round((Date.now() - heard) / 1000);
-  const state = !open ? (heard ? "lost" : "connecting") : quiet > LATE_SECONDS ? "late" : "live";
+  const state = saved ? "saved" : ended ? "finished" : !open ? (heard ? "lost" : "connecting") : quiet > LATE_SECONDS ? "late" : "live";
   pill.dataset.state = state;
-  setText(pill, { connecting: "connecting", live: "live", late: "no news", lost: "disconnected" }[state]);
+  setText(pill, { connecting: "connecting", live: "live", late: "no news", lost: "disconnected", finished: "finished", saved: "saved" }[state]);
   const notice = byId("notice");
   notice.hidden = state === "live" || state === "connecting";
-  byId("views").classList.toggle("stale", !notice.hidden);
+  notice.classList.toggle("calm", Boolean(ended));
+  byId("views").classList.toggle("stale", state === "late" || state === "lost");
+  byId("save").hidden = Boolean(saved) || !open;
+  if (ended) setText(notice, ended);
+  else if (saved) notice.hidden = true;
   if (state === "lost") setText(notice, "The agent cannot be reached: it has stopped, or the connection is down. Below is the last known state. The page continues as soon as the agent answers.");
   if (state === "late") setText(notice, `No news from the agent for some time. It may be busy or stopped. Below is the last known state.`);
 }
 
 const THEMES = ["auto", "light", "dark"];
+let chosen = "auto";
+try { chosen = localStorage.getItem("theme") ?? "auto"; } catch { /* nothing is kept */ }
 function setTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   setText(byId("theme"), `Theme: ${theme}`);
-  localStorage.setItem("theme", theme);
+  chosen = theme;
+  try { localStorage.setItem("theme", theme); } catch { /* files and private windows keep nothing */ }
 }
-byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "auto") + 1) % THEMES.length]));
-setTheme(localStorage.getItem("theme") ?? "auto");
+byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]));
+setTheme(chosen);
 byId("detail").addEventListener("click", (event) => { if (event.target === byId("detail")) byId("detail").close(); });
-setInterval(showState, 1000);
-listen();
+
+function showSaved() {
+  ended = saved.ended ?? "";
+  if (saved.network) { introduce(saved.network); drawNetwork(saved.network); }
+  if (saved.history) drawHistory(saved.history);
+  addEvents({ events: saved.events, missed: 0 });
+  if (saved.posterior?.error) drawFailure(saved.posterior.error);
+  else if (saved.posterior) { drawPosterior(saved.posterior); drawAlignment(saved.posterior); }
+  showState();
+}
+
+if (saved) showSaved();
+else {
+  setInterval(showState, 1000);
+  listen();
+}

@@ -1,5 +1,5 @@
 // The merged components, the sites that support each, and on a click each site's contribution.
-import { byId, compact, count, el, keyed, natural, number, percent, plural, setText } from "./dom.js";
+import { byId, compact, count, el, keyed, natural, number, percent, plural, saved, setText } from "./dom.js";
 import { drawBlobs, drawn } from "./drawing.js";
 
 let shown = null;
@@ -8,6 +8,9 @@ export function matchText({ match }, sureness) {
   if (match === null) return "no other slot to compare with";
   return sureness === "probability" ? `belongs here with probability ${percent(match)}` : `the next best slot is ${number(match)} nats worse`;
 }
+
+// Evidence that is too small to be shown has no number.
+export const amount = (evidence, posterior, text = count) => (evidence === null ? `fewer than ${posterior.least}` : text(evidence));
 
 export const byName = (sites) => [...sites.keys()].sort((a, b) => natural(sites[a], sites[b]));
 
@@ -77,7 +80,7 @@ function fillCard(card, posterior, component, drawings) {
   card.replaceChildren(
     el("span", { class: "title" }, el("span", {}, nameOf(posterior, slot)), el("span", {}, percent(component.share))),
     drawn(component.drawing, drawings),
-    el("span", { class: "foot" }, el("span", { class: "support", "aria-hidden": "true" }, ...squares), el("span", { class: alone ? "alone" : "" }, support), ` · ${compact(component.evidence)} ${posterior.unit}s`),
+    el("span", { class: "foot" }, el("span", { class: "support", "aria-hidden": "true" }, ...squares), el("span", { class: alone ? "alone" : "" }, support), ` · ${amount(component.evidence, posterior, compact)} ${posterior.unit}s`),
   );
 }
 
@@ -86,12 +89,12 @@ async function openDetail(slot) {
   if (!component) return;
   const posterior = shown;
   setText(byId("detail-title"), nameOf(posterior, slot));
-  setText(byId("detail-summary"), `${count(component.evidence)} ${posterior.unit}s from ${component.cells.length} of ${plural(posterior.sites.length, "site")}; ${percent(component.share)} of all evidence.`);
+  setText(byId("detail-summary"), `${amount(component.evidence, posterior)} ${posterior.unit}s from ${component.cells.length} of ${plural(posterior.sites.length, "site")}; ${percent(component.share)} of all evidence.`);
   byId("detail-merged").replaceChildren(drawn(component.drawing));
   const sites = byId("detail-sites");
   sites.replaceChildren(el("li", {}, "…"));
   byId("detail").showModal();
-  const answer = await fetch(`components/${slot}`).then((response) => response.json()).catch(() => null);
+  const answer = saved ? saved.details?.[slot] : await fetch(`components/${slot}`).then((response) => response.json()).catch(() => null);
   const versions = new Map((answer ?? []).map(({ site, drawing }) => [site, onScaleOf(component.drawing, drawing)]));
   const all = [component.drawing, ...versions.values()].filter((drawing) => drawing.kind === "point");
   byId("detail-merged").replaceChildren(drawn(component.drawing, all));
@@ -106,11 +109,12 @@ function onScaleOf(merged, drawing) {
 
 function siteCard(posterior, component, cell, drawing, all) {
   const match = matchText(cell, posterior.sureness);
+  const share = cell.evidence === null ? "" : `, ${percent(cell.evidence / component.evidence)}`;
   return el(
     "li", {},
     el("b", {}, posterior.sites[cell.site]),
-    el("div", { class: "bar", style: { "--part": `${(100 * cell.evidence) / component.cells[0].evidence}%` } }),
-    el("span", {}, `${count(cell.evidence)} ${posterior.unit}s, ${percent(cell.evidence / component.evidence)}`),
+    el("div", { class: "bar", style: { "--part": `${(100 * (cell.evidence ?? 0)) / (component.cells[0].evidence ?? 1)}%` } }),
+    el("span", {}, `${amount(cell.evidence, posterior)} ${posterior.unit}s${share}`),
     drawing ? drawn(drawing, all) : el("p", { class: "hidden" }, "not shown: only the largest are drawn"),
     el("span", { class: "facts" }, `${labelsOf(cell)}; ${match}; ${number(cell.apart)} nats per ${posterior.unit} from the merge`),
   );

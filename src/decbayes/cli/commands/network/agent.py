@@ -15,7 +15,7 @@ from cyclopts.types import NonNegativeInt
 
 import decbayes
 from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter
-from decbayes.cli.shared.common_options import PageOption, available
+from decbayes.cli.shared.common_options import PageOption, Record, available, check_record
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import NONE, rules_said
 from decbayes.cli.shared.terminal import messages
@@ -84,6 +84,7 @@ def agent(
         Parameter(help="Serve /metrics and /health at this port of 127.0.0.1; 0 is any free one."),
     ] = None,
     page: PageOption = None,
+    record: Record = None,
     held: Annotated[
         Path | None, Parameter(help="Held-out data: the page shows how well the merged posterior predicts it.")
     ] = None,
@@ -117,6 +118,7 @@ def agent(
     agreed, identity = load_charter(charter), Identity.load(key)
     stricter = own_rules(rules, agreed)
     shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
+    check_record(page, record)
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, link.tls, link.plain)
@@ -124,7 +126,7 @@ def agent(
     with SqliteStore(store, agreed) as opened:
         check_seat(identity, agreed, key, opened)
         shards += observed_data(agreed, opened, data)
-    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed))
+    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed), record)
     files = CharterFile(charter, agreed), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
     process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter)
@@ -199,12 +201,12 @@ def own_rules(text: str | None, charter: "Charter") -> Rules | None:
     return rules_said(text)
 
 
-def watching(address: "PageAddress", score: "Score | None") -> "Watcher":
+def watching(address: "PageAddress", score: "Score | None", record: Path | None) -> "Watcher":
     from decbayes.cli.shared.match_confidence import learned
     from decbayes.network.runtime.reports.watching import Watcher
     from decbayes.page import Page
 
-    return Watcher(Page(address), score, learned)
+    return Watcher(Page(address, record), score, learned)
 
 
 def observed_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.shared.common_options import PageOption, both, linger, showing
+from decbayes.cli.shared.common_options import PageOption, Record, both, linger, showing
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.extras import require_extra
 
@@ -23,6 +23,7 @@ def demo(
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed: decides which images each site has.")] = 0,
     out: Annotated[Path, Parameter(help="Folder for the picture.")] = Path("demo"),
     page: PageOption = None,
+    record: Record = None,
     as_json: Annotated[bool, json_option("demonstration", "scores", "picture")] = False,
 ) -> None:
     """Run the agents, show them, and draw the outcome."""
@@ -42,7 +43,7 @@ def demo(
     target = out / "digits.png"
     with TemporaryDirectory(prefix="decbayes-demo-") as folder, prepare(Path(folder), digits) as party:
         story = Story(digits)
-        play(Events(party, story), page, console)
+        play(Events(party, story), page, record, console)
     scores = draw(story, target)
     if as_json:
         print_json({"scores": scores, "picture": target})
@@ -50,18 +51,18 @@ def demo(
         print_scores(scores, target, console)
 
 
-def play(events: "Events", page: list[str] | None, console: "Output") -> None:
+def play(events: "Events", page: list[str] | None, record: Path | None, console: "Output") -> None:
     """Run the agents through their story, in the terminal and on the page if there is one."""
     from decbayes.demo.page import Broadcast
     from decbayes.demo.terminal_view import watching
 
     try:
-        with watching(events, console), showing(page, console) as shown:
+        with watching(events, console), showing(page, console, record) as shown:
             if shown is not None:
                 events.show = both(events.show, Broadcast(shown, events))
             events.run()
-            if shown is not None and console.is_terminal:
-                linger(events.show, console)
+            if shown is not None:
+                linger(shown, console, "Finished: all sites agree.")
     finally:
         events.close()
 

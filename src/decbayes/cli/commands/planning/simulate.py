@@ -10,7 +10,7 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from decbayes.cli.shared.common_options import PageOption, linger, showing
+from decbayes.cli.shared.common_options import PageOption, Record, linger, showing
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -60,6 +60,7 @@ class Group:
     ] = None
     dpi: Dpi = DPI
     page: PageOption = None
+    record: Record = None
     as_json: Annotated[
         bool,
         json_option("simulation", *OUTCOME, "with a model", *SCORES, "or with --histories", "histories"),
@@ -81,11 +82,14 @@ EIGHT = Group()
 
 @app.default
 def simulate(*, group: Group = EIGHT) -> None:
-    """Watch simulated agents estimate one mean; the name of a model before the options takes that model instead."""
-    group.check()
-    from decbayes.network.simulation.studies import ONE_MEAN
+    """Watch simulated agents find three clusters; the name of a model before the options takes that model instead.
 
-    run(ONE_MEAN, group)
+    With --histories they estimate one mean, which can be checked to the last digits.
+    """
+    group.check()
+    from decbayes.network.simulation.studies import ONE_MEAN, three_clusters
+
+    run(ONE_MEAN if group.histories else three_clusters(np.random.default_rng(group.seed)), group)
 
 
 Observations = Annotated[PositiveInt, Parameter(help="Observations in each shard; a site has up to three shards.")]
@@ -146,12 +150,12 @@ def run(study: "Study", group: Group) -> None:
         return
     weather = CALM if group.calm else ROUGH
     plan = Plan(group.agents, group.steps, group.topology, weather, faults=not group.calm, traitors=group.traitors)
-    with showing(group.page, console) as shown:
+    with showing(group.page, console, group.record) as shown:
         history = History(plan, group.seed, study=study)
         show = (lambda: None) if shown is None else SimulationPage(shown, history)
         moments = watch(history, group.pause, console, show)
-        if shown is not None and console.is_terminal:
-            linger(show, console)
+        if shown is not None:
+            linger(shown, console, "Finished: all sites agree.")
     if group.picture is not None:
         save_picture(draw(moments), group.picture, group.dpi)
     ended = outcome(history, moments[-1])

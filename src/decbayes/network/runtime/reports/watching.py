@@ -207,13 +207,17 @@ def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]
         return
     names = [*enumerate(ids_of(before)), *enumerate(ids_of(alignment.merged()))]
     numbers = {id: number for number, id in names}
-    for event in alignment.lineage.events:
+    events = alignment.lineage.events
+    born, gone = ({numbers.get(event.id) for event in events if event.kind == kind} for kind in ("born", "gone"))
+    for event in events:
         number, other = numbers.get(event.id), numbers.get(event.other)
         if event.kind in ("split", "joined"):
             how = "split off from" if event.kind == "split" else "joined"
             yield event.kind, f"component {number} has {how} component {other} ({event.share:.0%} of it)"
-        elif event.kind != "kept":
-            yield event.kind, f"component {number} is {'new' if event.kind == 'born' else 'gone'}"
+        elif event.kind == "born":
+            yield event.kind, f"component {number} is {'another one now' if number in gone else 'new'}"
+        elif event.kind == "gone" and number not in born:
+            yield event.kind, f"component {number} is gone"
 
 
 def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str, float]) -> dict[str, Any]:

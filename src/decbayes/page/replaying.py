@@ -1,0 +1,63 @@
+"""A recorded page, shown again: at its own speed, faster, or its last state as one file."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from decbayes.errors import InvalidFile
+from decbayes.page.feed import Page, PageAddress
+from decbayes.page.saving import saved_page
+from decbayes.page.server import Board
+
+LAST = "End of the recording."
+FIELDS = {"seconds", "values", "events", "missed"}
+
+
+def messages(recording: Path) -> Iterator[dict[str, Any]]:
+    """What a page was given, message by message, with the seconds since its start."""
+    with recording.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines):
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            whole = isinstance(message, dict) and message.keys() >= FIELDS
+            if not whole and not number:
+                raise InvalidFile(f"{recording} is not a recording of a page; `--page --record FILE` writes one.")
+            if not whole:
+                return  # the recording was cut off here
+            yield message
+
+
+class Replay:
+    """Shows a recording again on a page of its own, `speed` times as fast."""
+
+    def __init__(self, recording: Path, address: PageAddress, speed: float = 1.0) -> None:
+        self._messages, self._speed, self._now = messages(recording), speed, 0.0
+        self._first = next(self._messages, None)
+        if self._first is None:
+            raise InvalidFile(f"{recording} is empty.")
+        self.page = Page(address, clock=lambda: self._now)
+
+    def run(self) -> None:
+        """Show each message when it came."""
+        began, message = time.monotonic(), self._first
+        while message is not None:
+            time.sleep(max(0.0, began + message["seconds"] / self._speed - time.monotonic()))
+            self._now = message["seconds"]
+            for event in message["events"]:
+                self.page.tell({"seconds": self._now, **event})
+            for name, value in message["values"].items():
+                self.page.show(name, value)
+            message = next(self._messages, None)
+
+
+def last_state(recording: Path) -> str:
+    """What a recording ends with, as one HTML file."""
+    board = Board()
+    for message in messages(recording):
+        board.take(message)
+    board.values.setdefault("ended", LAST)
+    return saved_page(board)

@@ -1,0 +1,52 @@
+"""A page as one file: its last state with all that draws it, for mail, papers and archives. Loads nothing."""
+
+import json
+import re
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, Protocol
+
+STATIC = Path(__file__).parent / "static"
+# In one file modules cannot name each other by their place, so they get names.
+IMPORT = re.compile(r'from "\./(\w+)\.js"')
+KEPT = ("network", "history", "posterior", "details", "ended")
+
+
+class State(Protocol):
+    """What a page has shown last."""
+
+    @property
+    def values(self) -> dict[str, Any]: ...
+
+    def since(self, seen: int, most: int = 100) -> list[dict[str, Any]]: ...
+
+
+def saved_page(state: State) -> str:
+    """The page's last state as one HTML file."""
+    values = {name: state.values[name] for name in KEPT if name in state.values}
+    # A name of a member must not end the script that holds it.
+    content = json.dumps({**values, "events": state.since(0)}, separators=(",", ":")).replace("<", "\\u003c")
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    icon = data_address("image/svg+xml", (STATIC / "icon.svg").read_text(encoding="utf-8"))
+    style = (STATIC / "page.css").read_text(encoding="utf-8")
+    head = (
+        f"<style>\n{style}</style>\n"
+        f'<script type="application/json" id="saved">{content}</script>\n'
+        f'<script type="importmap">{json.dumps({"imports": modules()})}</script>\n'
+        '<script type="module">import "decbayes/page";</script>'
+    )
+    page = page.replace('<link rel="stylesheet" href="page.css">\n', "")
+    return page.replace('<script type="module" src="page.js"></script>', head).replace('"icon.svg"', f'"{icon}"')
+
+
+def modules() -> dict[str, str]:
+    """Each module of the page by a name, as a data address."""
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(STATIC.glob("*.js"))}
+    return {
+        f"decbayes/{name}": data_address("text/javascript", IMPORT.sub(r'from "decbayes/\1"', text))
+        for name, text in texts.items()
+    }
+
+
+def data_address(kind: str, text: str) -> str:
+    return f"data:{kind};base64,{b64encode(text.encode()).decode()}"
