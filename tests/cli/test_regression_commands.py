@@ -123,3 +123,14 @@ def test_the_smallest_count_that_is_predicted_is_none(run, trial):
     run("fit negative-binomial-regression a.csv --formula visits~age --dispersion 2 -o a.posterior")
     assert "mean + mean² / 2" in run("show a.posterior")[1]
     assert json.loads(run("predict a.posterior age=60 --json")[1])["low"] == 0.0
+
+
+@pytest.mark.parametrize(("name", "further"), [("ordered", {"levels"}), ("survival", {"cuts", "rate"})])
+def test_a_model_has_its_parents_options_and_explains_those_that_differ(name, further):
+    from decbayes.cli.shared.model_options import model_options
+
+    kinds = db.LogisticRegression, {"ordered": db.OrderedRegression, "survival": db.SurvivalRegression}[name]
+    known, options = ({option.name: option for option in model_options(kind)} for kind in kinds)
+    assert known.keys() | further <= options.keys() | {"yes"}
+    helps = [one["formula"].annotation.__metadata__[0].help for one in (known, options)]
+    assert helps[0] != helps[1]

@@ -20,7 +20,7 @@ from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.division import Division
 from decbayes.merging.grouping import number
-from decbayes.merging.grouping.inherited_ids import inherited
+from decbayes.merging.grouping.inherited_ids import homes, inherited
 from decbayes.merging.grouping.joins import Joined
 from decbayes.merging.grouping.search import SlotSearch, found_apart
 
@@ -317,6 +317,10 @@ class TestIds:
         slots = [np.array([0, 0]), np.array([0, 1])]
         evidence = np.array([200.0, 100.0, 10.0, 5.0])
         assert inherited([("", ""), ("x", "y")], slots, evidence, 2) == ("x", "y")
+
+    def test_what_has_no_id_has_no_home_however_many_sites_left_it_out(self):
+        slots = homes([("x", ""), ("x", ""), ("x", "y")], [2, 2, 2], np.array([10.0, 9.0, 10.0, 9.0, 10.0, 9.0]), 2)
+        np.testing.assert_array_equal(slots, [0, -1, 0, -1, 0, -1])
 
     def test_are_part_of_the_order_of_posteriors(self):
         """Posteriors that differ in their ids alone come in one order, whoever lists them."""

@@ -37,7 +37,7 @@ class Setting:
 
 def model_options(kind: type[Model]) -> list[inspect.Parameter]:
     """All settings that can be written on a command line; one that is not given is left out of the call."""
-    return options_for([*field_settings(kind), *keyword_settings(kind.from_file)])
+    return options_for([*field_settings(kind), *file_settings(kind)])
 
 
 def options_before_data(kind: type[Model]) -> list[inspect.Parameter]:
@@ -51,6 +51,17 @@ def options_for(settings: Iterable[Setting]) -> list[inspect.Parameter]:
     for setting in settings:
         by_name[setting.name] = replace(by_name.get(setting.name, setting), default=setting.default)
     return [option(setting) for setting in by_name.values() if is_simple(bare(setting.hint))]
+
+
+def file_settings(kind: type[Model]) -> list[Setting]:
+    """What `from_file` takes by name, and what its parents do if it passes other options on to them."""
+    settings: dict[str, Setting] = {}
+    for parent in (parent for parent in kind.__mro__ if "from_file" in vars(parent)):
+        reads = vars(parent)["from_file"].__func__
+        settings = {setting.name: setting for setting in keyword_settings(reads)} | settings
+        if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(reads).parameters.values()):
+            break
+    return list(settings.values())
 
 
 def settings_without_data(kind: type[Model]) -> list[Setting]:
@@ -142,7 +153,7 @@ def check_above(bound: float, kind: Any, value: Any) -> None:
 
 def lacking(kind: type[Model], given: Iterable[str]) -> list[str]:
     """The settings that a new model cannot do without, as options."""
-    settings = {setting.name: setting for setting in (*field_settings(kind), *keyword_settings(kind.from_file))}
+    settings = {setting.name: setting for setting in (*field_settings(kind), *file_settings(kind))}
     needed = [name for name, setting in settings.items() if setting.default is MISSING and name not in given]
     return [as_option(name) for name in needed]
 

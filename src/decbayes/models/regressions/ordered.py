@@ -14,16 +14,12 @@ from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
-from decbayes.inputs.tables import Report
-from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import ignore, split_names
+from decbayes.models.core.model import split_names
 from decbayes.models.core.points import check_structure
-from decbayes.models.regressions._making import Target
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import Thresholds
-from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 
 
@@ -109,22 +105,13 @@ class OrderedRegression(Regression):
         path: Path,
         *,
         formula: Annotated[str, "What to fit, as in 'pain ~ age + sex'; or name a --target."] = "",
-        target: Target = "",
         levels: Annotated[str, "The levels of the target from the lowest, separated by commas."] = "",
         varying: Annotated[str, "Terms that differ from site to site, or 'threshold', separated by commas."] = "",
-        by: Annotated[str, "The column that names sites, where a file has several."] = "",
-        weights: Annotated[str, "The column that says how often a row counts."] = "",
-        columns: Names = "",
-        kinds: Kinds = "",
-        agreed_columns: Agreed = None,
-        report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
         """Say what to fit with --formula, or the --target, and the order of its --levels."""
         options |= {"levels": tuple(split_names(levels))} if levels else {}
-        given = {"varying": varying, "by": by, "weights": weights, "columns": columns, "kinds": kinds}
-        options |= {"formula": formula, "target": target, **given}
-        return super().from_file(path, agreed_columns=agreed_columns, report=report, **options)
+        return super().from_file(path, formula=formula, varying=varying, **options)
 
     def probabilities(self, posterior: Posterior, data: Any) -> Array:
         """(N, levels): how probable each level is, in each row of `data`.

@@ -16,15 +16,12 @@ from decbayes.columns import Column, YesNo
 from decbayes.columns.frames import coded, likely_kind, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
-from decbayes.inputs.tables import Report
-from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import Row, ignore
+from decbayes.models.core.model import Row
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import Intervals
-from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 
 SURV = re.compile(r"Surv\s*\(([^,()]+),([^,()]+)(?:,([^,()]+))?\)")
@@ -156,12 +153,6 @@ class SurvivalRegression(Regression):
         ] = "",
         rate: Annotated[float, "A typical number of events per unit of time; 0 to find it."] = 0.0,
         varying: Annotated[str, "Terms that differ from site to site, or 'interval', separated by commas."] = "",
-        by: Annotated[str, "The column that names sites, where a file has several."] = "",
-        weights: Annotated[str, "The column that says how often a row counts."] = "",
-        columns: Names = "",
-        kinds: Kinds = "",
-        agreed_columns: Agreed = None,
-        report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
         """Say what to fit with --formula 'Surv(days, died) ~ age + sex'.
@@ -175,10 +166,7 @@ class SurvivalRegression(Regression):
         except ValueError:
             raise ValueError("--cuts are numbers separated by commas, such as 30,90,365.") from None
         options |= {"rate": rate} if rate else {}
-        given = {"varying": varying, "by": by, "weights": weights, "columns": columns, "kinds": kinds}
-        return super().from_file(
-            path, formula=formula, agreed_columns=agreed_columns, report=report, **given, **options
-        )
+        return super().from_file(path, formula=formula, varying=varying, **options)
 
     @staticmethod
     def event_counts(times: Any, events: Any, grid: Sequence[float], *, least: int = LEAST) -> list[int]:
