@@ -50,11 +50,11 @@ ALLOWED = {
     "columns": {"arguments", "errors", "lazily"},
     "privacy": FOUNDATION | {"tensors", "files"},
     "secure": FOUNDATION | {"disclosure", "extras", "files", "merging", "models", "privacy", "updates"},
-    "models": FOUNDATION | {"columns", "devices", "inputs"},
+    "models": FOUNDATION | {"columns", "devices", "inputs", "privacy"},
     "updates": FOUNDATION | {"devices", "files", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streams", "tensors", "updates"},
-    "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models"},
+    "disclosure": FOUNDATION | {"columns", "decbayes", "extras", "files", "merging", "models", "privacy", "tensors"},
     "network": FOUNDATION
     | {
         "calibration",

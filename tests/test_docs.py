@@ -225,7 +225,17 @@ def privacy(reader):
     assert scores[0] == pytest.approx(scores[1], abs=0.01)
 
 
+def private_releases(reader):
+    claimed = next(page for page in PAGES if page.name == "private-releases.md").read_text(encoding="utf-8")
+    assert " ".join(reader.printed[0].split()) in " ".join(claimed.split())
+    anchor = reader.names["anchor"]
+    assert anchor.round == anchor.rounds == 5
+    age = reader.names["model"].coefficients(anchor.posterior)[1]
+    assert abs(age["mean"] - 0.04) < 5 * age["deviation"]  # drawn by the operating system: no seed
+
+
 CLAIMS = {
+    "private-releases.md": private_releases,
     "privacy.md": privacy,
     "index.md": quickstart,
     "intervals.md": intervals,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from decbayes.calibration import validate as validate
     from decbayes.devices import use_device as use_device
     from decbayes.disclosure import load as load
+    from decbayes.disclosure import private_merge as private_merge
+    from decbayes.disclosure import private_plan as private_plan
     from decbayes.disclosure import save as save
     from decbayes.merging import align as align
     from decbayes.merging import merge as merge
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from decbayes.models.tables import LatentClasses as LatentClasses
     from decbayes.models.topics import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.posterior import Posterior as Posterior
+    from decbayes.privacy import Privacy as Privacy
     from decbayes.remarks import Remark as Remark
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
@@ -61,7 +64,7 @@ else:
         {
             ".calibration": "calibrate validate",
             ".devices": "use_device",
-            ".disclosure": "load save",
+            ".disclosure": "load private_merge private_plan save",
             ".merging": "align merge",
             ".models.core": "Ascent model_for register simulate transform",
             ".models.features": "LatentFeatures",
@@ -72,6 +75,7 @@ else:
             ".models.tables": "LatentClasses",
             ".models.topics": "LatentDirichletAllocation",
             ".posterior": "Posterior",
+            ".privacy": "Privacy",
             ".remarks": "Remark",
             ".reporting": "report",
             ".streams": "refine",

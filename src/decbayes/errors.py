@@ -73,6 +73,14 @@ class SumRefused(DecbayesError):
     """A secure sum that is not begun, joined or opened, because it would show more than the sum, or be wrong."""
 
 
+class NotPrivate(DecbayesError):
+    """What cannot be released under differential privacy, or would be useless: the model, the plan, or the anchor."""
+
+
+class BudgetExceeded(NotDisclosed):
+    """A private release that would spend more than the budget of its data set; nothing was released."""
+
+
 class NotConvertible(DecbayesError):
     """A fitted model of another library, or a posterior of ours, that has no counterpart on the other side."""
 

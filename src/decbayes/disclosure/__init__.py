@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from decbayes.disclosure.preparing import check_columns as check_columns
     from decbayes.disclosure.preparing import prepared as prepared
     from decbayes.disclosure.previewing import preview as preview
+    from decbayes.disclosure.private_merging import private_merge as private_merge
+    from decbayes.disclosure.private_merging import private_plan as private_plan
     from decbayes.disclosure.releasing import release as release
     from decbayes.disclosure.rules import Rules as Rules
     from decbayes.models.core.persons import Persons as Persons
@@ -29,6 +31,7 @@ else:
             ".manifest": "Manifest",
             ".preparing": "check_columns prepared",
             ".previewing": "preview",
+            ".private_merging": "private_merge private_plan",
             ".releasing": "release",
             ".rules": "Rules",
             "decbayes.models.core.persons": "Persons",

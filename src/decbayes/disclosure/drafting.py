@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import decbayes
 from decbayes import files
 from decbayes.disclosure.guarding import guarded
+from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.disclosure.preparing import prepared
 from decbayes.disclosure.releasing import verify
@@ -114,10 +114,6 @@ def in_words(model: Model) -> str:
     """What was fitted, for people; a regression with its formula."""
     formula = getattr(model, "formula", "")
     return f"{type(model).__name__}: {formula}" if formula else type(model).__name__
-
-
-def today() -> str:
-    return datetime.now(UTC).date().isoformat()
 
 
 def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes: int = files.MOST_BYTES) -> Posterior:

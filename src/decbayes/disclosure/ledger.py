@@ -2,17 +2,56 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from decbayes.errors import DamagedLedger
+from decbayes.errors import BudgetExceeded, DamagedLedger, NotDisclosed
 from decbayes.files import lock
+from decbayes.privacy.accounting import Privacy, epsilon_of, left
+from decbayes.privacy.accounting import spent as total
 from decbayes.structure import canonical_json
 
+if TYPE_CHECKING:
+    from decbayes.privacy.releasing import Spending
+
 FIRST = "0" * 64
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a private release has spent of its data set's budget, or what somebody has set that budget to.
+
+    Args:
+        data_set: whose privacy: all releases of one name add up.
+        epsilon, delta: the budget that was in force.
+        mu: what was spent; 0 where only the budget was set.
+        round: the number of the round, from 0 on.
+    """
+
+    data_set: str
+    epsilon: float
+    delta: float
+    mu: float = 0.0
+    round: int = 0
+
+    @property
+    def budget(self) -> Privacy:
+        return Privacy(self.epsilon, self.delta)
+
+
+class Account(NamedTuple):
+    """What a data set may spend and has spent, in the words of people: ε at the budget's δ."""
+
+    data_set: str
+    budget: Privacy
+    spent: float
+    left: float
+    releases: int
 
 
 @dataclass(frozen=True)
@@ -36,10 +75,18 @@ class Entry:
     persons: int = 0
     members: tuple[str, ...] = ()
     before: str = FIRST
+    private: Spent | None = None
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(canonical_json(asdict(self) | {"members": list(self.members)})).hexdigest()
+        return hashlib.sha256(canonical_json(self.plain())).hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """The entry as its line has it."""
+        values = asdict(self) | {"members": list(self.members)}
+        if self.private is None:  # as lines of other releases are, and always were
+            del values["private"]
+        return values
 
 
 class Ledger:
@@ -62,17 +109,50 @@ class Ledger:
         """All entries, checked: DamagedLedger says which line was changed, is missing, or is only half there."""
         return list(self._checked(self.path.read_bytes() if self.path.exists() else b""))
 
-    def append(self, entry: Entry) -> None:
-        """Add an entry behind the last one, on disk before this returns."""
+    def append(self, entry: Entry, check: Callable[[list[Entry]], None] = lambda entries: None) -> None:
+        """Add an entry behind the last one, on disk before this returns; `check` may refuse it, given all others."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b") as file:
             lock(file, wait=True)
             file.seek(0)
             before = list(self._checked(file.read()))
+            check(before)
             chained = replace(entry, before=before[-1].digest if before else FIRST)
-            file.write(canonical_json(asdict(chained) | {"members": list(chained.members)}) + b"\n")
+            file.write(canonical_json(chained.plain()) + b"\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def spend(self, spending: "Spending") -> None:
+        """Record a private release before it is sent; refused if it spends more than its data set has left."""
+        promise, name = spending.privacy, spending.data_set
+        spent = Spent(name, promise.epsilon, promise.delta, spending.mu, spending.round)
+        entry = Entry(today(), "", spending.release, spending.site, spending.model, 0, "", private=spent)
+
+        def affordable(entries: list[Entry]) -> None:
+            check_rounds(self.path, spending, entries)
+            check_budget(spending, entries)
+
+        self.append(entry, affordable)
+
+    def set_budget(self, data_set: str, epsilon: float, delta: float, *, approver: str, reason: str = "") -> None:
+        """Allow a data set to spend so much in all, from now on; whoever decides that is named.
+
+        >>> ledger = db.disclosure.Ledger("patients.ledger")
+        >>> ledger.set_budget("patients", 2.0, 1e-6, approver="Dr Kim")
+        >>> [account] = ledger.accounts()
+        >>> account.data_set, account.spent
+        ('patients', 0.0)
+        """
+        if not approver.strip():
+            raise NotDisclosed("A budget needs the name of whoever sets it: --approve NAME.")
+        spent = Spent(data_set, Privacy(epsilon, delta).epsilon, delta)
+        self.append(Entry(today(), "", "", "", "", 0, approver, reason, private=spent))
+
+    def accounts(self) -> list[Account]:
+        """What each data set has spent and has left."""
+        entries = self.entries()
+        names = dict.fromkeys(entry.private.data_set for entry in entries if entry.private is not None)
+        return [account_of(name, entries) for name in names]
 
     def _checked(self, content: bytes) -> Iterator[Entry]:
         before = FIRST
@@ -88,6 +168,54 @@ class Ledger:
                 raise DamagedLedger(f"{self.path}: line {number} does not follow the line before it. {REMEDY}")
             before = entry.digest
             yield entry
+
+
+def spent_in(name: str, entries: Sequence[Entry]) -> list[tuple[Entry, Spent]]:
+    """The lines about one data set's privacy."""
+    return [(entry, entry.private) for entry in entries if entry.private and entry.private.data_set == name]
+
+
+def budget_of(name: str, entries: Sequence[Entry]) -> Privacy | None:
+    """What somebody has set last; else what the first release promised."""
+    lines = [spent for _, spent in spent_in(name, entries)]
+    decided = [spent for spent in lines if not spent.mu]
+    return None if not lines else (decided[-1] if decided else lines[0]).budget
+
+
+def account_of(name: str, entries: Sequence[Entry]) -> Account:
+    mus = [spent.mu for _, spent in spent_in(name, entries) if spent.mu]
+    budget = budget_of(name, entries)
+    assert budget is not None
+    rest = left(budget, mus)
+    return Account(name, budget, epsilon_of(total(mus), budget.delta), epsilon_of(rest, budget.delta), len(mus))
+
+
+def check_budget(spending: "Spending", entries: Sequence[Entry]) -> None:
+    name = spending.data_set
+    budget = budget_of(name, entries) or spending.privacy
+    mus = [spent.mu for _, spent in spent_in(name, entries)]
+    if total([*mus, spending.mu]) > budget.mu * (1.0 + 1e-12):
+        before, after = (epsilon_of(total(each), budget.delta) for each in (mus, [*mus, spending.mu]))
+        raise BudgetExceeded(
+            f"Data set '{name}' has spent ε = {before:.3g} of {budget.epsilon:g} at δ = {budget.delta:g}; with this "
+            f"release it would be {after:.3g}. Nothing was released. `decbayes ledger --budget` raises the budget."
+        )
+
+
+def check_rounds(path: Path, spending: "Spending", entries: Sequence[Entry]) -> None:
+    """Refuse a round whose earlier releases this ledger does not know, or has recorded before."""
+    lines = [(entry.posterior, spent.round) for entry, spent in spent_in(spending.data_set, entries)]
+    mine = {number for release, number in lines if release in spending.known}
+    if mine != set(range(spending.round)):
+        missing = sorted(set(range(spending.round)) - mine)
+        raise DamagedLedger(
+            f"{path} has no release of round {missing[0]} of data set '{spending.data_set}' that the merge rests on: "
+            "it is another site's ledger, or an old copy. Nothing was released. Use the ledger of the earlier rounds."
+        )
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 REMEDY = "Restore the file from a backup; nothing is released until then."

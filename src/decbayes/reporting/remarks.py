@@ -31,6 +31,10 @@ def checks(findings: Findings) -> str:
     return f"{CHECKED}; components or terms in which sites differ by more than chance."
 
 
+PROMISE = "differential privacy"
+"""The kind of remark with which private merges say what was promised."""
+
+
 def remarks(findings: Findings) -> tuple[Remark, ...]:
     """Everything that stands out, warnings first: the remarks of the merge, and what takes longer to find."""
     noticed = [*of_merge(findings), *influential(findings), *findings.parties.remarks(findings.names)]
@@ -41,9 +45,10 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
 
 
 def of_merge(findings: Findings) -> tuple[Remark, ...]:
-    """The remarks that the merge itself carries."""
+    """The remarks that the merge itself carries; and what was promised to persons, where releases are private."""
     alignment = findings.alignment
-    return remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names)
+    promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
+    return (*promises, *remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names))
 
 
 def influential(findings: Findings) -> Iterator[Remark]:

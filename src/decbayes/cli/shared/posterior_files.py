@@ -9,8 +9,9 @@ from rich.table import Table
 
 from decbayes import merging, views
 from decbayes.cli.shared.terminal import plain, progress_bar
-from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
+from decbayes.files import load_note
 from decbayes.merging.base.agreement import alike, check_different, same_columns, why
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
@@ -89,6 +90,14 @@ def remedies(first: Structure, second: Structure, like: Path) -> str:
         return "Merge files of one model only."
     known = MODELS[name].remedy(first, second) if name in MODELS else ""
     return f"Fit it again with --like {like}{f', or {known}' if known else ''}."
+
+
+def is_release(path: Path) -> bool:
+    """Whether a file holds a private release, and no posterior."""
+    try:
+        return path.is_file() and "release" in load_note(path)
+    except InvalidFile:
+        return False
 
 
 def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:

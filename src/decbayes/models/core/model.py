@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import Above, Seed, generator
 from decbayes.columns import Column
-from decbayes.errors import CannotDraw, InvalidData, NotCalibrated, StructureMismatch
+from decbayes.errors import CannotDraw, InvalidData, NotCalibrated, NotPrivate, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import check_again, each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray
@@ -25,6 +25,11 @@ from decbayes.models.core.settings import Settings, number_of
 from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+
+if TYPE_CHECKING:
+    from decbayes.privacy.accounting import Privacy
+    from decbayes.privacy.mechanism import Mechanism, PrivateMerge
+    from decbayes.privacy.releasing import Books, Release
 
 Method = Literal["linear response", "bootstrap"]
 """How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
@@ -356,6 +361,59 @@ class Model(Settings):
         from decbayes.models.core.information import nudged_information
 
         return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
+
+    def mechanism(self) -> "Mechanism":
+        """How the model is released with differential privacy; NotPrivate says why it cannot be.
+
+        >>> db.GaussianMean(variance=1.0).mechanism()
+        Traceback (most recent call last):
+        decbayes.errors.NotPrivate: GaussianMean has no private release: nobody has bounded ...
+        """
+        raise NotPrivate(
+            f"{type(self).__name__} has no private release: nobody has bounded what one record adds to its statistics. "
+            "Regressions have one."
+        )
+
+    def release(
+        self,
+        anchor: "Posterior | PrivateMerge",
+        data: Any,
+        privacy: "Privacy",
+        *,
+        ledger: "Books",
+        site: str = "",
+        data_set: str = "data",
+        persons: Any = None,
+    ) -> "Release":
+        """One site's private release in the next round; the ledger records what it spends before this returns.
+
+        Args:
+            anchor: the prior in the first round, then what `private_merge` made of all releases so far.
+            data: this site's data.
+            privacy: what is promised to each person, over all rounds.
+            ledger: the site's record of what has left it, `db.disclosure.Ledger`.
+            site: the name that the site goes by.
+            data_set: whose privacy is spent: each name has a budget of its own. Different names are for different
+                persons.
+            persons: whom each row is about, by name or number, where a person may have several.
+
+        >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
+        >>> model = db.LogisticRegression("ill", columns=columns)
+        >>> rng = np.random.default_rng(0)
+        >>> patients = {"age": rng.normal(50, 20, 500), "ill": rng.random(500) < 0.3}
+        >>> privacy, ledger = db.Privacy(epsilon=1.0, delta=1e-6), db.disclosure.Ledger("site.ledger")
+        >>> prior = db.Posterior.of_prior(model.structure)
+        >>> release = model.release(prior, patients, privacy, ledger=ledger)
+        >>> release.round, len(release.values)
+        (0, 5)
+        """
+        from decbayes.privacy.releasing import released
+
+        Persons.of(persons).check_most(self.count(data), privacy.rows_per_person)
+        return released(
+            self.structure, self.mechanism(), anchor, [self.opened(data)], privacy,
+            ledger=ledger, model=type(self).__name__, site=site, data_set=data_set,
+        )  # fmt: skip
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
         """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""

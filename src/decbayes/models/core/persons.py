@@ -49,6 +49,15 @@ class Persons:
             )
         return self
 
+    def check_most(self, observations: int, most: int) -> None:
+        """Refuse persons with more observations than was promised."""
+        if self.checked(observations).numbers is not None:
+            largest = int(np.bincount(self.numbers).max(initial=0))  # type: ignore[arg-type]
+            if largest > most:
+                raise InvalidData(
+                    f"A person has {largest} rows, and rows_per_person is {most}. State the largest number."
+                )
+
     def total(self, observations: int) -> int:
         """How many persons there are behind so many observations."""
         return observations if self.numbers is None else len(np.unique(self.numbers))

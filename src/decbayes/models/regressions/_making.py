@@ -145,15 +145,22 @@ def model_of_file(
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         report(f"{path}: {columns_text(regression.columns)}")
         return regression, regression.points(frame)
-    agreed = read_columns(agreed_columns)
+    further = names_in(read_frame(path)) if formula else ()
+    regression = model_of_columns(model, read_columns(agreed_columns), formula, target, settings, further)
+    return regression, regression.read(path, report=report)
+
+
+def model_of_columns(
+    model: Any, agreed: Mapping[str, Column], formula: str, target: str, settings: Any, further: Iterable[str] = ()
+) -> Any:
+    """The regression of columns that sites have agreed on, before there are data."""
     terms: tuple[str, ...] = ()
     if formula:
-        target, terms, settings = asked(model, formula, [*agreed, *names_in(read_frame(path))], settings)
+        target, terms, settings = asked(model, formula, [*agreed, *further], settings)
         wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)
         agreed = {name: agreed[name] for name in wanted}
     agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
-    regression = model(target=target, columns=agreed, terms=terms, **settings)
-    return regression, regression.read(path, report=report)
+    return model(target=target, columns=agreed, terms=terms, **settings)
 
 
 def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:

@@ -15,6 +15,7 @@ from decbayes.models.core.points import check_rounding, check_structure
 from decbayes.models.regressions._site_effects import BETWEEN, SiteEffects
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.outcome import FACTOR, Climb, Natural, Outcome, Place, Problem
+from decbayes.models.regressions.private.bounded_scores import RealScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 
@@ -55,6 +56,9 @@ class Linear(Outcome):
 
     def deviation(self, natural: Array, scale: Array) -> Array:
         return np.asarray(self.family.deviation(natural).mean[0])
+
+    def scores(self, column: Column) -> RealScores:
+        return RealScores()
 
     def climb(self, problem: Problem) -> "ConjugateClimb":
         return ConjugateClimb(self, problem)

@@ -14,6 +14,7 @@ from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.remarks import Remark
 
@@ -102,6 +103,9 @@ class Logistic(Generalized):
     def most_of_one(self, value: float) -> tuple[float, float]:
         # g + w E[f] of a yes falls from 1 to 0 as E[f] rises, and that of a no from 0 to −1.
         return 1.0, 0.25
+
+    def scores(self, column: Column) -> YesNoScores:
+        return YesNoScores()
 
     def beginning(self, targets: Array, offset: Array) -> Array:
         return offset

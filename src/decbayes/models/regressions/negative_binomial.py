@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
+from decbayes.models.regressions.private.bounded_scores import CountScores
 from decbayes.remarks import Remark
 
 
@@ -47,6 +48,9 @@ class NegativeBinomial(PoissonOutcome):
     def most_of_one(self, value: float) -> tuple[float, float]:
         total = value + self.dispersion
         return total * (2.0 + np.log1p(value) + abs(np.log(self.dispersion))), 0.25 * total
+
+    def scores(self, column: Column) -> CountScores:
+        return CountScores(float(getattr(column, "mean", 1.0)), float(self.dispersion))
 
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         f = mean[:, None] + np.sqrt(variance)[:, None] * NODES

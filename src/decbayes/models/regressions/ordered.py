@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from decbayes.arguments import check_level, names_of
 from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array
 from decbayes.models.core.model import split_names
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
+from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import Thresholds
 from decbayes.posterior import Posterior
@@ -43,6 +44,12 @@ class Step(Logistic):
 
     def modelled(self, name: str, column: Column) -> str:
         return f"odds of going beyond each level of {name}: {' < '.join(self.ordered)}"
+
+    def scores(self, column: Column) -> YesNoScores:
+        raise NotPrivate(
+            "OrderedRegression has no private release: nobody has bounded what the levels of one person add together. "
+            "Predict whether a level is passed, with LogisticRegression."
+        )
 
     def check_targets(self, name: str, targets: Array) -> None:
         """Frames are checked by their column."""

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from decbayes.columns import Column
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array, Family, FullGaussian, Gamma
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions._site_effects import BETWEEN, Moments, SiteEffects, SiteRows, Variation
 from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.remarks import Remark
 
 FACTOR = "coefficients"
@@ -191,6 +192,13 @@ class Outcome(ABC):
     @abstractmethod
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
         """How many rows a contribution holds, as its own numbers tell."""
+
+    def scores(self, column: Column) -> Scores:
+        """Slopes and weights of rows that no target makes large, for private releases."""
+        raise NotPrivate(
+            f"{type(self).__name__} outcomes have no private release: nobody has bounded what one row adds. Linear, "
+            "logistic, Poisson, negative binomial and survival regressions have one."
+        )
 
     @abstractmethod
     def largest_contribution(self, design: Array, value: float, target: float) -> Array:

@@ -12,6 +12,7 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.private.bounded_scores import CountScores, Scores
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -49,6 +50,9 @@ class PoissonOutcome(Generalized):
 
     def bend(self, f: float) -> float:
         return 1.0
+
+    def scores(self, column: Column) -> Scores:
+        return CountScores(float(getattr(column, "mean", 1.0)))
 
     def beginning(self, targets: Array, offset: Array) -> Array:
         # Half an event more than were seen, in rows of one unit of exposure: without the latter passes may diverge.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from decbayes.models.core.model import Model, Row, ignore, split_names
 from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
-from decbayes.models.regressions._making import Tabled, Target, model_of_file
+from decbayes.models.regressions._making import Tabled, Target, model_of_columns, model_of_file
 from decbayes.models.regressions._site_effects import (
     BETWEEN,
     SiteEffects,
@@ -37,9 +37,12 @@ from decbayes.models.regressions.messages.doubts import of_terms
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
-from decbayes.models.tables.tabular import Agreed, Kinds
+from decbayes.models.tables.tabular import Agreed, Kinds, read_columns
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+
+if TYPE_CHECKING:
+    from decbayes.privacy.mechanism import Mechanism
 
 # The prior variance of sites' first fits; and the most passes that end them.
 ANCHOR, SETTLING = 1.0, 40
@@ -179,6 +182,20 @@ class Regression(Tabled, Model):
         options |= {name: value for name, value in (("by", by), ("weights", weights)) if value}
         options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
         return model_of_file(cls, path, agreed_columns=agreed_columns, report=report, **options)
+
+    @classmethod
+    def without_data(
+        cls,
+        *,
+        agreed_columns: Agreed = None,
+        formula: Annotated[str, "With --agreed-columns: what will be fitted, as in 'visits ~ age + sex'."] = "",
+        **settings: Any,
+    ) -> Self:
+        if agreed_columns is None:
+            raise ValueError("Name the columns that sites have agreed on: --agreed-columns FILE, and a --formula.")
+        target = settings.pop("target", "")
+        model: Self = model_of_columns(cls, read_columns(agreed_columns), formula, target, settings)
+        return model
 
     def points(self, data: Any) -> Array:
         """Rows as a matrix of numbers, the site's behind the columns if something varies."""
@@ -374,6 +391,11 @@ class Regression(Tabled, Model):
             return tally
         sites = 2.0 * np.split(dense(posterior.contribution[BETWEEN]), 2, axis=1)[0]
         return replace(tally, within={**tally.within, BETWEEN: sites})
+
+    def mechanism(self) -> "Mechanism":
+        from decbayes.models.regressions.private.rounds import RegressionMechanism
+
+        return RegressionMechanism(self)
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         target = self.columns[self.target].largest_contrast(value)

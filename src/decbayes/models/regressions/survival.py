@@ -20,6 +20,7 @@ from decbayes.models.core.model import Row
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
+from decbayes.models.regressions.private.bounded_scores import EventScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import Intervals
 from decbayes.posterior import Posterior
@@ -56,6 +57,9 @@ class Event(PoissonOutcome):
 
     def modelled(self, name: str, column: Column) -> str:
         return f"hazard of {name} = {level_of(column)}"
+
+    def scores(self, column: Column) -> EventScores:
+        return EventScores()
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():

@@ -9,7 +9,8 @@ from threading import Event
 import numpy as np
 
 from decbayes.disclosure import Ledger, Manifest, release
-from decbayes.disclosure.drafting import in_words, today
+from decbayes.disclosure.drafting import in_words
+from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
 from decbayes.errors import DecbayesError, InvalidData, NotDisclosed, StoreFailed

@@ -26,6 +26,7 @@ from decbayes.cli.shared.model_options import (
     model_options,
 )
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.private_options import NO_PROMISE, USUAL_ACCOUNTS, Accounts, Promise
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
@@ -102,8 +103,12 @@ LAST = (
     inspect.Parameter("rules", KEYWORD, default=None, annotation=RulesOption),
     inspect.Parameter("person", KEYWORD, default="", annotation=PersonOption),
     inspect.Parameter("site", KEYWORD, default="", annotation=SiteOption),
+    inspect.Parameter("promise", KEYWORD, default=NO_PROMISE, annotation=Promise),
+    inspect.Parameter("accounts", KEYWORD, default=USUAL_ACCOUNTS, annotation=Accounts),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
+LOCAL = {"earlier", "restarts", "passes", "seed", "hold_back", "forgetting", "rules", "batch", "device"}
+"""Options of a fit that a private release has no use for."""
 # Options of models that learn from batches, and on a GPU.
 LARGE = (
     inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
@@ -114,8 +119,14 @@ LARGE = (
 def fit_command(kind: type[Model]) -> Callable[..., None]:
     """The command that fits a kind of model."""
 
-    def command(*words: Any, **options: Any) -> None:
-        fit(kind, *words, **options)
+    def command(
+        *words: Any, promise: Promise = NO_PROMISE, accounts: Accounts = USUAL_ACCOUNTS, **options: Any
+    ) -> None:
+        promise.check_used()
+        if promise.private:
+            fit_privately(kind, *words, promise=promise, accounts=accounts, **options)
+        else:
+            fit(kind, *words, **options)
 
     data = DataFiles if kind.many_files else Data
     where = inspect.Parameter("data", inspect.Parameter.POSITIONAL_ONLY, annotation=data)
@@ -200,6 +211,37 @@ def fit(
         messages().print(plain(line))
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
+
+
+def fit_privately(
+    kind: type[Model],
+    data: Any,
+    *,
+    output: Path,
+    promise: Promise,
+    accounts: Accounts,
+    like: Path | None = None,
+    person: str = "",
+    site: str = "",
+    as_json: bool = False,
+    **settings: Any,
+) -> None:
+    """Write the first of a site's private releases: statistics of its rows at the prior, with noise."""
+    from decbayes.cli.commands.everyday._private import NOT_AGREED, release_round
+
+    privacy = promise.privacy()
+    useless = sorted(LOCAL & settings.keys())
+    if useless:
+        raise WrongArgument(f"{as_option(useless[0])} does not go with --private: nothing is fitted here.")
+    if like is None and settings.get("agreed_columns") is None:
+        raise WrongArgument(NOT_AGREED)
+    file = table_file(data) if isinstance(data, Path) else data
+    check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
+    sources = {name: settings[name] for name in kind.sources & settings.keys()}
+    model, observations = model_and_data(kind, file, like, settings, Told())
+    persons = persons_of(model, [file], person, **sources)
+    prior = Posterior.of_prior(model.structure)
+    release_round(model, observations, prior, privacy, output, accounts, site, persons, as_json)
 
 
 def beside(before: Sent | None, public: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.posterior_files import found_by, read_once, recentred
+from decbayes.cli.shared.posterior_files import found_by, is_release, read_once, recentred
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -228,6 +228,11 @@ def merge(
     """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
     posteriors = unfolded(posteriors)
     check_output(output, *posteriors)
+    if any(map(is_release, posteriors)):
+        from decbayes.cli.commands.everyday._private import merge_releases
+
+        merge_releases(posteriors, output, telling.as_json)
+        return
     telling.check(posteriors)
     options.check(telling)
     work_on(device)
@@ -286,6 +291,10 @@ def unfolded(paths: list[Path]) -> list[Path]:
     if len(paths) != 1 or not paths[0].is_dir():
         return paths
     (folder,) = paths
+    if any(folder.glob("*.release")):
+        from decbayes.cli.commands.everyday._private import releases_in
+
+        return releases_in(folder)
     exchange = Exchange.read(folder)
     if exchange.behind:
         messages().print(

@@ -22,8 +22,10 @@ from decbayes.cli.shared.common_options import (
 from decbayes.cli.shared.match_confidence import number_of
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
+from decbayes.cli.shared.private_options import USUAL_ACCOUNTS, Accounts
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
+    PersonOption,
     SiteOption,
     Told,
     manifest_of,
@@ -104,9 +106,22 @@ def refine(
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     device: Device = None,
     as_json: Annotated[bool, json_option("round", "file", "round", "sites", "shift", "waiting")] = False,
+    private: Annotated[
+        bool, Parameter(negative="", help="The next private release, from all releases so far; see `fit --private`.")
+    ] = False,
+    person: PersonOption = "",
+    accounts: Accounts = USUAL_ACCOUNTS,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
+    if private:
+        from decbayes.cli.commands.everyday._private import refine_privately
+
+        files = where.own, where.others or [], where.folder, where.output
+        refine_privately(data, where.site, *files, accounts, person, reading, as_json)
+        return
+    if accounts != USUAL_ACCOUNTS or person:
+        raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise --own says them.")
     check_hold_back(hold_back)
     work_on(device)
     step = where.step(data, reading)

@@ -25,6 +25,7 @@ from decbayes.cli.shared.model_options import (
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.private_options import NO_PROMISE, Promise
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
@@ -47,6 +48,13 @@ Output = Annotated[
     Parameter(name=["--output", "-o"], help="Keep the figures in this file; the same command goes on from there."),
 ]
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
+SharingNoise = Annotated[
+    bool,
+    Parameter(negative="", help="With --private: one noise that all sites share (secure sums)."),
+]
+Colluders = Annotated[
+    NonNegativeInt, Parameter(help="With --shared-noise: how many sites may join forces against the others.")
+]
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same figures.")]
 Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]
 
@@ -57,6 +65,9 @@ FIRST = (
     inspect.Parameter("data_sets", KEYWORD, default=50, annotation=DataSets),
 )
 LAST = (
+    inspect.Parameter("promise", KEYWORD, default=NO_PROMISE, annotation=Promise),
+    inspect.Parameter("shared_noise", KEYWORD, default=False, annotation=SharingNoise),
+    inspect.Parameter("colluders", KEYWORD, default=1, annotation=Colluders),
     inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
     inspect.Parameter("restarts", KEYWORD, default=None, annotation=Restarts),
     inspect.Parameter("output", KEYWORD, default=None, annotation=Output),
@@ -70,8 +81,12 @@ LAST = (
 def plan_command(kind: type[Model]) -> Callable[..., None]:
     """The command that tries plans of a kind of model."""
 
-    def command(**options: Any) -> None:
-        plan(kind, **options)
+    def command(promise: Promise = NO_PROMISE, shared_noise: bool = False, colluders: int = 1, **options: Any) -> None:
+        promise.check_used()
+        if promise.private:
+            plan_privately(kind, promise, colluders if shared_noise else None, **options)
+        else:
+            plan(kind, **options)
 
     command.__signature__ = inspect.Signature([*FIRST, *options_before_data(kind), *LAST])  # type: ignore[attr-defined]
     command.__doc__ = help_text(kind)
@@ -126,6 +141,31 @@ def plan(
         from decbayes import plot
 
         save_picture(plot.calibration(report), picture, dpi)
+
+
+def plan_privately(
+    kind: type[Model],
+    promise: Promise,
+    colluders: int | None,
+    *,
+    sites: int,
+    observations: int,
+    like: Path | None = None,
+    as_json: bool = False,
+    **settings: Any,
+) -> None:
+    """Print what privacy would cost, from public numbers alone."""
+    from decbayes.disclosure.private_merging import private_plan
+
+    ours = {parameter.name for parameter in (*FIRST, *LAST)}
+    model, _, _ = before_data(kind, {name: settings[name] for name in settings.keys() - ours}, like)
+    privacy = promise.privacy() if colluders is None else promise.privacy(sites, colluders)
+    found = private_plan(model, sites=sites, rows=observations, privacy=privacy)
+    if as_json:
+        numbers = {"quality": found.quality, "price": found.price, "rounds": found.rounds}
+        print_json(numbers | {"rows_needed": found.rows_needed, "advice": " ".join(map(str, found.remarks))})
+    else:
+        results().print(str(found))
 
 
 def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:

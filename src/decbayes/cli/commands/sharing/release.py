@@ -12,7 +12,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Manifest
 from decbayes.disclosure import release as released
-from decbayes.disclosure.drafting import today
+from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.previewing import Preview
 from decbayes.disclosure.releasing import Sign

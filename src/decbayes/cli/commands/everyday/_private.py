@@ -1,0 +1,148 @@
+"""What `fit --private`, `refine --private` and `merge` do with private releases."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.posterior_files import is_release
+from decbayes.cli.shared.private_options import Accounts
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import Told, persons_of
+from decbayes.cli.shared.standard_streams import print_json
+from decbayes.cli.shared.terminal import many, messages, plain
+from decbayes.disclosure import Ledger, Persons
+from decbayes.disclosure.private_merging import private_merge
+from decbayes.errors import NotPrivate
+from decbayes.files import save
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.privacy import Privacy, PrivateMerge, Release, load_release, save_release
+from decbayes.remarks import lines
+
+NOT_AGREED = (
+    "Units and categories that are found in data are not private. Name columns that everybody agreed on, not computed "
+    "from these data: --agreed-columns FILE, or another site's release: --like FILE."
+)
+
+
+def release_round(
+    model: Model,
+    observations: Any,
+    anchor: Posterior | PrivateMerge,
+    privacy: Privacy,
+    output: Path,
+    accounts: Accounts,
+    site: str,
+    persons: Persons,
+    as_json: bool,
+) -> None:
+    """Record one round of one site in its ledger, and write it."""
+    ledger = Ledger(accounts.ledger or output.parent / "releases.ledger")
+    release = model.release(
+        anchor, observations, privacy, ledger=ledger, site=site, data_set=accounts.data_set, persons=persons
+    )
+    save_release(release, output)
+    rounds = model.mechanism().rounds
+    account = next(each for each in ledger.accounts() if each.data_set == accounts.data_set)
+    messages().print(
+        plain(
+            f"{output}: release {release.round + 1} of {rounds}, {privacy}. Data set '{account.data_set}' has spent "
+            f"ε = {account.spent:.3g} of {account.budget.epsilon:g}; recorded in {ledger.path}"
+        )
+    )
+    if as_json:
+        print_json({"file": output, "round": release.round, "rounds": rounds, "spent": account.spent})
+
+
+def refine_privately(
+    data: list[Path],
+    site: str,
+    own: Path | None,
+    others: list[Path],
+    folder: Path | None,
+    output: Path | None,
+    accounts: Accounts,
+    person: str,
+    reading: Reading,
+    as_json: bool,
+) -> None:
+    """One site's next private release: at the merge of all releases of the rounds before."""
+    paths = others if folder is None else releases_in(folder)
+    paths = [*paths, *([] if own is None else [own])]
+    if not paths:
+        raise WrongArgument("Give --folder and --site; or --own, and all releases of all sites so far as --others.")
+    site = site if own is None else load_release(own).site
+    step = next_round(read_releases(paths), site)
+    if isinstance(step, list):
+        messages().print(plain(f"Waiting for {', '.join(step)}: every site takes part in every round."))
+        return
+    model, anchor, privacy = step
+    number = anchor.round if isinstance(anchor, PrivateMerge) else 0
+    if folder is None and output is None:
+        raise WrongArgument("Give --output.")
+    output = output or Path(folder or ".") / f"{site}.{number}.release"
+    check_output(output, *data, *paths)
+    observations = model.read(the_data(model, data), report=Told(), **reading.options(type(model)))
+    persons = persons_of(model, data, person, **reading.options(type(model)))
+    release_round(model, observations, anchor, privacy, output, accounts, site, persons, as_json)
+
+
+def next_round(releases: Sequence[Release], site: str) -> tuple[Model, Posterior | PrivateMerge, Privacy] | list[str]:
+    """The model, anchor and promise of a site's next round; or the sites that it waits for."""
+    first = releases[0]
+    own = [one.round for one in releases if one.site == site]
+    if not own:
+        names = ", ".join(sorted({one.site or "(no name)" for one in releases}))
+        raise WrongArgument(f"There is no release of site '{site}'; there are those of {names}. Name it with --site.")
+    done = max(own)
+    everybody = {one.site for one in releases if one.round == 0}
+    missing = everybody - {one.site for one in releases if one.round == done}
+    if missing:
+        return sorted(missing)
+    merged = private_merge(first.structure, [one for one in releases if one.round <= done])
+    return model_for(first.structure), merged, first.privacy
+
+
+def read_releases(paths: Sequence[Path]) -> list[Release]:
+    """The releases in files, each once."""
+    read = [load_release(path) for path in paths]
+    return list({one.ids: one for one in read}.values())
+
+
+def releases_in(folder: Path) -> list[Path]:
+    """All releases in a folder that sites share."""
+    found = sorted(path for path in folder.glob("*.release") if is_release(path))
+    if not found:
+        raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")
+    return found
+
+
+def merge_releases(paths: Sequence[Path], output: Path, as_json: bool) -> None:
+    """Write the posterior of private releases: all rounds of all sites."""
+    others = [path for path in paths if not is_release(path)]
+    if others:
+        raise WrongArgument(f"{others[0]} is no private release, and others are: merge one kind at a time.")
+    releases = read_releases(paths)
+    merged = private_merge(releases[0].structure, complete(releases))
+    save(merged.posterior, output, note={"privacy": merged.privacy.plain()})
+    sites = len({one.site for one in releases if one.round == 0}) or 1
+    messages().print(plain(f"{output}: {many(sites, 'site')}, {merged.round} of {merged.rounds} releases each"))
+    for line in lines(merged.posterior.remarks):
+        messages().print(plain(line))
+    if as_json:
+        print_json({"file": output, "round": merged.round, "price": merged.price, "misfit": merged.misfit})
+
+
+def complete(releases: Sequence[Release]) -> list[Release]:
+    """The releases of rounds in which all sites have taken part."""
+    everybody = {one.site for one in releases if one.round == 0}
+    newest = max(one.round for one in releases)
+    while newest and {one.site for one in releases if one.round == newest} != everybody:
+        newest -= 1
+    late = any(one.round > newest for one in releases)
+    if late:
+        messages().print(f"Release {newest + 2} of some sites is missing: this is the merge of those before it.")
+    return [one for one in releases if one.round <= newest]

@@ -1,0 +1,1 @@
+"""Private releases of regressions: bounded statistics of rows, and estimates from their noisy sums."""

@@ -1,0 +1,231 @@
+"""A private release: sums of one site's records on a grid, with noise, and all that others need to use them."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isqrt, sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+from decbayes.errors import InvalidData, InvalidFile, NotPrivate
+from decbayes.families import Array
+from decbayes.posterior import Posterior
+from decbayes.privacy.accounting import Privacy
+from decbayes.privacy.grid import Grid, Integers, discrete_gaussian, exact_sum
+from decbayes.privacy.mechanism import Mechanism, PrivateMerge, Total
+from decbayes.structure import Structure
+
+STEPS = 2**22
+"""A statistic of norm 1 is so many steps long: rounding is far below the noise, and 2³¹ records add up exactly."""
+
+GRID = Grid(1.0 / STEPS)
+BLOCK = 1 << 15
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What one release costs, for the ledger of the site.
+
+    Args:
+        release: its id.
+        model: what is released, in words.
+        site: the name that the site goes by.
+        privacy: the promise that it keeps.
+        mu: what it spends of that.
+        round: the number of the round, from 0 on.
+        data_set: whose privacy it spends: one budget for each name.
+        known: ids of all earlier releases that the anchor rests on.
+    """
+
+    release: str
+    model: str
+    site: str
+    privacy: Privacy
+    mu: float
+    round: int
+    data_set: str
+    known: frozenset[str]
+
+
+class Books(Protocol):
+    """A ledger that records what is spent, before anything is sent."""
+
+    def spend(self, spending: Spending) -> None:
+        """Record it, on disk; BudgetExceeded if the data set has less left."""
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What one site sends in one round: integers on a fixed-point grid, and public facts.
+
+    `values` are in steps of the grid, and `variance` is that of the noise in them, in squared steps. `ids` are random
+    names of the releases that are summed in them: one, or those of several sites. Only `values` depend on data.
+    """
+
+    structure: Structure
+    privacy: Privacy
+    round: int
+    anchor: Array
+    values: Integers
+    variance: int
+    ids: tuple[str, ...]
+    site: str = ""
+
+    def __post_init__(self) -> None:
+        anchor, values = np.array(self.anchor, dtype=np.float64), np.array(self.values, dtype=np.int64)
+        if anchor.ndim != 1 or values.ndim != 1 or not np.isfinite(anchor).all() or not len(values):
+            raise InvalidFile("A release has an anchor and values, each a list of finite numbers.")
+        if min(self.round, self.variance - 1) < 0 or not self.ids or len(set(self.ids)) < len(self.ids):
+            raise InvalidFile("A release has a round from 0 on, noise, and an id of each site's part.")
+        for name, array in (("anchor", anchor), ("values", values)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is public about it, as plain values."""
+        return {
+            "privacy": self.privacy.plain(),
+            "round": self.round,
+            "variance": str(self.variance),
+            "ids": list(self.ids),
+            "site": self.site,
+        }
+
+    @property
+    def open(self) -> bool:
+        """Whether others may see it as it is: it has all of its noise."""
+        return self.privacy.noise == "each" or len(self.ids) >= self.privacy.sites
+
+
+def released(
+    structure: Structure,
+    mechanism: Mechanism,
+    anchor: Posterior | PrivateMerge,
+    data: Sequence[Any],
+    privacy: Privacy,
+    *,
+    ledger: Books,
+    model: str,
+    site: str = "",
+    data_set: str = "data",
+) -> Release:
+    """One site's release at an anchor, once the ledger has recorded what it spends; `data` come in blocks."""
+    place, number, known = public_anchor(structure, mechanism, anchor, privacy)
+    mu = privacy.mu * sqrt(mechanism.shares[number])
+    bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
+    deviation = smallest_deviation(bound, mu)
+    variance = -(-deviation * deviation // privacy.honest)
+    summed = summed_records(mechanism, place, data, number)
+    values = summed + discrete_gaussian(variance, len(summed))
+    release = Release(structure, privacy, number, place, values, variance, (secrets.token_hex(16),), site)
+    ledger.spend(Spending(release.ids[0], model, site, privacy, bound / deviation, number, data_set, known))
+    return release
+
+
+def public_anchor(
+    structure: Structure, mechanism: Mechanism, anchor: Any, privacy: Privacy
+) -> tuple[Array, int, frozenset[str]]:
+    """The anchor, the number of its round, and the releases behind it; refused if data may have a part in it."""
+    if isinstance(anchor, PrivateMerge):
+        if anchor.posterior.structure != structure:
+            raise NotPrivate("The anchor is of another model: go on from the private merge of this one's releases.")
+        if anchor.privacy != privacy:
+            raise NotPrivate(f"The releases so far promise {anchor.privacy}; this one would promise {privacy}.")
+        if anchor.round >= mechanism.rounds:
+            raise NotPrivate(
+                f"All {mechanism.rounds} rounds are done, and the budget is spent. The merge is the result."
+            )
+        return anchor.anchor, anchor.round, anchor.releases
+    if not isinstance(anchor, Posterior) or anchor.structure != structure:
+        raise NotPrivate("The anchor must be the prior of this model, or a private merge of its releases.")
+    if anchor != Posterior.of_prior(structure):
+        raise NotPrivate(
+            "The anchor holds what data have contributed, and noise at such an anchor protects nobody. Begin with "
+            "`db.Posterior.of_prior(model.structure)`; go on with what `private_merge` returns."
+        )
+    return mechanism.start(), 0, frozenset()
+
+
+def largest_norm(size: int) -> int:
+    """The most steps that a record's statistic is long, rounding included."""
+    return STEPS + isqrt(size) + 1
+
+
+def smallest_deviation(bound: int, mu: float) -> int:
+    """The noise's standard deviation in steps: an integer, never less than bound / μ."""
+    deviation = int(np.ceil(bound / mu))
+    return deviation if bound / deviation <= mu else deviation + 1
+
+
+def summed_records(mechanism: Mechanism, anchor: Array, blocks: Sequence[Any], number: int) -> Integers:
+    """The exact sum of all records' statistics, each rounded to the grid by itself."""
+    size = mechanism.size(number)
+    total = np.zeros(size, dtype=np.int64)
+    for block in blocks:
+        records = bounded(GRID.quantize(mechanism.record_statistics(anchor, block, number)), size)
+        total = exact_sum(
+            [total, *(records[start : start + BLOCK].sum(axis=0) for start in range(0, len(records), BLOCK))]
+        )
+    return total
+
+
+def bounded(records: Integers, size: int) -> Integers:
+    """Records, refused if one is longer than any may be: then a mechanism is wrong, and nothing must leave."""
+    if (
+        records.ndim != 2
+        or records.shape[1] != size
+        or ((records * records).sum(axis=1) > largest_norm(size) ** 2).any()
+    ):
+        raise InvalidData("A record's statistic is larger than its stated bound; nothing was released. Report this.")
+    return records
+
+
+def summed(releases: Sequence[Release], values: Any = None) -> Release:
+    """The release of several sites together: what a secure sum opens.
+
+    Args:
+        releases: those of all sites in one round.
+        values: the opened sum, if it is not that of the releases' own values.
+    """
+    first = check_one_round(releases)
+    total = exact_sum([release.values for release in releases]) if values is None else values
+    return replace(
+        first,
+        values=total,
+        variance=sum(one.variance for one in releases),
+        ids=tuple(sorted(name for one in releases for name in one.ids)),
+        site="",
+    )
+
+
+def check_one_round(releases: Sequence[Release]) -> Release:
+    """The first of some releases; refused if others are of another round, promise or anchor."""
+    first = releases[0]
+    for other in releases[1:]:
+        if other.structure != first.structure:
+            raise NotPrivate("The releases are of different models.")
+        if other.privacy != first.privacy or other.round != first.round:
+            raise NotPrivate(
+                f"One release of round {first.round} promises {first.privacy}; another, of round {other.round}, "
+                f"{other.privacy}."
+            )
+        if not np.array_equal(other.anchor, first.anchor) or other.values.shape != first.values.shape:
+            raise NotPrivate(
+                f"Releases of round {first.round} were made at different anchors. All sites use the same merge."
+            )
+    return first
+
+
+def total_of(releases: Sequence[Release]) -> Total:
+    """The sum of all sites in one round."""
+    for release in releases:
+        if not release.open:
+            raise NotPrivate(
+                "A release with shared noise protects nobody by itself. Only the secure sum of all "
+                f"{release.privacy.sites} sites may be opened; here is one of {len(release.ids)}."
+            )
+    whole = summed(releases)
+    deviation = sqrt(whole.variance) * GRID.step
+    return Total(GRID.values(whole.values), deviation, whole.anchor, len(releases))

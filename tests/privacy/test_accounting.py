@@ -1,0 +1,110 @@
+"""What is promised follows from the noise: closed forms against integrals, and against another library's accountant."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import decbayes as db
+from decbayes.errors import BudgetExceeded, DamagedLedger, NotDisclosed
+from decbayes.privacy import delta_of, epsilon_of, mu_of
+from decbayes.privacy.releasing import Spending
+
+CASES = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (3.0, 1e-6), (8.0, 1e-9), (30.0, 1e-5)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CASES)
+def test_delta_is_the_integral_of_what_one_density_has_more_than_the_other(epsilon, delta):
+    """δ(ε) = ∫ max(0, p − e^ε q) for p = N(μ, 1) and q = N(0, 1): the definition, without any closed form."""
+    mu = mu_of(epsilon, delta)
+    begins = epsilon / mu + 0.5 * mu  # where p = e^ε q
+
+    def more(x):
+        return norm.pdf(x, mu) - np.exp(epsilon) * norm.pdf(x)
+
+    integral = quad(more, begins, begins + 3, epsabs=1e-16)[0] + quad(more, begins + 3, begins + 40, epsabs=1e-18)[0]
+    assert integral == pytest.approx(delta, rel=1e-5)
+    assert delta_of(epsilon, mu) <= delta
+    assert epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CASES[:4])
+def test_another_librarys_accountant_agrees_over_rounds(epsilon, delta):
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    mu, shares = mu_of(epsilon, delta), np.array([1, 2, 4]) / 7
+    whole = None
+    for share in shares:
+        one = pld.from_gaussian_mechanism(1 / (mu * share**0.5), value_discretization_interval=1e-3)
+        whole = one if whole is None else whole.compose(one)
+    assert whole.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=0.02, abs=0.004)
+
+
+def test_the_usual_noise_for_the_usual_promises():
+    noise = [round(1 / db.Privacy(epsilon, 1e-5).mu, 2) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)]
+    assert noise == [7.03, 3.73, 1.99, 1.08, 0.60]
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be a positive number"),
+        ({"delta": 1.0}, "probability well below 1"),
+        ({"noise": "none"}, "'each' or 'shared'"),
+        ({"noise": "shared"}, "at least two honest sites"),
+        ({"rows_per_person": 0}, "rows_per_person must be an integer"),
+    ],
+)
+def test_promises_that_mean_nothing_are_refused(bad, text):
+    with pytest.raises(ValueError, match=text):
+        db.Privacy(**({"epsilon": 1.0, "delta": 1e-6} | bad))
+
+
+def spending(mu_share, number=0, known=(), name="data", epsilon=1.0, release="r"):
+    privacy = db.Privacy(epsilon, 1e-6)
+    return Spending(release, "model", "north", privacy, privacy.mu * mu_share**0.5, number, name, frozenset(known))
+
+
+def test_a_budget_is_spent_to_the_end_and_not_beyond(tmp_path):
+    ledger = db.disclosure.Ledger(tmp_path / "a.ledger")
+    ledger.spend(spending(0.25, 0, release="a"))
+    ledger.spend(spending(0.75, 1, ["a"], release="b"))
+    [account] = ledger.accounts()
+    assert account.spent == pytest.approx(1.0)
+    assert account.left == pytest.approx(0.0, abs=1e-6)
+    written = ledger.path.read_bytes()
+    with pytest.raises(BudgetExceeded, match="has spent ε = 1 of 1"):
+        ledger.spend(spending(0.01, release="c"))
+    assert ledger.path.read_bytes() == written, "nothing is written of what was refused"
+    ledger.spend(spending(1.0, name="others", release="d"))
+    ledger.set_budget("data", 2.0, 1e-6, approver="Dr Kim")
+    ledger.spend(spending(0.5, release="e"))
+    assert [account.releases for account in ledger.accounts()] == [3, 1]
+
+
+def test_a_later_promise_does_not_loosen_the_budget(tmp_path):
+    """The first release of a data set sets what it may spend in all; a weaker promise later does not raise it."""
+    ledger = db.disclosure.Ledger(tmp_path / "a.ledger")
+    ledger.spend(spending(1.0, epsilon=0.5, release="a"))
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(spending(0.5, epsilon=5.0, release="b"))
+
+
+def test_a_ledger_that_does_not_know_the_earlier_rounds_is_refused(tmp_path):
+    ledger = db.disclosure.Ledger(tmp_path / "a.ledger")
+    with pytest.raises(DamagedLedger, match=r"no release of round 0 .* another site's ledger, or an old copy"):
+        ledger.spend(spending(0.5, 1, ["of another ledger"]))
+    assert not ledger.entries()
+
+
+def test_a_budget_has_somebodys_name(tmp_path):
+    with pytest.raises(NotDisclosed, match="name of whoever sets it"):
+        db.disclosure.Ledger(tmp_path / "a.ledger").set_budget("data", 1.0, 1e-6, approver=" ")
+
+
+def test_lines_of_other_releases_are_as_they_were(tmp_path):
+    """Ledgers from before there were budgets stay valid: their lines, and so their hashes, have no further field."""
+    ledger = db.disclosure.Ledger(tmp_path / "a.ledger")
+    ledger.append(db.disclosure.Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim"))
+    assert b"private" not in ledger.path.read_bytes()
+    ledger.spend(spending(1.0))
+    assert [entry.private is None for entry in ledger.entries()] == [True, False]
