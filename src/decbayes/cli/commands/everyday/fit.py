@@ -237,9 +237,9 @@ def fit_privately(
         raise WrongArgument(NOT_AGREED)
     file = table_file(data) if isinstance(data, Path) else data
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
-    sources = {name: settings[name] for name in kind.sources & settings.keys()}
+    reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
     model, observations = model_and_data(kind, file, like, settings, Told())
-    persons = persons_of(model, [file], person, **sources)
+    persons = persons_of(model, [file], person, **reading)
     prior = Posterior.of_prior(model.structure)
     release_round(model, observations, prior, privacy, output, accounts, site, persons, as_json)
 
