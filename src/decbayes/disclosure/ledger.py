@@ -2,21 +2,20 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from decbayes.errors import BudgetExceeded, DamagedLedger, NotDisclosed
+from decbayes.errors import DamagedLedger, NotDisclosed
 from decbayes.files import lock
-from decbayes.privacy.accounting import Privacy, epsilon_of, left
-from decbayes.privacy.accounting import spent as total
 from decbayes.structure import canonical_json
 
 if TYPE_CHECKING:
+    from decbayes.disclosure.budgets import Account
     from decbayes.privacy.releasing import Spending
 
 FIRST = "0" * 64
@@ -38,20 +37,6 @@ class Spent:
     delta: float
     mu: float = 0.0
     round: int = 0
-
-    @property
-    def budget(self) -> Privacy:
-        return Privacy(self.epsilon, self.delta)
-
-
-class Account(NamedTuple):
-    """What a data set may spend and has spent, in the words of people: ε at the budget's δ."""
-
-    data_set: str
-    budget: Privacy
-    spent: float
-    left: float
-    releases: int
 
 
 @dataclass(frozen=True)
@@ -124,15 +109,13 @@ class Ledger:
 
     def spend(self, spending: "Spending") -> None:
         """Record a private release before it is sent; refused if it spends more than its data set has left."""
+        from decbayes.disclosure.budgets import check_spending
+
         promise, name = spending.privacy, spending.data_set
         spent = Spent(name, promise.epsilon, promise.delta, spending.mu, spending.round)
         entry = Entry(today(), "", spending.release, spending.site, spending.model, 0, "", private=spent)
 
-        def affordable(entries: list[Entry]) -> None:
-            check_rounds(self.path, spending, entries)
-            check_budget(spending, entries)
-
-        self.append(entry, affordable)
+        self.append(entry, lambda entries: check_spending(self.path, spending, entries))
 
     def set_budget(self, data_set: str, epsilon: float, delta: float, *, approver: str, reason: str = "") -> None:
         """Allow a data set to spend so much in all, from now on; whoever decides that is named.
@@ -143,16 +126,18 @@ class Ledger:
         >>> account.data_set, account.spent
         ('patients', 0.0)
         """
+        from decbayes.privacy.accounting import Privacy
+
         if not approver.strip():
             raise NotDisclosed("A budget needs the name of whoever sets it: --approve NAME.")
         spent = Spent(data_set, Privacy(epsilon, delta).epsilon, delta)
         self.append(Entry(today(), "", "", "", "", 0, approver, reason, private=spent))
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> "list[Account]":
         """What each data set has spent and has left."""
-        entries = self.entries()
-        names = dict.fromkeys(entry.private.data_set for entry in entries if entry.private is not None)
-        return [account_of(name, entries) for name in names]
+        from decbayes.disclosure.budgets import accounts
+
+        return accounts(self.entries())
 
     def _checked(self, content: bytes) -> Iterator[Entry]:
         before = FIRST
@@ -168,50 +153,6 @@ class Ledger:
                 raise DamagedLedger(f"{self.path}: line {number} does not follow the line before it. {REMEDY}")
             before = entry.digest
             yield entry
-
-
-def spent_in(name: str, entries: Sequence[Entry]) -> list[tuple[Entry, Spent]]:
-    """The lines about one data set's privacy."""
-    return [(entry, entry.private) for entry in entries if entry.private and entry.private.data_set == name]
-
-
-def budget_of(name: str, entries: Sequence[Entry]) -> Privacy | None:
-    """What somebody has set last; else what the first release promised."""
-    lines = [spent for _, spent in spent_in(name, entries)]
-    decided = [spent for spent in lines if not spent.mu]
-    return None if not lines else (decided[-1] if decided else lines[0]).budget
-
-
-def account_of(name: str, entries: Sequence[Entry]) -> Account:
-    mus = [spent.mu for _, spent in spent_in(name, entries) if spent.mu]
-    budget = budget_of(name, entries)
-    assert budget is not None
-    rest = left(budget, mus)
-    return Account(name, budget, epsilon_of(total(mus), budget.delta), epsilon_of(rest, budget.delta), len(mus))
-
-
-def check_budget(spending: "Spending", entries: Sequence[Entry]) -> None:
-    name = spending.data_set
-    budget = budget_of(name, entries) or spending.privacy
-    mus = [spent.mu for _, spent in spent_in(name, entries)]
-    if total([*mus, spending.mu]) > budget.mu * (1.0 + 1e-12):
-        before, after = (epsilon_of(total(each), budget.delta) for each in (mus, [*mus, spending.mu]))
-        raise BudgetExceeded(
-            f"Data set '{name}' has spent ε = {before:.3g} of {budget.epsilon:g} at δ = {budget.delta:g}; with this "
-            f"release it would be {after:.3g}. Nothing was released. `decbayes ledger --budget` raises the budget."
-        )
-
-
-def check_rounds(path: Path, spending: "Spending", entries: Sequence[Entry]) -> None:
-    """Refuse a round whose earlier releases this ledger does not know, or has recorded before."""
-    lines = [(entry.posterior, spent.round) for entry, spent in spent_in(spending.data_set, entries)]
-    mine = {number for release, number in lines if release in spending.known}
-    if mine != set(range(spending.round)):
-        missing = sorted(set(range(spending.round)) - mine)
-        raise DamagedLedger(
-            f"{path} has no release of round {missing[0]} of data set '{spending.data_set}' that the merge rests on: "
-            "it is another site's ledger, or an old copy. Nothing was released. Use the ledger of the earlier rounds."
-        )
 
 
 def today() -> str:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.common_options import Accounts, Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
-from decbayes.cli.shared.private_options import Accounts
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import Told, persons_of
 from decbayes.cli.shared.standard_streams import print_json

@@ -14,7 +14,16 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes import streams
 from decbayes.arguments import given
-from decbayes.cli.shared.common_options import Device, HoldBack, available, check_hold_back
+from decbayes.cli.shared.common_options import (
+    NO_PROMISE,
+    USUAL_ACCOUNTS,
+    Accounts,
+    Device,
+    HoldBack,
+    Promise,
+    available,
+    check_hold_back,
+)
 from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.model_options import (
     KEYWORD,
@@ -26,7 +35,6 @@ from decbayes.cli.shared.model_options import (
     model_options,
 )
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.private_options import NO_PROMISE, USUAL_ACCOUNTS, Accounts, Promise
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,

@@ -12,6 +12,8 @@ from cyclopts.validators import Number
 
 from decbayes.cli.commands.everyday._turns import Joining, Step, Waiting, step_in
 from decbayes.cli.shared.common_options import (
+    USUAL_ACCOUNTS,
+    Accounts,
     Device,
     HoldBack,
     Reading,
@@ -22,7 +24,6 @@ from decbayes.cli.shared.common_options import (
 from decbayes.cli.shared.match_confidence import number_of
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_sent
-from decbayes.cli.shared.private_options import USUAL_ACCOUNTS, Accounts
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,

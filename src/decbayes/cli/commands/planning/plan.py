@@ -15,6 +15,7 @@ from rich.table import Table
 
 from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
+from decbayes.cli.shared.common_options import NO_PROMISE, Promise
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -25,7 +26,6 @@ from decbayes.cli.shared.model_options import (
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.private_options import NO_PROMISE, Promise
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results

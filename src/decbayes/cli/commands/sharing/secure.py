@@ -29,7 +29,8 @@ from decbayes.cli.shared.sharing import (
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
 from decbayes.cli.shared.terminal import fitting, many, messages, output, plain
 from decbayes.disclosure import Ledger, Rules
-from decbayes.disclosure.drafting import in_words, today
+from decbayes.disclosure.drafting import in_words
+from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest
 from decbayes.disclosure.releasing import person_digests, release
 from decbayes.errors import NotDisclosed, SumRefused

@@ -1,0 +1,81 @@
+"""What data sets may spend of their persons' privacy, and have spent, by the lines of a ledger."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from decbayes.disclosure.ledger import Entry, Spent
+from decbayes.errors import BudgetExceeded, DamagedLedger
+from decbayes.privacy.accounting import Privacy, epsilon_of, left
+from decbayes.privacy.accounting import spent as total
+from decbayes.privacy.releasing import Spending
+
+
+class Account(NamedTuple):
+    """What a data set may spend and has spent, in the words of people: ε at the budget's δ."""
+
+    data_set: str
+    budget: Privacy
+    spent: float
+    left: float
+    releases: int
+
+
+def spent_in(name: str, entries: Sequence[Entry]) -> list[tuple[Entry, Spent]]:
+    """The lines about one data set's privacy."""
+    return [(entry, entry.private) for entry in entries if entry.private and entry.private.data_set == name]
+
+
+def budget_of(name: str, entries: Sequence[Entry]) -> Privacy | None:
+    """What somebody has set last; else what the first release promised."""
+    lines = [spent for _, spent in spent_in(name, entries)]
+    decided = [spent for spent in lines if not spent.mu]
+    return None if not lines else budget_in(decided[-1] if decided else lines[0])
+
+
+def budget_in(spent: Spent) -> Privacy:
+    return Privacy(spent.epsilon, spent.delta)
+
+
+def accounts(entries: Sequence[Entry]) -> list[Account]:
+    """What each data set has spent and has left."""
+    names = dict.fromkeys(entry.private.data_set for entry in entries if entry.private is not None)
+    return [account_of(name, entries) for name in names]
+
+
+def account_of(name: str, entries: Sequence[Entry]) -> Account:
+    mus = [spent.mu for _, spent in spent_in(name, entries) if spent.mu]
+    budget = budget_of(name, entries)
+    assert budget is not None
+    rest = left(budget, mus)
+    return Account(name, budget, epsilon_of(total(mus), budget.delta), epsilon_of(rest, budget.delta), len(mus))
+
+
+def check_spending(path: Path, spending: Spending, entries: Sequence[Entry]) -> None:
+    """Refuse a release that its ledger cannot vouch for, or that its data set cannot afford."""
+    check_rounds(path, spending, entries)
+    check_budget(spending, entries)
+
+
+def check_budget(spending: Spending, entries: Sequence[Entry]) -> None:
+    name = spending.data_set
+    budget = budget_of(name, entries) or spending.privacy
+    mus = [spent.mu for _, spent in spent_in(name, entries)]
+    if total([*mus, spending.mu]) > budget.mu * (1.0 + 1e-12):
+        before, after = (epsilon_of(total(each), budget.delta) for each in (mus, [*mus, spending.mu]))
+        raise BudgetExceeded(
+            f"Data set '{name}' has spent ε = {before:.3g} of {budget.epsilon:g} at δ = {budget.delta:g}; with this "
+            f"release it would be {after:.3g}. Nothing was released. `decbayes ledger --budget` raises the budget."
+        )
+
+
+def check_rounds(path: Path, spending: Spending, entries: Sequence[Entry]) -> None:
+    """Refuse a round whose earlier releases this ledger does not know, or has recorded before."""
+    lines = [(entry.posterior, spent.round) for entry, spent in spent_in(spending.data_set, entries)]
+    mine = {number for release, number in lines if release in spending.known}
+    if mine != set(range(spending.round)):
+        missing = sorted(set(range(spending.round)) - mine)
+        raise DamagedLedger(
+            f"{path} has no release of round {missing[0]} of data set '{spending.data_set}' that the merge rests on: "
+            "it is another site's ledger, or an old copy. Nothing was released. Use the ledger of the earlier rounds."
+        )
