@@ -183,7 +183,7 @@ def test_persons_must_be_as_many_as_observations(rng):
     model = db.GaussianMean(variance=1.0)
     with pytest.raises(InvalidData, match="persons for 59"):
         prepared(model, points, RULES, persons=range(59))
-    with pytest.raises(NotDisclosed, match="There are 10 observations"):
+    with pytest.raises(NotDisclosed, match="There are 10 persons"):
         db.save(model.fit(points).posterior, "a", data=points, persons=np.arange(60) % 10)
 
 
@@ -205,3 +205,26 @@ def test_scores_overlaps_and_sums_for_calibrations_count_persons(run, rng, tmp_p
         status, _, errors = run(line)
         assert status == 0, errors
         assert run(line.replace("few", "all") + " --person patient")[0] == 0
+
+
+def test_counts_of_words_for_others_are_of_persons(run, rng, tmp_path):
+    """Kim wrote ten of sixty documents, and nobody else uses two of the words."""
+    words = ("anchor", "crew", "mast", "secret", "tide", "whisper")
+    texts = [" ".join(rng.choice(["anchor", "crew", "mast", "tide"], 6)) for _ in range(50)] + ["secret whisper"] * 10
+    names = [f"P{place % 25}" for place in range(50)] + ["Kim"] * 10
+    lines = [json.dumps({"text": text, "author": name}) for text, name in zip(texts, names, strict=True)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    model = db.LatentDirichletAllocation(2, words)
+    db.save(model.fit(model.counted(texts), rng=0).posterior, "m.posterior")
+    counted = {}
+    for option in ("", " --person author"):
+        status, _, errors = run(f"quality m.posterior --data a.jsonl --top 6{option} -o counts")
+        assert status == 0, errors
+        stored = json.loads((tmp_path / "counts").read_text())
+        listed, size = stored["words"][0], len(words)
+        corner = np.triu_indices(size)
+        pairs = np.zeros((size, size), dtype=int)
+        pairs[corner] = stored["counts"][0]
+        place = listed.index("secret")
+        counted[option] = stored["documents"], pairs[place, place]
+    assert counted == {"": (60, 10), " --person author": (26, 0)}

@@ -232,7 +232,7 @@ def test_a_correction_by_few_records_is_refused_and_a_large_one_is_not(rng):
     for changed, refused in ((1, True), (4, True), (5, False)):
         name = agent.hold(data[changed:])
         if refused:
-            with pytest.raises(NotDisclosed, match=f"differ by {changed} records"):
+            with pytest.raises(NotDisclosed, match=f"differ by {changed} person"):
                 agent.correct({name}, rng=rng)
         else:
             assert agent.correct({name}, rng=rng).evidence.observations == 35

@@ -50,7 +50,7 @@ def prepared(
     count = model.count(data)
     behind = Persons.of(persons).checked(count)
     check_said(model)
-    check_size(behind.total(count), model, rules)
+    check_size(behind.total(count), model, rules, "" if behind.numbers is None else "persons")
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
         check_columns(columns, rows_of(model, data), rules)
@@ -75,9 +75,9 @@ def check_said(model: Model) -> None:
         )
 
 
-def check_size(count: int, model: Model, rules: Rules) -> None:
+def check_size(count: int, model: Model, rules: Rules, unit: str = "") -> None:
     if count < rules.least_observations:
-        unit = {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
+        unit = unit or {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
         raise NotDisclosed(f"There are {count} {unit}; a file needs at least {rules.least_observations}. {MADE_UP}")
 
 

@@ -1,6 +1,7 @@
 """Whom observations are about: rules count persons, and a person may have several rows, sequences or documents."""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ class Persons:
     """Which person each observation is about. Without numbers, each observation is a person of its own.
 
     Args:
-        numbers: one number per observation, the same for all observations of a person.
+        numbers: one number per observation, the same for all observations of a person, also in other files of the site.
 
     >>> visits = db.disclosure.Persons.of(["Kim", "Lee", "Kim"])
     >>> visits.among(np.array([True, False, True])), visits.total(3)
@@ -37,8 +38,19 @@ class Persons:
         nameless = sum(map(is_missing, names))
         if nameless:
             raise InvalidData(f"{nameless:,} of {len(names):,} observations lack a person. Leave them out.")
-        _, numbers = np.unique([str(name) for name in names], return_inverse=True)
-        return cls(numbers.reshape(-1))
+        known = {name: number_of(name) for name in set(map(str, names))}
+        return cls(np.array([known[str(name)] for name in names], dtype=np.intp))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[tuple[Persons, int]]") -> "Persons":
+        """Those of several files with so many observations each; a person may be in more than one of them."""
+        if all(persons.numbers is None for persons, _ in parts):
+            return cls()
+        numbers: list[NDArray[np.intp]] = []
+        for persons, count in parts:
+            before = sum(map(len, numbers))
+            numbers.append(np.arange(before, before + count) if persons.numbers is None else persons.numbers)
+        return cls(np.concatenate(numbers))
 
     def checked(self, observations: int) -> "Persons":
         """These persons, if there is one for each of so many observations."""
@@ -99,6 +111,12 @@ class Persons:
         order = np.argsort(place.reshape(-1), kind="stable")
         groups = np.split(order, np.cumsum(np.bincount(place.reshape(-1)))[:-1])
         return [groups[person] for person in np.argsort(first)]
+
+
+def number_of(name: str) -> int:
+    """A number for a name, far above those of nameless observations; two names hardly ever have the same."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 2 | 1 << 61
 
 
 EACH = Persons()

@@ -265,7 +265,7 @@ class LatentDirichletAllocation(Predicting):
         counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
         words, width = np.asarray(counts.columns, dtype=np.int64), len(counts.words)
         if persons.numbers is not None:
-            authors = np.repeat(persons.numbers, counts.lengths())
+            authors = np.repeat(np.unique(persons.numbers, return_inverse=True)[1].reshape(-1), counts.lengths())
             words = np.unique(authors * width + words) % width
         having = np.zeros(len(self.vocabulary))
         having[counts.words] = np.bincount(words, minlength=width)

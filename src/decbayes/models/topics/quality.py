@@ -8,14 +8,14 @@ It needs documents, and these stay at their sites. What adds up across sites is 
 many documents each occurs, and each pair of one topic.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
 from decbayes.arguments import check_kind, check_whole
@@ -23,6 +23,7 @@ from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.families.dirichlets.relevance import leading
 from decbayes.families.matrices import mirrored, upper
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
 FACTOR = "topics"
@@ -195,17 +196,31 @@ class Quality:
         pairs = zip(given, self.telling, self.learned >= 1.0, strict=True)
         return tuple(name or (", ".join(words[:NAMING]) if used else "") for name, words, used in pairs)
 
-    def co_occurrence(self, blocks: Iterable[csr_array]) -> CoOccurrence:
-        """Counts of the top words in documents × words counts, which come some documents at a time."""
+    def co_occurrence(self, blocks: Iterable[csr_array], persons: Persons = EACH) -> CoOccurrence:
+        """Counts of the top words in documents × words counts, which come some documents at a time.
+
+        If `persons` have several documents, persons are counted: those who have a document with both words.
+        """
         columns = np.unique(self.columns)
         total, documents = np.zeros((len(columns), len(columns)), dtype=np.int64), 0
-        for counts in blocks:
-            present = (csr_array(counts)[:, columns] > 0).astype(np.int64)
-            total += (present.T @ present).toarray()
-            documents += counts.shape[0]
+        present = ((csr_array(counts)[:, columns] > 0).astype(np.int64) for counts in blocks)
+        for pairs, count in counted_pairs(present, persons):
+            total, documents = total + pairs, documents + count
         places = np.searchsorted(columns, self.columns)
         return CoOccurrence(self.words, documents, total[places[:, :, None], places[:, None, :]])
 
     def _named(self, columns: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
         labels = self.posterior.structure.labels[FACTOR]
         return tuple(tuple(labels[column] for column in row) for row in columns.tolist())
+
+
+def counted_pairs(blocks: Iterable[csr_array], persons: Persons) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """In how many documents, or by how many persons in one document, two words are used; and how many these are."""
+    if persons.numbers is None:
+        for block in blocks:
+            yield (block.T @ block).toarray(), block.shape[0]
+        return
+    documents = csr_array(vstack(list(blocks)))
+    for rows in persons.checked(documents.shape[0]).rows(documents.shape[0]):
+        block = documents[rows]
+        yield ((block.T @ block).toarray() > 0).astype(np.int64), 1

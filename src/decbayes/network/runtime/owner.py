@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
 from decbayes.errors import DecbayesError, InvalidData, NotDisclosed, StoreFailed
 from decbayes.files import save
+from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Model, ignore
+from decbayes.models.core.persons import Persons
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.group.proposals import question_of
@@ -60,9 +64,17 @@ class Owner:
     """
 
     def __init__(
-        self, agent: Agent, store: SqliteStore, fits: Worker, inbox: Inbox, log: Log, *, rng: np.random.Generator
+        self,
+        agent: Agent,
+        store: SqliteStore,
+        fits: Worker,
+        inbox: Inbox,
+        log: Log,
+        *,
+        rng: np.random.Generator,
+        person: str = "",
     ) -> None:
-        self._agent, self._store, self._rng = agent, store, rng
+        self._agent, self._store, self._rng, self._person = agent, store, rng, person
         self._fits, self._inbox, self._log = fits, inbox, log
         self._begun: set[int] = set()
         self._answers: dict[int, str] = {}
@@ -231,10 +243,10 @@ class Owner:
     def _observe(self, path: str) -> Outcome:
         if self._agent.retracted:
             raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
-        data = self._agent.charter.model.read(Path(path))
+        data, persons = read_site(self._agent.charter.model, Path(path), self._person)
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
         try:
-            learned = self._agent.learn(data, rng=self._rng)
+            learned = self._agent.learn(data, persons=persons, rng=self._rng)
         except NotDisclosed as error:
             self._inbox.post(partial(self._agent.withhold, str(error)))
             return Outcome(None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),))
@@ -242,8 +254,10 @@ class Owner:
         return Outcome(learned, text, added=((path, shard),))
 
     def _replace(self, path: str, by: str | None) -> Outcome:
-        read = self._agent.charter.model.read
-        old = self._agent.hold(read(Path(path)))
+        def held(file: str) -> str:
+            return self._agent.hold(*read_site(self._agent.charter.model, Path(file), self._person))
+
+        old = held(path)
         if by is None and self._agent.drop(old):
             return Outcome(None, "withdrawn; it was never published", withdrawn=(old,))
         if old not in self._agent.evidence.shards:
@@ -251,7 +265,7 @@ class Owner:
         kept = self._agent.evidence.shards - {old}
         added: tuple[tuple[str, str], ...] = ()
         if by is not None:
-            added = ((by, self._agent.hold(read(Path(by)))),)
+            added = ((by, held(by)),)
             kept |= {added[0][1]}
         learned = self._agent.correct(kept, rng=self._rng)
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"
@@ -269,7 +283,8 @@ class Owner:
             raise NotDisclosed("An approval needs a name of 1 to 100 characters, and a reason of at most 1,000.")
         ledger = ledger_of(self._store)
         if not any(entry.posterior == digest for entry in ledger.entries()):
-            members = person_digests(self._agent.charter.model, self._agent.data_of(waiting), ledger)
+            data, persons = self._agent.data_of(waiting)
+            members = person_digests(self._agent.charter.model, data, ledger, persons)
             release(
                 self._manifest(waiting),
                 f"group {self._agent.charter.group}",
@@ -301,9 +316,15 @@ class Owner:
             site=agent.pool.roster.called(agent.id),
             date=today(),
             rows=evidence.observations,
-            persons=evidence.observations,
+            persons=agent.persons_of(evidence),
+            person=self._person,
             software=f"decbayes {agent.software}",
         )
+
+
+def read_site(model: Model, path: Path, person: str, report: Report = ignore) -> tuple[Any, Persons | None]:
+    """The data of a file, and whom they are about if a column says it."""
+    return model.read(path, report=report), model.persons(path, person) if person else None
 
 
 def ledger_of(store: SqliteStore) -> Ledger:

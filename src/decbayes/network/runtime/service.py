@@ -60,6 +60,7 @@ class Service:
         refinements: int = 0,
         metrics: Metrics | None = None,
         watcher: "Watcher | None" = None,
+        person: str = "",
     ) -> None:
         self.agent, self.log = agent, log
         self._withdrawn = withdrawn(store)
@@ -67,7 +68,7 @@ class Service:
         self._store, self._rng, self._refinements = store, rng, refinements
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
-        self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng)
+        self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng, person=person)
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
         self._refined_against: list[Counted] = []
@@ -92,8 +93,11 @@ class Service:
         if agent.standing:
             log("revoked", why=agent.standing)
 
-    def observe(self, data: Any) -> None:
-        """Fit data beside the talk, and publish the result; what was withdrawn does not count again."""
+    def observe(self, data: Any, persons: Any = None) -> None:
+        """Fit data beside the talk, and publish the result; what was withdrawn does not count again.
+
+        `persons` says whom each observation is about, where a person may have several.
+        """
         shard = self.agent.shard_id(data)
         if shard in self._withdrawn:
             self.log("skipped", shard=shard, why="it was withdrawn; `decbayes tell … observe` has it count again")
@@ -101,7 +105,7 @@ class Service:
         if self.agent.counts(shard):
             self.log("skipped", shard=shard, why="it counts already")
         self._data.append(data)
-        self._fit(partial(self.agent.learn, data, rng=self._rng))
+        self._fit(partial(self.agent.learn, data, persons=persons, rng=self._rng))
 
     def run(self, stop: Event, *, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until `stop` is set or `until` holds, which is asked every second; raise what made a fit impossible."""

@@ -11,7 +11,7 @@ from rich.table import Table
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.cli.shared.topic_quality import Counts, added_up, remarks
@@ -47,6 +47,7 @@ def quality(
         ),
     ] = None,
     rules: RulesOption = None,
+    person: PersonOption = "",
     as_json: Annotated[
         bool,
         json_option("topic", "topic", "used", "words", "telling", "coherence", "diversity", "duplicates"),
@@ -62,11 +63,11 @@ def quality(
     topics = Quality(load(posterior), top)
     counted = None
     if data is not None:
-        counted = counted_in(topics, data, reading)
+        counted = counted_in(topics, data, reading, person)
     elif counts is not None:
         counted = added_up(topics, counts)
     if counts_file is not None and counted is not None:
-        few = fewest(least, counted, rules_named(rules))
+        few = fewest(least, counted, rules_named(rules), "persons" if person else "documents")
         write_text(counts_file, json.dumps(counted.without_few(few).plain(), ensure_ascii=False) + "\n")
     coherence = None if counted is None else counted.coherence()
     if as_json:
@@ -75,24 +76,26 @@ def quality(
         print_quality(topics, coherence, counted)
 
 
-def fewest(least: int | None, counted: CoOccurrence, rules: Rules | None) -> int:
-    """The smallest number of documents that counts for others may state."""
+def fewest(least: int | None, counted: CoOccurrence, rules: Rules | None, unit: str) -> int:
+    """The smallest number of documents or persons that counts for others may state."""
     usual = Rules().least_documents
     if rules is None:
         return usual if least is None else least
     if counted.documents < rules.least_observations:
         raise NotDisclosed(
-            f"There are {counted.documents:.0f} documents; counts for others need at least {rules.least_observations}."
+            f"There are {counted.documents:.0f} {unit}; counts for others need at least {rules.least_observations}."
         )
     if least is not None and least < rules.least_documents:
         raise NotDisclosed(f"--least is {least}, and the disclosure rules ask for {rules.least_documents} or more.")
     return rules.least_documents if least is None else least
 
 
-def counted_in(topics: Quality, data: list[Path], reading: Reading) -> CoOccurrence:
+def counted_in(topics: Quality, data: list[Path], reading: Reading, person: str) -> CoOccurrence:
+    """Counts of documents, or of the persons that a column names."""
     model = model_for(topics.posterior.structure)
-    blocks = model.stream(the_data(model, data), report=messages().print, **reading.options(type(model)))
-    return topics.co_occurrence(block.found() for block in blocks)
+    options = reading.options(type(model))
+    blocks = model.stream(the_data(model, data), report=messages().print, **options)
+    return topics.co_occurrence((block.found() for block in blocks), persons_of(model, data, person, **options))
 
 
 def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +18,7 @@ import decbayes
 from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter
 from decbayes.cli.shared.common_options import PageOption, Record, available, check_record
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import NONE, rules_said
+from decbayes.cli.shared.sharing import NONE, PersonOption, rules_said
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
@@ -25,6 +26,7 @@ from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
 from decbayes.models.core.evaluation import hold_back, hold_out
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.views.findings import LEAST
 
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from decbayes.network.runtime.reports.metrics import Metrics
     from decbayes.network.runtime.reports.watching import Score, Watcher
     from decbayes.page import PageAddress
+
+
+Known = tuple[Any, Persons | None]
+"""Data, and whom they are about if that is known."""
 
 
 def scorer(charter: "Charter", shards: Sequence[Any], path: Path | None, seed: int) -> "Score | None":
@@ -100,6 +106,7 @@ def agent(
             show_default=False,
         ),
     ] = None,
+    person: PersonOption = "",
     device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
@@ -107,6 +114,7 @@ def agent(
     require_extra(*(["net"] if page is None else ["net", "page"]), task="decbayes agent")
     from decbayes.network import Identity, SqliteStore
     from decbayes.network.runtime.links import Links
+    from decbayes.network.runtime.owner import read_site
     from decbayes.network.runtime.renewal import CharterFile, KeyFile
     from decbayes.network.runtime.reports.log import Log
     from decbayes.network.runtime.reports.metrics import Metrics
@@ -122,14 +130,16 @@ def agent(
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, link.tls, link.plain)
-    shards = [agreed.model.read(path, report=messages().print) for path in data]
+    read = partial(read_site, agreed.model, person=person, report=messages().print)
+    shards = [read(path) for path in data]
     with SqliteStore(store, agreed) as opened:
         check_seat(identity, agreed, key, opened)
-        shards += observed_data(agreed, opened, data)
-    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, shards, held, seed), record)
+        shards += [read(path) for path in observed_earlier(opened, data)]
+    parts = [observed for observed, _ in shards]
+    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, parts, held, seed), record)
     files = CharterFile(charter, agreed), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
-    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter)
+    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter, person)
     process.run(store, links, shards, stopping(stop_with_stdin))
 
 
@@ -145,8 +155,9 @@ class Process:
     refinements: int
     seed: int
     rules: Rules | None = None
+    person: str = ""
 
-    def run(self, path: Path, links: "Links", shards: Sequence[Any], stop: Event) -> None:
+    def run(self, path: Path, links: "Links", shards: Sequence[Known], stop: Event) -> None:
         """Serve under one charter after another, until it is told to stop."""
         from decbayes.network import SqliteStore
 
@@ -162,7 +173,7 @@ class Process:
             if self.watcher is not None:
                 self.watcher.page.close()
 
-    def serve(self, store: "SqliteStore", links: "Links", shards: Sequence[Any], stop: Event) -> tuple[str, ...]:
+    def serve(self, store: "SqliteStore", links: "Links", shards: Sequence[Known], stop: Event) -> tuple[str, ...]:
         """Serve until it is told to stop or there is another charter; where it has listened."""
         from decbayes.network import Agent
         from decbayes.network.runtime.service import Service
@@ -184,10 +195,11 @@ class Process:
             refinements=self.refinements,
             metrics=self.metrics,
             watcher=self.watcher,
+            person=self.person,
         )
         try:
-            for shard in shards:
-                service.observe(shard)
+            for data, persons in shards:
+                service.observe(data, persons)
             service.run(stop, until=lambda: self.file.renewed(log) or self.key.renewed(member.pool.roster, log))
         finally:
             service.close()
@@ -209,13 +221,12 @@ def watching(address: "PageAddress", score: "Score | None", record: Path | None)
     return Watcher(Page(address, record), score, learned)
 
 
-def observed_data(charter: "Charter", store: "SqliteStore", named: Sequence[Path]) -> list[Any]:
-    """The data that its owner added in earlier starts; a file that is gone still counts."""
+def observed_earlier(store: "SqliteStore", named: Sequence[Path]) -> list[Path]:
+    """The files that its owner added in earlier starts; one that is gone still counts."""
     from decbayes.network.runtime.store.orders import observed_files
 
     paths = [Path(path) for path in observed_files(store)]
-    there = [path for path in paths if path.exists() and path not in named]
-    return [charter.model.read(path, report=messages().print) for path in there]
+    return [path for path in paths if path.exists() and path not in named]
 
 
 def check_streams(with_stdin: bool) -> None:

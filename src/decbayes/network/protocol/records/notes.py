@@ -13,6 +13,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
 from decbayes.models.core.information import size_of
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.posterior import Posterior
@@ -127,15 +128,22 @@ def scores_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "Scores 
 
 
 def note_of(
-    charter: Charter, merged: "Merged", origin: AgentId, data: Any, held_back: Any, rules: Rules | None = None
+    charter: Charter,
+    merged: "Merged",
+    origin: AgentId,
+    data: Any,
+    held_back: Any,
+    rules: Rules | None = None,
+    persons: Persons = EACH,
+    held_back_persons: Persons = EACH,
 ) -> Note:
     """What a member's data, and what it has held back of them, say of the merge, as far as the rules allow."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
-    information = own_information(charter, posterior, data, rules) if charter.rules.intervals else None
+    information = own_information(charter, posterior, data, rules, persons) if charter.rules.intervals else None
     try:
         overlaps, scores = (
-            own_overlaps(charter.model, merged, site, data, rules),
-            own_scores(charter.model, merged, site, held_back, rules),
+            own_overlaps(charter.model, merged, site, data, rules, persons),
+            own_scores(charter.model, merged, site, held_back, rules, held_back_persons),
         )
     except InvalidPosterior:
         # Without this member's contribution the merge is no posterior, so that there is nothing to compare with.
@@ -144,7 +152,7 @@ def note_of(
 
 
 def own_information(
-    charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None
+    charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None, persons: Persons = EACH
 ) -> "Information | None":
     """How the contribution depends on the merge; None if that is not known, or would reveal too much about the data."""
     if obstacle(charter):
@@ -155,20 +163,22 @@ def own_information(
     model = model_of(charter.model, posterior)
     try:
         size = size_of(posterior.structure)
-        enough = model.count(data) >= size and fits(size, charter)
-        if not enough or (rules is not None and tells_few(model, posterior, data, rules.least_cell)):
+        enough = persons.total(model.count(data)) >= size and fits(size, charter)
+        if not enough or (rules is not None and tells_few(model, posterior, data, rules.least_cell, persons)):
             return None
         information = Information.of(model, data, posterior)
-        return information if rules is None else coarsened(information, model, data, posterior)
+        return information if rules is None else coarsened(information, model, data, posterior, persons)
     except NotCalibrated:
         return None
 
 
-def coarsened(information: "Information", model: Model, data: Any, posterior: Posterior) -> "Information":
+def coarsened(
+    information: "Information", model: Model, data: Any, posterior: Posterior, persons: Persons
+) -> "Information":
     """Rounded to the digits that are needed; empty if no observation lies between two components."""
     between = 1.0
     if posterior.structure.symmetry:
-        sums, _ = persons_between(model, posterior, data)
+        sums, _ = persons_between(model, posterior, data, persons)
         between = float((sums - np.diag(sums.diagonal())).max() > NOBODY * model.count(data))
     matrix = between * coarse(information.matrix)
     return replace(information, contribution=coarse(information.contribution), matrix=matrix)
@@ -192,7 +202,7 @@ def obstacle(charter: Charter) -> str:
     return ""
 
 
-def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Rules | None) -> Array:
+def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Rules | None, persons: Persons) -> Array:
     alignment = merged.alignment
     if alignment is None or len(alignment.posteriors) < 2 or len(alignment.structure.symmetry) != 1:
         return NONE
@@ -201,16 +211,18 @@ def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Ru
     shares = np.clip(overlap(model, alignment, site, data), 0.0, 1.0)
     if rules is None:
         return shares
-    presence = model.presence(alignment.posteriors[site], data)
+    presence = model.presence(alignment.posteriors[site], data, persons)
     return np.where(presence < rules.least_cell, 0.0, np.round(shares, 4))
 
 
-def own_scores(model: Model, merged: "Merged", site: int, held_back: Any, rules: Rules | None) -> "Scores | None":
+def own_scores(
+    model: Model, merged: "Merged", site: int, held_back: Any, rules: Rules | None, persons: Persons
+) -> "Scores | None":
     from decbayes.calibration.validation import LEAST_HELD_BACK, validate
 
     alignment = merged.alignment
     least = LEAST_HELD_BACK if rules is None else max(LEAST_HELD_BACK, rules.least_observations)
-    if held_back is None or alignment is None or model.count(held_back) < least:
+    if held_back is None or alignment is None or persons.total(model.count(held_back)) < least:
         return None
     posteriors: Sequence[Posterior] = (merged.posterior, alignment.without(site), alignment.posteriors[site])
     return validate(model, dict(zip(SCORED, posteriors, strict=True)), held_back)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.merging import align, product
 from decbayes.merging.base.lineage import with_ids
-from decbayes.models.core.evaluation import hold_back
+from decbayes.models.core.evaluation import hold_back, rows_of
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.records.notes import Note, note_of
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 Shards = Mapping[str, Any]
 """Data by the shard's name."""
+
+Whom = Mapping[str, Persons]
+"""Whom shards are about, by their names; without an entry each observation is a person."""
+
+NO_NAMES: Whom = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -91,11 +98,13 @@ def learn(
     *,
     ids: tuple[str, ...] = (),
     rules: Rules | None = None,
+    whom: Whom = NO_NAMES,
 ) -> Learned:
     """Fit new shards on top of the agent's own earlier ones, whose components the merge knows by these ids."""
-    data = safe_data(charter, [fitted(charter, data) for data in shards.values()], rules, blind=not before.shards)
+    persons, parts = behind(charter, shards, whom), [fitted(charter, data) for data in shards.values()]
+    data = safe_data(charter, parts, rules, blind=not before.shards, persons=persons)
     posterior = charter.update.learn(data, before.posterior, rng=rng)
-    posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior)
+    posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior, persons=persons)
     evidence = before
     for name, shard in shards.items():
         evidence = enlarged(charter, evidence, name, shard)
@@ -109,18 +118,33 @@ def relearn(
     others: Sequence[Posterior],
     rng: np.random.Generator,
     rules: Rules | None = None,
+    whom: Whom = NO_NAMES,
 ) -> Learned:
-    """Fit all own shards again, with everybody else's evidence as their prior."""
-    data = fitted_together(charter, shards, before.shards, rules)
+    """Fit all own shards again, with everybody else's evidence as their prior.
+
+    Under rules the fit cannot tell rare words apart, as in rounds by files.
+    """
+    data, persons = fitted_together(charter, shards, before.shards, rules, whom, blind=True)
     with everywhere_alike():  # ids follow from it
         alignment = align([before.posterior, *others], components="largest")
         merged = with_ids(alignment.merged())
-    in_slots = alignment.relabelled()[0]
-    posterior = charter.update.relearn(data, in_slots, merged, rng=rng)
-    if rules is not None:
-        cavity = without(merged, in_slots)
-        belief, nothing = product([cavity, posterior]), charter.update.nothing
-        posterior = safe_contribution(charter, posterior, nothing, data, rules, belief=belief, others=cavity)
+    in_slots = alignment.relabelled()
+    if rules is None:
+        posterior = charter.update.relearn(data, in_slots[0], merged, rng=rng)
+    else:
+        alike = charter.model.rare_evened(in_slots, data, rules.least_documents, persons)
+        posterior = charter.update.relearn(data, alike[0], product(alike), rng=rng)
+        belief, nothing = product([posterior, *alike[1:]]), charter.update.nothing
+        posterior = safe_contribution(
+            charter,
+            posterior,
+            nothing,
+            data,
+            rules,
+            belief=belief,
+            others=without(merged, in_slots[0]),
+            persons=persons,
+        )
     return Learned(replace(before, posterior=replace(posterior, ids=merged.ids), approval=None), before.shards)
 
 
@@ -131,14 +155,17 @@ def noted(
     merged: "Merged",
     origin: AgentId,
     rules: Rules | None = None,
+    whom: Whom = NO_NAMES,
 ) -> Note | None:
     """A note on a merge from the agent's own data; None if its evidence is not in the merge."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
-    parts = [divided(charter, shard) for shard in at_hand(shards, evidence.shards)]
-    held_back = charter.model.joined([held_back for _, held_back in parts]) if charter.rules.validation else None
-    data = safe_data(charter, [data for data, _ in parts], rules)
-    return note_of(charter, merged, origin, data, held_back, rules)
+    there = at_hand(shards, evidence.shards)
+    data, persons = fitted_together(charter, shards, evidence.shards, rules, whom)
+    if not charter.rules.validation:
+        return note_of(charter, merged, origin, data, None, rules, persons)
+    held_back = charter.model.joined([divided(charter, shard)[1] for shard in there.values()])
+    return note_of(charter, merged, origin, data, held_back, rules, persons, behind(charter, there, whom, part=1))
 
 
 def correct(
@@ -148,22 +175,24 @@ def correct(
     kept: frozenset[str],
     rng: np.random.Generator,
     rules: Rules | None = None,
+    whom: Whom = NO_NAMES,
 ) -> Learned:
     """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace.
 
     If too little is left to be published, nothing is.
     """
-    left = dict(zip(sorted(kept), at_hand(shards, kept), strict=True))
+    left = at_hand(shards, kept)
     if rules is not None:
         check_difference(
-            [shards[name] for name in before.shards - kept if name in shards],
-            [left[name] for name in kept - before.shards],
+            [(shards[name], whom.get(name, EACH)) for name in before.shards - kept if name in shards],
+            [(left[name], whom.get(name, EACH)) for name in kept - before.shards],
             rules,
         )
+    begun = nothing(charter)
     try:
-        evidence = learn(charter, nothing(charter), left, rng, rules=rules).evidence if left else nothing(charter)
+        evidence = learn(charter, begun, left, rng, rules=rules, whom=whom).evidence if left else begun
     except NotDisclosed:
-        evidence = nothing(charter)
+        evidence = begun
     return Learned(evidence, before.shards)
 
 
@@ -183,9 +212,32 @@ def fitted(charter: Charter, data: Any) -> Any:
     return divided(charter, data)[0]
 
 
-def fitted_together(charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None) -> Any:
-    """All data of some shards, as they are fitted and may leave the site."""
-    return safe_data(charter, [fitted(charter, shard) for shard in at_hand(shards, names)], rules)
+def fitted_together(
+    charter: Charter,
+    shards: Shards,
+    names: frozenset[str],
+    rules: Rules | None,
+    whom: Whom = NO_NAMES,
+    *,
+    blind: bool = False,
+) -> tuple[Any, Persons]:
+    """All data of some shards, as they are fitted and may leave the site, and whom they are about."""
+    there = at_hand(shards, names)
+    persons = behind(charter, there, whom)
+    parts = [fitted(charter, shard) for shard in there.values()]
+    return safe_data(charter, parts, rules, blind=blind, persons=persons), persons
+
+
+def behind(charter: Charter, shards: Shards, whom: Whom, part: int = 0) -> Persons:
+    """Whom the fitted data of shards are about, one shard after another; with `part` 1 those that are held back."""
+    if not whom.keys() & shards.keys():
+        return EACH
+    share, parts = charter.rules.validation, []
+    for name, data in shards.items():
+        count = charter.model.count(data)
+        rows = rows_of(count, share)[part] if share else np.arange(count)
+        parts.append((whom.get(name, EACH).checked(count).taken(rows), len(rows)))
+    return Persons.joined(parts)
 
 
 def divided(charter: Charter, data: Any) -> tuple[Any, Any]:
@@ -194,11 +246,12 @@ def divided(charter: Charter, data: Any) -> tuple[Any, Any]:
     return hold_back(charter.model, data, share=share) if share else (data, None)
 
 
-def at_hand(shards: Shards, names: frozenset[str]) -> list[Any]:
+def at_hand(shards: Shards, names: frozenset[str]) -> Shards:
+    """Some shards, in the order of their names."""
     missing = sorted(names - shards.keys())
     if missing:
         raise InvalidData(f"This needs the data of all own shards; observe these again first: {missing[:5]}.")
-    return [shards[name] for name in sorted(names)]
+    return {name: shards[name] for name in sorted(names)}
 
 
 def reconcile(learned: Evidence, published: Evidence) -> Evidence:

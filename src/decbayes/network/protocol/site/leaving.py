@@ -10,9 +10,13 @@ from decbayes.disclosure.preparing import MADE_UP
 from decbayes.disclosure.preparing import rows_of as table_rows
 from decbayes.disclosure.releasing import difference
 from decbayes.errors import NotDisclosed
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.site.shard_ids import rows_of
 from decbayes.posterior import Posterior
+
+Known = tuple[Any, Persons]
+"""Data, and whom they are about."""
 
 
 def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
@@ -22,7 +26,9 @@ def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
     return agreed.tightened(own)
 
 
-def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None, *, blind: bool = False) -> Any:
+def safe_data(
+    charter: Charter, shards: Sequence[Any], rules: Rules | None, *, blind: bool = False, persons: Persons = EACH
+) -> Any:
     """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them.
 
     A `blind` fit cannot tell which rare words occur; it adds to no earlier one.
@@ -35,7 +41,7 @@ def safe_data(charter: Charter, shards: Sequence[Any], rules: Rules | None, *, b
         for shard in shards if isinstance(getattr(model, "columns", None), Mapping) else ():
             # Beside many other rows those that name persons would not be noticed.
             check_columns(getattr(model, "columns"), table_rows(model, shard), rules)  # noqa: B009
-        return prepared(model, data, rules, agreed=True, blind=blind).data
+        return prepared(model, data, rules, agreed=True, persons=persons, blind=blind).data
     except NotDisclosed as error:
         # An agent's data are never public: its charter says so.
         raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
@@ -50,6 +56,7 @@ def safe_contribution(
     *,
     belief: Posterior,
     others: Posterior | None = None,
+    persons: Persons = EACH,
 ) -> Posterior:
     """A contribution of which others can read nothing about few persons, even if they compare it with the one before.
 
@@ -61,6 +68,7 @@ def safe_contribution(
         rules: what may leave the site.
         belief: the posterior that says who belongs to which component.
         others: what all others have published, which says where counts of rare words go.
+        persons: whom the new data are about.
     """
     if rules is None:
         return learned
@@ -68,16 +76,27 @@ def safe_contribution(
     both, earlier = (Posterior(structure, dict(each.contribution)) for each in (learned, before))
     belief, known = charter.update.whole(belief), None if others is None else charter.update.whole(others)
     public = getattr(charter.model, "public_documents", ())
-    within = partial(guarded, charter.model, both, data, rules, frequency=public)
+    within = partial(guarded, charter.model, both, data, rules, frequency=public, persons=persons)
     safe = within(belief=belief, before=earlier, others=known).posterior
     return learned if safe is both else replace(learned, contribution=safe.contribution)
 
 
-def check_difference(before: Iterable[Any], after: Iterable[Any], rules: Rules | None) -> None:
-    """Refuse to replace data by others that differ by few records: both versions together would show these."""
-    apart = difference(*([row for data in each for row in rows_of(data)] for each in (before, after)))
+def check_difference(before: Iterable[Known], after: Iterable[Known], rules: Rules | None) -> None:
+    """Refuse to replace data by others that differ by few persons: both versions together would show these."""
+    apart = difference(person_records(before), person_records(after))
     if rules is not None and 0 < apart < rules.least_cell:
         raise NotDisclosed(
-            f"The data differ by {apart} records from what is published, and both versions together would show them. "
-            f"Wait until at least {rules.least_cell} records have changed."
+            f"The data differ by {apart} {'person' if apart == 1 else 'persons'} from what is published, and both "
+            f"versions together would show them. Wait until at least {rules.least_cell} persons have changed."
         )
+
+
+def person_records(shards: Iterable[Known]) -> list[bytes]:
+    """All records of each person, in one piece."""
+    records: dict[int, list[bytes]] = {}
+    for data, persons in shards:
+        rows = list(rows_of(data))
+        numbers = range(len(records), len(records) + len(rows)) if persons.numbers is None else persons.numbers.tolist()
+        for number, row in zip(numbers, rows, strict=True):
+            records.setdefault(number, []).append(row)
+    return [b"".join(sorted(rows)) for rows in records.values()]

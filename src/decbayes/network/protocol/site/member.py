@@ -9,6 +9,7 @@ import numpy as np
 
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, NotDisclosed, Refused
+from decbayes.models.core.persons import Persons
 from decbayes.network.protocol.effects import Effect, Persist, Report, Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.decisions import open_ballot
@@ -25,6 +26,8 @@ from decbayes.network.protocol.site.evidence import (
     Evidence,
     Learned,
     Look,
+    at_hand,
+    behind,
     correct,
     fitted,
     fitted_together,
@@ -65,6 +68,7 @@ class Member:
         self.withheld = ""
         """Why some data are not published: they break the disclosure rules."""
         self._shards: dict[str, Any] = {}
+        self._whom: dict[str, Persons] = {}
         self._withheld: frozenset[str] = frozenset()
         self.pool.restore(saved, self._checked)
         self._publisher = Publisher(self.charter, identity, self.pool, rng, verify, approval=self._approval)
@@ -85,25 +89,30 @@ class Member:
     def _approval(self) -> bool:
         return self.rules is not None and self.rules.approval
 
-    def observe(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> list[Effect]:
+    def observe(
+        self, data: Any, *, shard: str | None = None, persons: Any = None, rng: np.random.Generator
+    ) -> list[Effect]:
         """Fit new data and publish the result; a shard that counts already is not counted again.
 
         `learn` and `publish` are its two halves, for those who fit in another thread.
         """
         try:
-            learned = self.learn(data, shard=shard, rng=rng)
+            learned = self.learn(data, shard=shard, persons=persons, rng=rng)
         except NotDisclosed as error:
             return self.withhold(str(error))
         return [] if learned is None else self.publish(learned)
 
-    def learn(self, data: Any, *, shard: str | None = None, rng: np.random.Generator) -> Learned | None:
+    def learn(
+        self, data: Any, *, shard: str | None = None, persons: Any = None, rng: np.random.Generator
+    ) -> Learned | None:
         """Fit new data on top of own earlier data; None if it counts already. Publishes nothing.
 
         A shard has a name that only this site can make from its content. A name that is given is seen by all members.
+        `persons` says whom each observation is about, where a person may have several; it never leaves the site.
         Data that break the disclosure rules raise NotDisclosed and are withheld; later data may make up for it.
         """
         name = shard if shard is not None else self.shard_id(data)
-        self._shards[name] = data
+        self._keep(name, data, persons)
         if self.counts(name):
             return None
         named = self.evidence.shards and self.charter.structure.resizable
@@ -119,15 +128,17 @@ class Member:
     def _learn(self, names: Sequence[str], rng: np.random.Generator, ids: tuple[str, ...]) -> Learned:
         try:
             shards = {name: self._shards[name] for name in names}
-            return learn(self.charter, self.evidence, shards, rng, ids=ids, rules=self.rules)
+            return learn(self.charter, self.evidence, shards, rng, ids=ids, rules=self.rules, whom=self._whom)
         except NotDisclosed:
             self._withheld |= {*names}
             raise
 
     def _small(self, shard: str) -> bool:
         """Whether a shard is too small to be published alone."""
-        count = self.charter.model.count(fitted(self.charter, self._shards[shard]))
-        return self.rules is not None and count < self.rules.least_observations
+        known = {shard: self._shards[shard]}
+        count = self.charter.model.count(fitted(self.charter, known[shard]))
+        persons = behind(self.charter, known, self._whom).total(count)
+        return self.rules is not None and persons < self.rules.least_observations
 
     def withhold(self, why: str) -> list[Effect]:
         """Say once why data are not published."""
@@ -144,11 +155,16 @@ class Member:
         self._withheld = shards
         self.withheld = self.withheld if shards else ""
 
-    def hold(self, data: Any) -> str:
+    def hold(self, data: Any, persons: Any = None) -> str:
         """Keep data at hand that does not count yet, and return its name."""
         name = self.shard_id(data)
-        self._shards[name] = data
+        self._keep(name, data, persons)
         return name
+
+    def _keep(self, name: str, data: Any, persons: Any) -> None:
+        self._shards[name] = data
+        if persons is not None:
+            self._whom[name] = Persons.of(persons).checked(self.charter.model.count(data))
 
     def shard_id(self, data: Any) -> str:
         """The site's name for data, under which it counts once."""
@@ -179,7 +195,7 @@ class Member:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter, self.evidence, self._shards, others, rng, self.rules)
+        return relearn(self.charter, self.evidence, self._shards, others, rng, self.rules, self._whom)
 
     def look(self) -> Look:
         """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
@@ -187,7 +203,7 @@ class Member:
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
             return Look(pool.evidence_digest, None)
-        note = noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules)
+        note = noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules, self._whom)
         return Look(pool.evidence_digest, note)
 
     def attach(self, look: Look) -> list[Effect]:
@@ -201,7 +217,7 @@ class Member:
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
         """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
-        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng, self.rules)
+        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng, self.rules, self._whom)
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
@@ -305,9 +321,15 @@ class Member:
         """Own evidence that somebody has to approve before it is published."""
         return self._publisher.awaiting
 
-    def data_of(self, evidence: Evidence) -> Any:
-        """The data behind evidence, as they were fitted."""
-        return fitted_together(self.charter, self._shards, evidence.shards, self.rules)
+    def data_of(self, evidence: Evidence) -> tuple[Any, Persons]:
+        """The data behind evidence, as they were fitted, and whom they are about."""
+        return fitted_together(self.charter, self._shards, evidence.shards, self.rules, self._whom)
+
+    def persons_of(self, evidence: Evidence) -> int:
+        """How many persons evidence is about; as many as observations, unless their data are at hand and say so."""
+        if not evidence.shards <= self._shards.keys():
+            return evidence.observations
+        return behind(self.charter, at_hand(self._shards, evidence.shards), self._whom).total(evidence.observations)
 
     @property
     def retracted(self) -> bool:
