@@ -93,12 +93,13 @@ def test_names_are_the_same_in_all_files_of_a_site_and_are_read_from_a_column(tm
         rows = "\n".join(f"{name},{place}.5" for place, name in enumerate(names))
         paths[-1].write_text(f"who,x\n{rows}\n", encoding="utf-8")
     model = db.LatentClasses(1, columns={"x": db.columns.Gaussian()})
-    parts = [read_site(model, path, "who") for path in paths]
+    charter = charter_of(model, MEMBERS)
+    parts = [read_site(charter, path, "who") for path in paths]
     joined = db.disclosure.Persons.joined([(persons, model.count(data)) for data, persons in parts])
     assert joined.total(6) == 4
     nameless = db.disclosure.Persons.joined([(parts[0][1], 3), (db.disclosure.Persons(), 2)])
     assert nameless.total(5) == 4
-    assert read_site(model, paths[0], "")[1] is None
+    assert read_site(charter, paths[0], "")[1] is None
 
 
 def test_a_refit_does_not_depend_on_which_rare_words_occur(rng):

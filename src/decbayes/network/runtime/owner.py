@@ -16,11 +16,9 @@ from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
 from decbayes.errors import DecbayesError, InvalidData, NotDisclosed, StoreFailed
 from decbayes.files import save
-from decbayes.inputs.tables import Report
-from decbayes.models.core.model import Model, ignore
-from decbayes.models.core.persons import Persons
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE
@@ -243,7 +241,7 @@ class Owner:
     def _observe(self, path: str) -> Outcome:
         if self._agent.retracted:
             raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
-        data, persons = read_site(self._agent.charter.model, Path(path), self._person)
+        data, persons = read_site(self._agent.charter, Path(path), self._person)
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
         try:
             learned = self._agent.learn(data, persons=persons, rng=self._rng)
@@ -255,7 +253,7 @@ class Owner:
 
     def _replace(self, path: str, by: str | None) -> Outcome:
         def held(file: str) -> str:
-            return self._agent.hold(*read_site(self._agent.charter.model, Path(file), self._person))
+            return self._agent.hold(*read_site(self._agent.charter, Path(file), self._person))
 
         old = held(path)
         if by is None and self._agent.drop(old):
@@ -322,9 +320,10 @@ class Owner:
         )
 
 
-def read_site(model: Model, path: Path, person: str, report: Report = ignore) -> tuple[Any, Persons | None]:
-    """The data of a file, and whom they are about if a column says it."""
-    return model.read(path, report=report), model.persons(path, person) if person else None
+def read_site(charter: Charter, path: Path, person: str, **reporting: Any) -> tuple[Any, Any]:
+    """The data of a file, and whom they are about if a column says it; else None."""
+    model = charter.model
+    return model.read(path, **reporting), model.persons(path, person) if person else None
 
 
 def ledger_of(store: SqliteStore) -> Ledger:

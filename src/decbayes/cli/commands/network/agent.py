@@ -130,7 +130,7 @@ def agent(
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, link.tls, link.plain)
-    read = partial(read_site, agreed.model, person=person, report=messages().print)
+    read = partial(read_site, agreed, person=person, report=messages().print)
     shards = [read(path) for path in data]
     with SqliteStore(store, agreed) as opened:
         check_seat(identity, agreed, key, opened)
