@@ -69,6 +69,7 @@ ALLOWED = {
         "tensors",
         "updates",
     },
+    "study": FOUNDATION | {"columns", "disclosure", "files", "inputs", "models", "updates"},
     "interop": FOUNDATION | {"columns", "extras", "files", "merging", "models"},
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streams", "updates"},
     "views": FOUNDATION | {"calibration", "columns", "merging", "models"},

@@ -123,6 +123,15 @@ def network(reader):
     assert "site-b.example.org" in reader.printed[-1], "the certificate that was shown"
 
 
+def study(reader):
+    """What lies in the folder says that everything is done, and the coefficients are those of the made-up data."""
+    assert "→" not in reader.printed[-1]
+    merged = db.load("stay/results/merged.posterior")
+    found = {row["term"]: row for row in db.model_for(merged.structure).coefficients(merged)}
+    assert abs(found["age"]["mean"] - 0.02) < 3 * found["age"]["deviation"]
+    assert "rows per site" in Path("stay/protocol.md").read_text(encoding="utf-8")
+
+
 def rounds_by_files(reader):
     alone, merged, refined = (float(line.split()[-1]) for line in reader.printed[-2].splitlines()[1:4])
     assert refined > merged > alone
@@ -249,6 +258,7 @@ CLAIMS = {
     "scikit-learn.md": estimators,
     "rounds-by-files.md": rounds_by_files,
     "streaming.md": streaming,
+    "study.md": study,
     "plot.md": pictures,
     "unknown-components.md": unknown_components,
     "wearables.md": wearables,

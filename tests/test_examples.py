@@ -21,6 +21,7 @@ ROOMS = [
     db.merging,
     db.solvers,
     db.streams,
+    db.study,
     db.texts,
 ]
 ROOMS += [db.secure] if find_spec("cryptography") else []

@@ -81,7 +81,7 @@ else:
             ".streams": "refine",
         },
         "checking columns disclosure extending families interop merging plot privacy secure sklearn solvers streams "
-        "texts",
+        "study texts",
     )
 
     def __dir__() -> list[str]:

@@ -113,6 +113,10 @@ class InvalidCharter(DecbayesError):
     """A charter that is malformed, contradicts itself, or does not describe the structure it claims."""
 
 
+class InvalidProtocol(DecbayesError):
+    """The protocol of a study that is malformed or contradicts itself, or a folder that holds none."""
+
+
 class StoreFailed(DecbayesError):
     """A store that cannot write or read: the disk is full, or the file belongs to somebody else."""
 

@@ -94,6 +94,27 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def toml_table(name: str, table: Mapping[str, Any]) -> str:
+    """A table as the text of a TOML file."""
+    return f"[{name}]\n" + "".join(f"{toml_key(key)} = {toml_value(key, value)}\n" for key, value in table.items())
+
+
+def toml_key(key: str) -> str:
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if bare else json.dumps(key, ensure_ascii=False)
+
+
+def toml_value(key: str, value: Any) -> str:
+    """JSON's strings, numbers and lists of them are TOML's, too."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(key, part) for part in value)}]"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, bool | int | str):
+        return json.dumps(value, ensure_ascii=False)
+    raise InvalidFile(f"The setting '{key}' is {value!r}; a TOML file holds numbers, texts and lists of them.")
+
+
 def lock(file: IO[bytes], *, wait: bool = False) -> None:
     """Lock a file until it is closed; if another process has locked it, wait or fail at once."""
     try:

@@ -28,7 +28,8 @@ app = App(
 
 
 # In the order of `decbayes --help`; each has a folder in `cli/commands`.
-EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result.")
+STUDY = Group("Study", sort_key=0, help="From a question to a report, by files: the short way.")
+EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result, step by step.")
 SHARING = Group("Sharing", sort_key=2, help="What leaves this site.")
 CHECKING = Group("Checking", sort_key=3, help="How far to believe a result.")
 PLANNING = Group("Planning", sort_key=4, help="Before there are data.")
@@ -40,13 +41,13 @@ ENTRY_POINTS = "decbayes.commands"
 
 TO_BEGIN = """Three ways to begin:
 
-  Watch it: eight agents on this machine learn from handwritten digits.
-    decbayes demo
-  With your data: each site fits, one of them merges.
+  Alone: fit files of your own, and merge them.
     decbayes fit mixture a.csv --components 3 -o a.posterior
     decbayes merge a.posterior b.posterior -o merged.posterior --explain
-  Before there are data: how good would a merge be?
-    decbayes plan mixture --sites 10 --observations 50 --components 3
+  A study by files: several sites, one question, one folder. It asks what it needs to know.
+    decbayes study new NAME
+  A network: agents find each other, and merge by themselves. Watch eight of them:
+    decbayes demo
 
 decbayes --help lists all commands."""
 
@@ -62,6 +63,17 @@ def command(group: Group, name: str, about: str, *examples: str, after: str = ""
     app.command(f"{place}:{'app' if several else module}", name=name, help=text, group=group, sort_key=next(_order))
 
 
+command(
+    STUDY,
+    "study",
+    """Run a study by files: a protocol, a folder per site, and one report in the end.
+
+    `study new` begins it. At each site: `check`, `fit`, `preview`, `release`, and `round` where the protocol has
+    rounds. Whoever merges: `report`. Each command says what comes next and who does it; `status` says it any time.""",
+    "decbayes study new stay --model linear-regression --formula 'days ~ age + ward' --sites north,south",
+    "decbayes study status",
+    several=True,
+)
 command(
     EVERYDAY,
     "columns",

@@ -16,7 +16,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidStructure
 from decbayes.files import load
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import MODELS, SHIPPED, model_for
+from decbayes.models.core.registry import MODELS, SHIPPED, command_name, model_for
 from decbayes.posterior import Posterior
 
 Note = TypeVar("Note")
@@ -186,11 +186,6 @@ def notes(hint: Any, kind: type[Note]) -> Iterator[Note]:
 def about(kind: type[Model]) -> str:
     """One line on what a model is."""
     return kind.about or (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
-
-
-def command_name(kind: type[Model]) -> str:
-    """What the class itself says: a model that is derived from another is not called the same."""
-    return str(vars(kind).get("command", "")) or kind.__name__.lower()
 
 
 def add_model_commands(

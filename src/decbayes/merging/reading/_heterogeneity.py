@@ -271,4 +271,6 @@ class Comparison:
         compared = expected > 0.0
         room = self.weight - np.divide(self.squares, self.weight, out=np.zeros(self.weight.shape), where=compared)
         excess = np.maximum(self.statistic - expected, 0.0)
-        return np.asarray(np.sqrt(np.divide(excess, room, out=np.full(room.shape, np.nan), where=compared)))
+        return np.asarray(
+            np.sqrt(np.divide(excess, room, out=np.full(room.shape, np.nan), where=compared & (room > 0.0)))
+        )

@@ -75,6 +75,9 @@ class Model(Settings):
     from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
     """Settings that `from_file` takes from the data, and that are therefore not options."""
 
+    agreed_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings that one file would decide for itself, so that sites which fit together must state them."""
+
     in_parts: ClassVar[bool] = False
     """Whether a score is about a part of each observation, given the rest of it."""
 

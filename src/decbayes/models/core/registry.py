@@ -72,6 +72,22 @@ MODELS: Registry[type[Model]] = Registry(
 """All models by name."""
 
 
+def command_name(kind: type[Model]) -> str:
+    """What a model's commands are called, as the class itself says: a derived model is not called like its parent."""
+    return str(vars(kind).get("command", "")) or kind.__name__.lower()
+
+
+def kind_called(command: str) -> type[Model]:
+    """The model of a command's name, such as "topics"."""
+    shipped = {words: name for name, (_, words) in SHIPPED.items()}
+    if command in shipped:
+        return MODELS[shipped[command]]
+    others = {command_name(MODELS[name]): name for name in MODELS if name not in SHIPPED}
+    if command not in others:
+        raise LookupError(f"No model is called '{command}'; there are {', '.join([*shipped, *others])}")
+    return MODELS[others[command]]
+
+
 def model_for(structure: Structure) -> Model:
     """The model whose structure this is, with the settings of its likelihood and exactly this prior.
 

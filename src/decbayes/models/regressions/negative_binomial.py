@@ -107,6 +107,7 @@ class NegativeBinomialRegression(PoissonRegression):
     dispersion: Annotated[float, "φ: the variance is mean + mean² / φ.", Above(0)] = field(default=1.0, kw_only=True)
 
     about: ClassVar[str] = "Predict counts that vary more than Poisson counts do."
+    agreed_settings: ClassVar[frozenset[str]] = frozenset({"dispersion"})
     command: ClassVar[str] = "negative-binomial-regression"
     outcome: ClassVar[Outcome] = NegativeBinomial()
     example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex' --dispersion 2"

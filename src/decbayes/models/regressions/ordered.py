@@ -83,6 +83,7 @@ class OrderedRegression(Regression):
     levels: Sequence[str] = field(default=(), kw_only=True)
 
     about: ClassVar[str] = "Predict an ordered column, such as mild, moderate, severe."
+    agreed_settings: ClassVar[frozenset[str]] = frozenset({"levels"})
     command: ClassVar[str] = "ordered-regression"
     example: ClassVar[str] = "patients.csv --formula 'pain ~ age + sex' --levels none,mild,severe"
     outcome: ClassVar[Outcome] = Step()

@@ -101,6 +101,7 @@ class SurvivalRegression(Regression):
     rate: Annotated[float, "A typical number of events per unit of time.", Above(0)] = field(default=1.0, kw_only=True)
 
     about: ClassVar[str] = "Hazard ratios and survival curves from times until an event, with censoring."
+    agreed_settings: ClassVar[frozenset[str]] = frozenset({"cuts", "rate"})
     command: ClassVar[str] = "survival-regression"
     example: ClassVar[str] = "patients.csv --formula 'Surv(days, died) ~ age + sex' --cuts 30,90,365"
     outcome: ClassVar[Outcome] = Event()

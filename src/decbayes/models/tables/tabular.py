@@ -1,5 +1,6 @@
 """Models of tables: what they share, and tables from frames and files."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -179,9 +180,13 @@ def kinds_from(text: str) -> dict[str, str]:
 
 def read_columns(path: Path) -> dict[str, Column]:
     """Columns from the file that `decbayes columns` wrote."""
-    import json
-
     try:
         return declared(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, InvalidStructure) as error:
         raise InvalidData(f"{path} does not list columns, as `decbayes columns` does ({error}).") from None
+
+
+def columns_file(columns: Columns) -> str:
+    """Columns as the text of the file that `read_columns` reads, one per line."""
+    rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in plain(columns))
+    return f"[{rows}]\n"

@@ -1,6 +1,5 @@
 """`decbayes columns`: what a table's columns hold, for sites that agree on them."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +11,13 @@ from decbayes.cli.shared.sharing import PersonOption, RulesOption, rules_named
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of
-from decbayes.columns import plain as as_lists
 from decbayes.columns.frames import names_in
 from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.model import split_names
-from decbayes.models.tables.tabular import kinds_from, read_columns
+from decbayes.models.tables.tabular import columns_file, kinds_from, read_columns
 
 
 def columns(
@@ -43,8 +41,7 @@ def columns(
     in_force = rules_named(rules)
     agreed = agree(*(columns_in(source, columns, kinds, (sequences, person), in_force) for source in sources))
     if output_file is not None:
-        text = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in as_lists(agreed))
-        write_text(output_file, f"[{text}]\n")
+        write_text(output_file, columns_file(agreed))
     if as_json:
         rows = [{"column": name, "kind": column.kind, "details": column.details()} for name, column in agreed.items()]
         print_json(*rows)

@@ -30,7 +30,6 @@ from decbayes.cli.shared.model_options import (
     about,
     add_model_commands,
     as_option,
-    command_name,
     lacking,
     model_options,
 )
@@ -60,7 +59,7 @@ from decbayes.files import load
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
-from decbayes.models.core.registry import model_for
+from decbayes.models.core.registry import command_name, model_for
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.remarks import lines

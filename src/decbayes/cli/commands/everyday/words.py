@@ -1,7 +1,8 @@
 """`decbayes words`: the words of one site's texts, for a vocabulary that all sites agree on."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -13,6 +14,7 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_in_list, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData
 from decbayes.inputs.documents import (
     Choice,
@@ -65,21 +67,39 @@ def words(
     lists = [path for path in data if path.suffix == LIST]
     if lists and lists != data:
         raise InvalidData(f"{lists[0]} is a list of words, other files are not: join lists, or list words of texts.")
-    chosen = split_names(stop_words)
     if lists:
         together = joined((path, read_vocabulary(path)) for path in lists)
-        stopping = Choice(stop_words=stop_words_of(chosen, together.recipe))
+        stopping = Choice(stop_words=stop_words_of(split_names(stop_words), together.recipe))
         vocabulary = together.without(stopping.stops)
     else:
-        recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
-        choice = Choice(
-            least_in_list(least_documents, rules_named(rules)), most_share, most_words, stop_words_of(chosen, recipe)
-        )
-        vocabulary = listed(data, reading, recipe, choice, person)
+        how: dict[str, Any] = {"stop_words": stop_words, "ngrams": ngrams, "tokens": tokens, "keep_case": keep_case}
+        how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}
+        vocabulary = words_of(data, reading, rules_named(rules), person, **how)
     write_text(output, vocabulary.text())
     print_written(output, f"{len(vocabulary.words):,} words")
     if as_json:
         print_json({"file": output, "words": len(vocabulary.words)})
+
+
+def words_of(
+    data: Sequence[Path],
+    reading: Reading,
+    rules: Rules | None,
+    person: str,
+    *,
+    stop_words: str = "",
+    ngrams: int = 1,
+    tokens: str = "words",
+    keep_case: bool = False,
+    least_documents: int | None = None,
+    most_share: float = 0.5,
+    most_words: int = 0,
+) -> Vocabulary:
+    """The words that a site may list, and how they were made."""
+    recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
+    stopped = stop_words_of(split_names(stop_words), recipe)
+    choice = Choice(least_in_list(least_documents, rules), most_share, most_words, stopped)
+    return listed(list(data), reading, recipe, choice, person)
 
 
 def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str) -> Vocabulary:

@@ -22,7 +22,6 @@ from decbayes.cli.shared.model_options import (
     add_model_commands,
     as_option,
     before_data,
-    command_name,
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
@@ -32,6 +31,7 @@ from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
 from decbayes.files import write_whole
 from decbayes.models.core.model import Model
+from decbayes.models.core.registry import command_name
 
 app = App(name="plan", help="Simulate a plan: how good would the merged posterior be?")
 
@@ -120,8 +120,8 @@ def plan(
     seed: int = 0,
     as_json: bool = False,
     **settings: Any,
-) -> None:
-    """Simulate, with a bar; print coverage, matches, the gap to batch, and advice."""
+) -> dict[str, Any]:
+    """Simulate, with a bar; print and return coverage, matches, the gap to batch, and advice."""
     check_output(output, like)
     check_picture(picture, like)
     model, truth, drawing = before_data(kind, settings, like)
@@ -133,14 +133,16 @@ def plan(
     if done:
         messages().print(f"Going on after {len(done)} data sets, which {output} holds.")
     report = simulated(plan, data_sets, seed, done, output, key)
+    shown = report_values(plan, report)
     if as_json:
-        print_json(report_values(plan, report))
+        print_json(shown)
     else:
         print_report(plan, report)
     if picture is not None:
         from decbayes import plot
 
         save_picture(plot.calibration(report), picture, dpi)
+    return shown
 
 
 def plan_privately(

@@ -17,7 +17,6 @@ from decbayes.cli.shared.model_options import (
     add_model_commands,
     as_option,
     before_data,
-    command_name,
     options_before_data,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
@@ -26,6 +25,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
 from decbayes.extras import require_extra
 from decbayes.models.core.model import Model
+from decbayes.models.core.registry import command_name
 
 if TYPE_CHECKING:
     from decbayes.network.simulation.studies import Study

@@ -1,10 +1,8 @@
 """The TOML file of a charter: its tables as they are read, and their text as it is written."""
 
 import hashlib
-import json
 import os
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,24 +71,3 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
     if words_digest(words) != table.digest:
         raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
     return words
-
-
-def table_text(name: str, table: Mapping[str, Any]) -> str:
-    rows = [f"{key_text(key)} = {value_text(key, value)}\n" for key, value in table.items()]
-    return f"[{name}]\n{''.join(rows)}"
-
-
-def key_text(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
-
-
-def value_text(key: str, value: Any) -> str:
-    """A TOML value; JSON's strings, numbers and lists of them are TOML's too."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(value_text(key, part) for part in value)}]"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
-    raise InvalidCharter(f"The setting '{key}' is {value!r}; a charter holds numbers, texts and lists of them.")

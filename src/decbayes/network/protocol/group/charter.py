@@ -14,14 +14,13 @@ import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidRules
-from decbayes.files import write_whole
+from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.group._charter_file import (
     CharterTables,
     read_tables,
     read_words,
-    table_text,
     words_digest,
 )
 from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
@@ -172,7 +171,7 @@ class Charter:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
-        return header + "\n".join(table_text(name, table) for name, table in tables.items())
+        return header + "\n".join(toml_table(name, table) for name, table in tables.items())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the charter and, beside it, the vocabulary."""

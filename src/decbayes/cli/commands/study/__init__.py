@@ -1,0 +1,1 @@
+"""A study by files, from its protocol to its report."""

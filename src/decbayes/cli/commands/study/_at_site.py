@@ -1,0 +1,364 @@
+"""What people do at a site: check the data, fit, look at what would leave, release it, take part in rounds."""
+
+import inspect
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.study._where import (
+    ANY_SITE,
+    AtSite,
+    Data,
+    one_or_all,
+    private_folder,
+    reading_of,
+    remembered_data,
+    tell_problems,
+    tell_turn,
+)
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import manifest_of, persons_of, rules_named
+from decbayes.cli.shared.standard_streams import table_file
+from decbayes.cli.shared.terminal import messages, output, plain
+from decbayes.disclosure import Rules
+from decbayes.disclosure.preparing import prepared
+from decbayes.disclosure.rarities import Statement
+from decbayes.errors import InvalidProtocol, NotDisclosed
+from decbayes.files import toml_table, write_whole
+from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
+from decbayes.models.tables.tabular import columns_file
+from decbayes.study.agreeing import kind_of
+from decbayes.study.checks import check as checked
+from decbayes.study.folder import Study
+from decbayes.study.protocol import FILE
+from decbayes.study.whose_turn import due
+from decbayes.updates.exchange import site_name
+
+MARKS = {"fine": " ", "look": "?", "stop": "✗"}
+STOPPED = 3
+RULES = "rules.toml"
+# Options of topics that say which words count; the agreed list of words says it, too.
+CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
+Stricter = Annotated[
+    str | None,
+    Parameter(
+        name="--rules",
+        help="A TOML file of disclosure rules by which this site is stricter than the protocol.",
+        show_default=False,
+    ),
+]
+
+
+def check(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = None) -> int:
+    """Look at this site's data before the fit; nothing leaves. Also lists columns or words for the other sites.
+
+    Shows columns, units, categories, missing values, rows per level, the outcome, and what the rules would hide. The
+    list that it writes for others has names, categories of enough persons and rounded units, or words of enough
+    documents. The exit status is 3 if something keeps the data from being fitted.
+
+    For example:
+
+    ```sh
+    decbayes study check patients.csv --site north
+    ```
+    """
+    study, site = where.here()
+    files, in_force = remembered_data(study, site, data), rules_for(study, site, rules)
+    model, observations, persons = site_model(study, files)
+    frame = frame_of(model, files)
+    statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
+    statements += [Statement("other sites", line, "look") for line in compared(study, site, model)]
+    print_statements(statements)
+    if any(statement.severity == "stop" for statement in statements):
+        messages().print("These data cannot be fitted as they are; nothing was written for others.")
+        return STOPPED
+    if study.agreement is not None:
+        hand_over_list(study, site, listed(study, model, observations, files, in_force, persons))
+    tell_turn(study, site)
+    return 0
+
+
+def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = None, seed: int = 0) -> None:
+    """Fit this site's data as the protocol says. The result is a draft, which stays at the site.
+
+    For example:
+
+    ```sh
+    decbayes study fit
+    ```
+    """
+    from decbayes.cli.commands.everyday.fit import fit as fit_data
+
+    study, site = where.here()
+    if study.sites[site].latest >= 0:
+        first = study.sites[site].released[min(study.sites[site].released)]
+        messages().print(
+            f"{site} has released its fit already: {first.path}, approved by {first.manifest.approver}. To fit again, "
+            "take this file away."
+        )
+        tell_turn(study, site)
+        return
+    files, in_force = remembered_data(study, site, data), rules_for(study, site, rules)
+    kind, settings = kind_of(study.protocol), fit_settings(study)
+    draft = study.draft_of(site, 0)
+    fit_data(
+        kind,
+        one_or_all(kind, files),
+        output=draft,
+        rules=rules_text(study, site, in_force),
+        person=study.protocol.person,
+        site=site,
+        seed=seed,
+        **settings,
+    )
+    tell_release(study, site, draft)
+
+
+def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: int = 0) -> None:
+    """Take this site's part in the next round: fit again, given what all other sites have found.
+
+    All sites must have released the round before. The result is a draft, as after `decbayes study fit`.
+
+    For example:
+
+    ```sh
+    decbayes study round
+    ```
+    """
+    from decbayes.cli.commands.everyday.refine import Where as Files
+    from decbayes.cli.commands.everyday.refine import refine
+
+    study, site = where.here()
+    tell_problems(study)
+    if study.sites[site].latest < 0:
+        raise InvalidProtocol(f"{site} has not released its first fit: `decbayes study fit`, then `study release`.")
+    if waited := [name for name, files in study.sites.items() if not files.released]:
+        raise InvalidProtocol(
+            f"Rounds begin when all sites have released their first fit; missing: {', '.join(waited)}. Whoever will "
+            f"not take part is taken out of {FILE}."
+        )
+    turn = study.exchange.turn(site)
+    if not turn.due:
+        messages().print(f"{site} has released round {turn.round - 1}. Waiting for {', '.join(turn.waiting)}.")
+        return
+    files, draft = remembered_data(study, site, data), study.draft_of(site, turn.round)
+    own, *others = [study.place(site_name(name)) / name for name in turn.inputs]
+    refine(files, where=Files(own=own, others=others, output=draft), seed=seed, reading=reading_of(study))
+    tell_release(study, site, draft)
+
+
+def preview(*, where: AtSite = ANY_SITE) -> int:
+    """Show what the draft says of whom, before it leaves. Also writes a page, for your eyes only.
+
+    For example:
+
+    ```sh
+    decbayes study preview
+    ```
+    """
+    from decbayes.cli.commands.sharing.preview import preview as previewed
+
+    study, site = where.here()
+    draft = newest_draft(study, site)
+    page = private_folder(study, site) / "preview.html"
+    others = [
+        files.released[files.latest].path for name, files in study.sites.items() if files.released and name != site
+    ]
+    alike = others if study.sites[site].latest < 0 else []
+    return previewed(
+        draft,
+        data=remembered_data(study, site, None),
+        page=page,
+        others=alike,
+        rules=rules_of_drafts(study, site),
+        reading=reading_of(study),
+    )
+
+
+def release(
+    *,
+    approve: Annotated[str, Parameter(help="Your name: you have seen the preview, and approve that the file leaves.")],
+    where: AtSite = ANY_SITE,
+    key: Annotated[
+        Path | None, Parameter(help="Your key, from `decbayes keygen`: it signs.", show_default=False)
+    ] = None,
+) -> None:
+    """Approve the draft: it is recorded in the site's ledger and put into the study's folder, for the others.
+
+    For example:
+
+    ```sh
+    decbayes study release --approve 'Dr Kim'
+    ```
+    """
+    from decbayes.cli.commands.sharing.release import release as released
+
+    study, site = where.here()
+    named = study.protocol.sites[site]
+    if named and approve.strip() != named:
+        raise NotDisclosed(f"By the protocol, {named} approves what leaves {site}, not {approve}.")
+    draft = newest_draft(study, site)
+    if not is_released(draft):
+        released(
+            draft,
+            approve=approve,
+            reason=study.protocol.reason,
+            key=key,
+            data=remembered_data(study, site, None),
+            rules=rules_of_drafts(study, site),
+            ledger=private_folder(study, site) / "releases.ledger",
+            reading=reading_of(study),
+        )
+    target = study.place(site) / draft.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(draft, target)
+    messages().print(f"{target}: released. Send it to the other sites, if they do not see this folder.")
+    tell_turn(study, site)
+
+
+# What the single commands need
+
+
+def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:
+    """The model as this site's data alone would have it, the data, and whom they are about."""
+    kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
+    data = one_or_all(kind, files)
+    if kind.many_files:
+        settings["least_documents"] = 1  # rare words are counted, too
+    try:
+        model, observations = kind.from_file(
+            table_file(data) if isinstance(data, Path) else data, report=messages().print, **settings
+        )
+    except ValueError as error:
+        raise WrongArgument(str(error)) from None
+    sources = {name: settings[name] for name in kind.reading_options & settings.keys() if kind.many_files}
+    return model, observations, persons_of(model, files, study.protocol.person, **sources)
+
+
+def frame_of(model: Model, files: Sequence[Path]) -> Any:
+    """The table behind the data, with the rows that a fit leaves out; None for texts and arrays."""
+    columns = getattr(model, "columns", None)
+    if not isinstance(columns, Mapping) or len(files) != 1:
+        return None
+    from decbayes.inputs.mixed_tables import read_frame
+
+    return read_frame(table_file(files[0]), list(columns))
+
+
+def compared(study: Study, site: str, model: Model) -> list[str]:
+    """How this site's columns differ from those of the others, as far as they have listed theirs."""
+    columns = getattr(model, "columns", None)
+    lists = {name: path for name, path in study.lists().items() if name != site}
+    if study.agreement is None or not lists or not isinstance(columns, Mapping):
+        return []
+    mine = private_folder(study, site) / f"{site}{study.agreement.suffix}"
+    write_whole(mine, columns_file(columns).encode())
+    return study.agreement.differences({site: mine, **lists})
+
+
+def listed(
+    study: Study, model: Model, observations: Any, files: Sequence[Path], rules: Rules | None, persons: Persons
+) -> str:
+    """The list of columns or words that this site may hand over."""
+    columns = getattr(model, "columns", None)
+    if isinstance(columns, Mapping):
+        if rules is not None:
+            model = prepared(model, observations, rules, persons=persons, blind=False).model
+        return columns_file(getattr(model, "columns"))  # noqa: B009
+    from decbayes.cli.commands.everyday.words import words_of
+
+    settings = {name: value for name, value in study.protocol.settings.items() if name in CHOOSING}
+    return words_of(files, reading_of(study), rules, study.protocol.person, **settings).text()
+
+
+def hand_over_list(study: Study, site: str, text: str) -> None:
+    """Write a site's list for the others, unless fits rest on an earlier one."""
+    target = study.list_of(site)
+    before = target.read_text(encoding="utf-8") if target.exists() else None
+    if before is not None and before != text and any(files.latest >= 0 for files in study.sites.values()):
+        messages().print(
+            f"{target} stays as it is: sites have fitted with it. These data would list something else; if that "
+            "matters, all sites have to fit again."
+        )
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, text.encode())
+    assert study.agreement is not None
+    messages().print(f"{target}: the {study.agreement.kind} of {site}, for the other sites. It quotes no rows.")
+
+
+def fit_settings(study: Study) -> dict[str, Any]:
+    """The options of the fit: those of the protocol, and what all sites have agreed on."""
+    kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
+    for name, parameter in inspect.signature(kind.from_file).parameters.items():
+        if "Path" in str(parameter.annotation) and isinstance(settings.get(name), str):
+            settings[name] = study.folder / settings[name]
+    if study.agreement is None:
+        return settings
+    if missing := study.unlisted():
+        raise InvalidProtocol(
+            f"Sites agree on {study.agreement.kind} first, and those of {', '.join(missing)} are missing: "
+            "`decbayes study check DATA` there."
+        )
+    agreed = study.folder / f"agreed{study.agreement.suffix}"
+    write_whole(agreed, study.agreement.joined(study.lists()).encode())
+    dropped = CHOOSING if kind.many_files else {"columns", "kinds"}
+    return {name: value for name, value in settings.items() if name not in dropped} | {study.agreement.option: agreed}
+
+
+def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
+    """The rules of the protocol, and those by which the site is stricter."""
+    agreed = study.protocol.rules
+    if agreed is None or stricter is None:
+        return agreed
+    said = rules_named(stricter)
+    if said is None:
+        raise NotDisclosed("A site may only be stricter than the protocol: leave out --rules none.")
+    return agreed.tightened(said)
+
+
+def rules_text(study: Study, site: str, rules: Rules | None) -> str:
+    """The rules as the option of a single command; they are kept for what happens to the draft."""
+    if rules is not None:
+        lines = toml_table("rules", rules.plain()).split("\n", 1)[1]
+        content = f"# The rules that this site's drafts obey.\n{lines}"
+        write_whole(private_folder(study, site) / RULES, content.encode())
+    return rules_of_drafts(study, site)
+
+
+def rules_of_drafts(study: Study, site: str) -> str:
+    return "none" if study.protocol.rules is None else str(private_folder(study, site) / RULES)
+
+
+def newest_draft(study: Study, site: str) -> Path:
+    """The draft of the round that comes next."""
+    draft = study.draft_of(site, study.sites[site].latest + 1)
+    if not draft.exists():
+        steps = [step for step in due(study) if step.who == site]
+        advice = f" Next: {steps[0].commands[0]}" if steps else ""
+        raise InvalidProtocol(f"There is no draft of {site} to release.{advice}")
+    return draft
+
+
+def is_released(path: Path) -> bool:
+    manifest = manifest_of(path)
+    return manifest is not None and manifest.released
+
+
+def print_statements(statements: Sequence[Statement]) -> None:
+    width = max((len(statement.topic) for statement in statements), default=0)
+    for statement in statements:
+        output().print(plain(f"{MARKS[statement.severity]} {statement.topic:<{width}}  {statement.text}"))
+
+
+def tell_release(study: Study, site: str, draft: Path) -> None:
+    approver = study.protocol.sites[site]
+    who = f"{approver} looks" if approver else "whoever approves looks"
+    messages().print(
+        f"{draft} is a draft, and has not left. Next, {who} at it (decbayes study preview) and releases it: "
+        f"decbayes study release --approve '{approver or 'NAME'}'"
+    )

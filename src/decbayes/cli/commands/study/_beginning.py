@@ -1,0 +1,234 @@
+"""How a study begins: its protocol, a simulation of it, and the way from files to a network."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt, PositiveInt
+
+from decbayes.cli.commands.study._asking import asked_protocol
+from decbayes.cli.commands.study._where import ANY_SITE, ANY_STUDY, AtSite, Where, private_folder, tell_turn
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import rules_named
+from decbayes.cli.shared.terminal import messages
+from decbayes.columns import Column, decoded
+from decbayes.disclosure.drafting import today
+from decbayes.errors import InvalidProtocol
+from decbayes.files import save, write_whole
+from decbayes.models.core.model import Model, split_names
+from decbayes.study.agreeing import kind_of
+from decbayes.study.explaining import CHECKLIST, PAGE, checklist, page
+from decbayes.study.folder import Study
+from decbayes.study.protocol import FILE, Protocol
+
+# Options of `decbayes fit` that a protocol says elsewhere, or that are each site's own.
+OWN = frozenset({"data", "output", "like", "earlier", "forgetting", "rules", "person", "site", "seed", "as_json"})
+MADE_UP = 500  # rows
+Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+
+
+def new(
+    name: Annotated[str, Parameter(help="A short name, which is also that of the folder.")],
+    /,
+    *options: Options,
+    model: Annotated[
+        str, Parameter(help="What to fit, by its name in `decbayes fit`: logistic-regression, topics, …")
+    ] = "",
+    sites: Annotated[str, Parameter(help="The sites, separated by commas.")] = "",
+    question: Annotated[str, Parameter(help="What the study asks, in a sentence.")] = "",
+    authors: Annotated[str, Parameter(help="Who is responsible, separated by commas.")] = "",
+    approve: Annotated[
+        tuple[str, ...], Parameter(help="SITE=NAME: who approves what leaves a site; once per site.", negative="")
+    ] = (),
+    merges: Annotated[str, Parameter(help="Who merges; default: the first site.", show_default=False)] = "",
+    rounds: Annotated[NonNegativeInt, Parameter(help="Rounds after the first fits.")] = 0,
+    units: Annotated[str, Parameter(help="Units of columns, for the report: age=years,stay=days.")] = "",
+    person: Annotated[
+        str, Parameter(help="The column that tells persons apart, if a person may have several rows.")
+    ] = "",
+    rules: Annotated[
+        str | None,
+        Parameter(help="What may leave a site: a TOML file of disclosure rules; 'none' for public or made-up data."),
+    ] = None,
+) -> None:
+    """Begin a study: write its protocol, a folder per site, and a checklist. On a terminal it asks what is missing.
+
+    All options of `decbayes fit MODEL`, such as --formula or --topics, can be given and become part of the protocol.
+
+    For example:
+
+    ```sh
+    decbayes study new stay --model linear-regression --formula 'days ~ age + ward' \\
+        --sites north,south --approve 'north=Dr Kim'
+    ```
+    """
+    words = list(options)
+    if not (model and sites) and sys.stdin.isatty():
+        model, sites, question, words = asked_protocol(model, sites, question, words)
+    if lacking := [option for option, value in (("--model", model), ("--sites", sites)) if not value]:
+        raise WrongArgument(f"Give {' and '.join(lacking)}; on a terminal, `decbayes study new {name}` asks for them.")
+    listed = split_names(sites)
+    protocol = Protocol(
+        name=name,
+        model=model,
+        sites=dict.fromkeys(listed, "") | named_pairs("--approve", approve, listed),
+        question=question,
+        authors=split_names(authors),
+        created=today(),
+        merges=merges,
+        rounds=rounds,
+        units=named_pairs("--units", split_names(units)),
+        person=person,
+        rules=rules_named(rules),
+    )
+    settings = model_settings(kind_of(protocol), words)
+    study = Study.create(Path(name), protocol.with_settings(settings))
+    write_pages(study)
+    messages().print(
+        f"{study.folder}: {FILE}, {PAGE}, {CHECKLIST}, and a folder per site. Read {study.folder / PAGE} first."
+    )
+    tell_turn(study)
+
+
+def plan(
+    *,
+    observations: Annotated[str, Parameter(help="Rows per site; several numbers, separated by commas, are compared.")],
+    where: Where = ANY_STUDY,
+    data_sets: Annotated[PositiveInt, Parameter(help="How many data sets to simulate.")] = 20,
+    like: Annotated[
+        Path | None,
+        Parameter(help="A posterior of such data: the truth is drawn from it. Default: a released one, or the prior."),
+    ] = None,
+    seed: NonNegativeInt = 0,
+) -> None:
+    """Simulate the study before anybody fits: how good would its intervals be? The answer goes into the protocol.
+
+    For example:
+
+    ```sh
+    decbayes study plan --observations 50,200
+    ```
+    """
+    study = where.opened()
+    sizes = [int(text) for text in split_names(observations) if text.isdecimal() and int(text)]
+    if not sizes or len(sizes) < len(split_names(observations)):
+        raise WrongArgument("--observations are numbers above 0, separated by commas, such as 50,200.")
+    answers = [simulated(study, size, data_sets, like, seed) for size in sizes]
+    advice = [f"{size:,} rows per site: {answer}" for size, answer in zip(sizes, answers, strict=True)]
+    study.protocol.with_plan({"observations": sizes, "data_sets": data_sets, "advice": advice}).save(
+        study.folder / FILE
+    )
+    write_pages(Study(study.folder))
+    messages().print(f"{study.folder / PAGE} has the answer.")
+
+
+def network(*, where: AtSite = ANY_SITE) -> None:
+    """Turn the protocol into a charter: from then on agents exchange what people sent as files.
+
+    Each site runs it once, which makes the site's key. When the keys of all sites are there, it writes the charter.
+
+    For example:
+
+    ```sh
+    decbayes study network
+    ```
+    """
+    from decbayes.cli.commands.study._network import add_key, write_charter
+
+    study, site = where.here()
+    add_key(study, site, private_folder(study, site))
+    write_charter(study, site)
+
+
+def simulated(study: Study, observations: int, data_sets: int, like: Path | None, seed: int) -> str:
+    """The advice of `decbayes plan` for this study."""
+    from decbayes.cli.commands.planning.plan import plan as try_plan
+    from decbayes.cli.shared.model_options import options_before_data
+
+    kind, protocol = kind_of(study.protocol), study.protocol
+    names = {option.name for option in options_before_data(kind)}
+    with TemporaryDirectory() as folder:
+        known = like or truth_of(study, Path(folder))
+        settings = {} if known else {name: value for name, value in protocol.settings.items() if name in names}
+        shown = try_plan(
+            kind,
+            sites=len(protocol.sites),
+            observations=observations,
+            rounds=protocol.rounds,
+            data_sets=data_sets,
+            like=known,
+            seed=seed,
+            **settings,
+        )
+    return str(shown["advice"])
+
+
+def truth_of(study: Study, folder: Path) -> Path | None:
+    """A file to draw the truth from: one that was released; else a fit of made-up rows of the columns listed so far."""
+    released = [files.released[0].path for files in study.sites.values() if 0 in files.released]
+    if released or study.agreement is None or study.agreement.kind != "columns":
+        return next(iter(released), None)
+    if not study.lists():
+        raise InvalidProtocol(
+            "Nobody has listed columns yet, so nothing can be made up: `decbayes study check DATA` at one site first, "
+            "or --like with a posterior of such data."
+        )
+    agreed, rows = folder / "agreed.columns", folder / "rows.csv"
+    write_whole(agreed, study.agreement.joined(study.lists()).encode())
+    write_whole(rows, made_up_rows(study.agreement.read(agreed), np.random.default_rng(0)).encode())
+    settings = {name: value for name, value in study.protocol.settings.items() if name not in ("columns", "kinds")}
+    model, observations = kind_of(study.protocol).from_file(rows, agreed_columns=agreed, **settings)
+    save(model.fit(observations, rng=0).posterior, folder / "made-up.posterior")
+    return folder / "made-up.posterior"
+
+
+def made_up_rows(columns: Mapping[str, Column], rng: np.random.Generator) -> str:
+    """A table as these columns might hold it, without effects; numbers are positive, as times are."""
+    values = decoded(np.abs(np.column_stack([column.made_up(MADE_UP, rng) for column in columns.values()])), columns)
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(columns)
+    writer.writerows(zip(*values.values(), strict=True))
+    return lines.getvalue()
+
+
+def write_pages(study: Study) -> None:
+    """The protocol in plain words, and the checklist."""
+    write_whole(study.folder / PAGE, page(study).encode())
+    write_whole(study.folder / CHECKLIST, checklist(study).encode())
+
+
+def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:
+    """NAME=VALUE by name; names must be known, if any are."""
+    split = [pair.partition("=") for pair in pairs]
+    for name, sign, value in split:
+        if not (name and sign and value):
+            raise WrongArgument(f"{option} takes NAME=VALUE, not '{name}{sign}{value}'.")
+        if known and name not in known:
+            raise WrongArgument(f"{option}: '{name}' is none of the sites {', '.join(known)}.")
+    return {name: value for name, _, value in split}
+
+
+def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
+    """The options of a fit, parsed and checked as `decbayes fit` does."""
+    from decbayes.cli.commands.everyday.fit import fit_command
+
+    command: Callable[..., None] = fit_command(kind)
+    parser = App(name="decbayes study new", default_command=command)
+    _, bound, _ = parser.parse_args(["DATA", "-o", "x.posterior", *words], exit_on_error=False, print_error=False)
+    given = {name: value for name, value in bound.arguments.items() if value is not None}
+    if wrong := sorted(given.keys() & OWN - {"data", "output"}):
+        raise WrongArgument(f"--{wrong[0]} is no part of a protocol; leave it out.")
+    settings = {
+        name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in OWN
+    }
+    if lacking := [name for name in sorted(kind.agreed_settings) if name not in settings]:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
+        raise WrongArgument(f"All sites of a {kind.command} study use the same {options}: give it here.")
+    return settings

@@ -1,0 +1,90 @@
+"""From files to a network: the keys of all sites, and the charter that the protocol becomes."""
+
+from pathlib import Path
+from typing import Any
+
+from decbayes.cli.shared.terminal import messages
+from decbayes.columns import Column
+from decbayes.columns import plain as as_lists
+from decbayes.errors import InvalidCharter, InvalidKey, InvalidProtocol
+from decbayes.extras import require_extra
+from decbayes.files import write_whole
+from decbayes.structure import Structure
+from decbayes.study.agreeing import kind_of
+from decbayes.study.folder import KEY, Study
+
+CHARTER = "group.toml"
+
+
+def add_key(study: Study, site: str, private: Path) -> None:
+    """The site's key, made on first use; its public half goes into the study's folder."""
+    require_extra("net", task="decbayes study network")
+    from decbayes.network import Identity
+
+    key, public = private / f"{site}.key", study.place(site) / f"{site}{KEY}"
+    identity = Identity.load(key) if key.exists() else Identity.generate()
+    if not key.exists():
+        identity.save(key)
+    if public.exists() and public.read_text(encoding="utf-8").strip() != identity.public.hex():
+        raise InvalidKey(f"{public} is not the public half of {key}. Take the one away that is not yours.")
+    public.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(public, f"{identity.public.hex()}\n".encode())
+
+
+def write_charter(study: Study, site: str) -> None:
+    """The charter, once all keys and a released file are there; it says what a member runs next."""
+    from decbayes.network import Charter
+
+    target = study.folder / CHARTER
+    publics = {name: study.place(name) / f"{name}{KEY}" for name in study.protocol.sites}
+    if missing := [name for name, path in publics.items() if not path.exists()]:
+        messages().print(f"Waiting for the keys of {', '.join(missing)}: `decbayes study network --site NAME` there.")
+        return
+    if not target.exists():
+        charter_of(study, {name: path.read_text(encoding="utf-8").strip() for name, path in publics.items()}).save(
+            target
+        )
+        messages().print(f"{target}: keep it within the group, it holds the group's secret.")
+    charter = Charter.load(target)
+    key, store = study.private / site / f"{site}.key", study.private / site / f"{site}.store"
+    messages().print(
+        f"Compare the fingerprint with the others: {charter.short_fingerprint}. Then each site runs its agent:"
+    )
+    messages().print(
+        f"decbayes agent {target} --key {key} --store {store} --data DATA --listen HOST:PORT --connect HOST:PORT"
+    )
+
+
+def charter_of(study: Study, members: dict[str, str]) -> Any:
+    """The protocol as a charter; what sites have agreed on is read from a file that one of them has released."""
+    from decbayes.network import Charter
+    from decbayes.network.protocol.group.charter import member_key
+
+    released = [files.released[0].posterior for files in study.sites.values() if 0 in files.released]
+    if not released:
+        raise InvalidProtocol("A charter needs what sites have agreed on: one of them releases its fit first.")
+    structure, kind = released[0].structure, kind_of(study.protocol)
+    settings = kind.settings_of(structure)
+    words = tuple(settings.pop("vocabulary", ()))
+    charter = Charter(
+        group=study.protocol.name,
+        model_name=kind.__name__,
+        settings={name: written(value) for name, value in settings.items() if value is not None},
+        members={name: member_key(name, text) for name, text in members.items()},
+        disclosure=study.protocol.rules,
+        vocabulary=words,
+    )
+    check_same(charter.model.structure, structure)
+    return charter
+
+
+def written(value: Any) -> Any:
+    """A setting as a charter holds it."""
+    if isinstance(value, dict) and all(isinstance(column, Column) for column in value.values()):
+        return as_lists(value)
+    return [written(part) for part in value] if isinstance(value, tuple | list) else value
+
+
+def check_same(made: Structure, wanted: Structure) -> None:
+    if made != wanted:
+        raise InvalidCharter("This model cannot be written as a charter with the same structure. Go on by files.")

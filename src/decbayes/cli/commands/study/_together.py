@@ -1,0 +1,142 @@
+"""What anybody who has all files can do: see whose turn it is, merge, and write the report."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.study._where import ANY_STUDY, Where, tell_problems, tell_turn
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.terminal import many, messages, output, plain
+from decbayes.errors import InvalidProtocol
+from decbayes.files import load
+from decbayes.posterior import EXACT
+from decbayes.study.folder import Released, Study
+from decbayes.study.whose_turn import steps
+from decbayes.updates.rounds import Round
+from decbayes.updates.update import shift
+
+CONVERGED = 0.01  # standard deviations per parameter
+Without = Annotated[
+    tuple[str, ...],
+    Parameter(name="--without", help="A site to leave out, because it will not take part; once per site.", negative=""),
+]
+KEYS = ("who", "what", "commands", "done", "due")
+
+
+def status(*, where: Where = ANY_STUDY, as_json: Annotated[bool, json_option("step", *KEYS)] = False) -> None:
+    """Show what is done and whose turn it is, by what lies in the study's folder.
+
+    For example:
+
+    ```sh
+    decbayes study status
+    ```
+    """
+    study = where.opened()
+    tell_problems(study)
+    if as_json:
+        print_json(*({name: getattr(step, name) for name in KEYS} for step in steps(study)))
+        return
+    if study.protocol.question:
+        output().print(plain(study.protocol.question))
+    for step in steps(study):
+        mark = "✓" if step.done else "→" if step.due else " "
+        output().print(plain(f"{mark} {step.who}: {step.what}"))
+    tell_turn(study)
+
+
+def merge(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
+    """Merge what all sites have released last; say what is missing from whom, and whether to take a round first.
+
+    Only released files count. Damaged or foreign files are named and left alone.
+
+    For example:
+
+    ```sh
+    decbayes study merge
+    ```
+    """
+    study = where.opened()
+    tell_problems(study)
+    merge_into(study, without)
+    tell_turn(study)
+
+
+def report(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
+    """Write the report of the study, one page that anybody can open; merges first.
+
+    For example:
+
+    ```sh
+    decbayes study report
+    ```
+    """
+    from decbayes.cli.commands.everyday.report import report as write_report
+
+    study = where.opened()
+    tell_problems(study)
+    counted = merge_into(study, without)
+    write_report(
+        [released.path for released in counted.values()],
+        output=study.report,
+        title=study.protocol.question or study.protocol.name,
+    )
+    tell_turn(study)
+
+
+def merge_into(study: Study, without: tuple[str, ...]) -> dict[str, Released]:
+    """Merge the last complete round, and say what to think of it."""
+    from decbayes.cli.commands.everyday.merge import merge as merge_files
+
+    number, counted = to_merge(study, without)
+    study.merged.parent.mkdir(exist_ok=True)
+    merge_files([released.path for released in counted.values()], output=study.merged)
+    for line in about_rounds(study, number, counted):
+        messages().print(plain(line))
+    return counted
+
+
+def to_merge(study: Study, without: tuple[str, ...]) -> tuple[int, dict[str, Released]]:
+    """The last round of which all sites have released their part, and these parts."""
+    for name in without:
+        study.check_site(name)
+    left = [name for name in study.sites if name not in without]
+    number = 0 if without else study.round
+    missing = [name for name in left if max(number, 0) not in study.sites[name].released]
+    if missing:
+        advice = f"; or merge without them: --without {missing[0]}" if len(missing) < len(left) else ""
+        raise InvalidProtocol(
+            f"{many(len(left) - len(missing), 'site')} of {len(left)} have released their fit. Missing: "
+            f"{', '.join(missing)}. `decbayes study status` says what they do next{advice}."
+        )
+    if not left:
+        raise WrongArgument("All sites are left out.")
+    later = [name for name in left if study.sites[name].latest > number]
+    if later and not without:
+        waited = study.missing(number + 1)
+        messages().print(f"Round {number + 1} has begun, and is not complete: {', '.join(waited)} missing.")
+    return number, {name: study.sites[name].released[number] for name in left}
+
+
+def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> list[str]:
+    """Whether a further round would change the merge."""
+    merged = load(study.merged)
+    if merged.uncertainty == EXACT:
+        return ["The merge is exact: it is the posterior of all data, and rounds would change nothing."]
+    if number < study.protocol.rounds:
+        done = "no round" if number == 0 else many(number, "round")
+        return [
+            f"The protocol has {many(study.protocol.rounds, 'round')}, and {done} is complete: take the next one first."
+        ]
+    if number == 0:
+        return [
+            "This merge rests on one broadcast per site, which is an approximation. A round (`decbayes study round` at "
+            "each site) brings it closer to one fit of all data."
+        ]
+    before = Round.of({name: study.sites[name].released[number - 1].sent for name in counted})
+    moved = shift(before.merged, merged)
+    told = f"Round {number} moved the merge by {moved:.2g} standard deviations per parameter"
+    if moved < CONVERGED:
+        return [f"{told}: further rounds would change nothing."]
+    return [f"{told}. If that matters, take another round: `decbayes study round` at each site."]

@@ -1,0 +1,16 @@
+"""`decbayes study`: one folder, from the question to the report."""
+
+from cyclopts import App
+
+app = App(name="study", help="Run a study by files: one folder, a few commands per person, a report in the end.")
+
+PLACE = "decbayes.cli.commands.study"
+COMMANDS = {
+    "_beginning": ("new", "plan", "network"),
+    "_at_site": ("check", "fit", "preview", "release", "round"),
+    "_together": ("status", "merge", "report"),
+}
+
+for module, names in COMMANDS.items():
+    for name in names:
+        app.command(f"{PLACE}.{module}:{name}", name=name)

@@ -1,0 +1,141 @@
+"""What sites agree on before they fit: the columns of their tables, or the words of their texts.
+
+Each site writes a list; the lists of all sites make one, the same whoever joins them.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decbayes.columns import Column, agree
+from decbayes.columns.kinds import Missing
+from decbayes.errors import InvalidData, InvalidProtocol, InvalidStructure
+from decbayes.inputs.documents import joined, read_vocabulary
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import kind_called
+from decbayes.models.tables.tabular import columns_file, read_columns
+from decbayes.study.protocol import Protocol
+
+# Centres of real columns that are further apart than that many scales are probably in different units.
+FAR_APART = 3.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A kind of list, the ending of its files, and the option of a fit that takes it."""
+
+    kind: str
+    suffix: str
+    option: str
+
+    def read(self, path: Path) -> Any:
+        """A list of one site, checked."""
+        raise NotImplementedError
+
+    def joined(self, lists: Mapping[str, Path]) -> str:
+        """The list of all sites, as the text of a file."""
+        raise NotImplementedError
+
+    def differences(self, lists: Mapping[str, Path]) -> list[str]:
+        """What the lists of sites do not have in common, where that deserves a look."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class OfColumns(Agreement):
+    """Names, kinds, categories and rounded units of columns."""
+
+    kind: str = "columns"
+    suffix: str = ".columns"
+    option: str = "agreed_columns"
+
+    def read(self, path: Path) -> dict[str, Column]:
+        return read_columns(path)
+
+    def joined(self, lists: Mapping[str, Path]) -> str:
+        try:
+            return columns_file(agree(*map(self.read, lists.values())))
+        except InvalidStructure as error:
+            said = "; ".join(self.differences(lists)) or str(error)
+            raise InvalidData(f"The sites do not agree on columns yet. {said.removesuffix('.')}.") from None
+
+    def differences(self, lists: Mapping[str, Path]) -> list[str]:
+        columns = {site: self.read(path) for site, path in lists.items()}
+        names = list(dict.fromkeys(name for site in columns.values() for name in site))
+        return [
+            line for name in names for line in differing(name, {site: of.get(name) for site, of in columns.items()})
+        ]
+
+
+@dataclass(frozen=True)
+class OfWords(Agreement):
+    """Words, how they were made, and in how many documents they occur, rounded down."""
+
+    kind: str = "words"
+    suffix: str = ".words"
+    option: str = "vocabulary"
+
+    def read(self, path: Path) -> Any:
+        return read_vocabulary(path)
+
+    def joined(self, lists: Mapping[str, Path]) -> str:
+        return joined((path, self.read(path)) for path in lists.values()).text()
+
+    def differences(self, lists: Mapping[str, Path]) -> list[str]:
+        words = {site: set(self.read(path).words) for site, path in lists.items()}
+        if len(words) < 2:
+            return []
+        everywhere = set.intersection(*words.values())
+        return [
+            f"{site} shares only {len(everywhere):,} of its {len(own):,} words with all others: another language?"
+            for site, own in words.items()
+            if own and len(everywhere) < 0.1 * len(own)
+        ]
+
+
+def differing(name: str, columns: Mapping[str, Column | None]) -> list[str]:
+    """Why a column may not be the same thing at all sites."""
+    lacking = [site for site, column in columns.items() if column is None]
+    if lacking:
+        return [f"Column '{name}' is missing at {', '.join(lacking)}: a site without it adds an empty column"]
+    there = {site: column for site, column in columns.items() if column is not None and column.kind != Missing.kind}
+    kinds = {column.kind for column in there.values()}
+    if len(kinds) > 1:
+        said = ", ".join(f"{column.kind} at {site}" for site, column in there.items())
+        return [f"Column '{name}' is {said}: say which it is in the protocol (kinds = \"{name}=…\")"]
+    if kinds == {"real"}:
+        return apart(name, {site: (column.zero_and_unit) for site, column in there.items()})
+    shared = [set(filter(None, column.entries)) for column in there.values()]
+    if len(shared) > 1 and all(shared) and not set.intersection(*shared):
+        return [f"Column '{name}' has no category that all sites share: are they spelled alike?"]
+    return []
+
+
+def apart(name: str, units: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Sites whose values are far from those of the others, in their scales: perhaps another unit."""
+    lines = []
+    for site, (centre, scale) in units.items():
+        others = [unit for other, unit in units.items() if other != site]
+        middle = sorted(others)[len(others) // 2] if others else (centre, scale)
+        if abs(centre - middle[0]) > FAR_APART * max(scale, middle[1]):
+            lines.append(
+                f"Column '{name}' is around {centre:g} at {site} and around {middle[0]:g} elsewhere: same unit?"
+            )
+    return lines
+
+
+def kind_of(protocol: Protocol) -> type[Model]:
+    """The model of a protocol."""
+    try:
+        return kind_called(protocol.model)
+    except LookupError as error:
+        raise InvalidProtocol(f"{error}. `decbayes fit --help` lists the models.") from None
+
+
+def agreement_for(protocol: Protocol) -> Agreement | None:
+    """What sites have to agree on for a model; None if the protocol says it all."""
+    taken = inspect.signature(kind_of(protocol).from_file).parameters
+    ways: tuple[Agreement, ...] = (OfColumns(), OfWords())
+    return next((way for way in ways if way.option in taken and way.option not in protocol.settings), None)

@@ -1,0 +1,181 @@
+"""What the people of a study have agreed on: a TOML file, and the same as a page in plain words."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from decbayes.disclosure.rules import Rules
+from decbayes.errors import InvalidProtocol, InvalidRules
+from decbayes.files import toml_table, write_whole
+from decbayes.structure import canonical_json
+
+FILE = "protocol.toml"
+HEADER = "# The protocol of a decbayes study. `decbayes study status` says what is done and whose turn it is.\n\n"
+SITE = re.compile(r"\w[\w-]{0,59}")
+MOST_BYTES = 1 << 20
+DIGITS = 12  # of a fingerprint
+
+
+class StudyTable(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    question: str = ""
+    authors: list[str] = []
+    created: str = ""
+    merges: str = ""
+    rounds: int = 0
+    person: str = ""
+
+
+class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    settings: dict[str, Any] = {}
+
+
+class Tables(msgspec.Struct, forbid_unknown_fields=True):
+    """The tables of the TOML file, exactly these."""
+
+    study: StudyTable
+    model: ModelTable
+    sites: dict[str, str]
+    units: dict[str, str] = {}
+    rules: dict[str, Any] | None = None
+    plan: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a study asks, of which model, at which sites, under which rules.
+
+    Args:
+        name: a short name, which is also that of the folder.
+        model: what is fitted, by the name that `decbayes fit` knows it by.
+        sites: the sites, and who approves what leaves each of them; "" where the site decides itself.
+        settings: the options of `decbayes fit` for this model.
+        question: what the study asks, in a sentence.
+        authors: who is responsible for it.
+        created: the day on which it was written.
+        merges: the site or person who merges; the first site if not given.
+        rounds: how many rounds follow the first fits.
+        person: the column that tells persons apart, if a person may have several rows.
+        units: the units of columns, for the report.
+        rules: what may leave a site; None for public or made-up data.
+        plan: what a simulation of the study has shown.
+
+    >>> from decbayes.study import Protocol
+    >>> protocol = Protocol("stay", "linear-regression", {"north": "Dr Kim", "south": ""}, {"formula": "days ~ age"})
+    >>> protocol.save("protocol.toml")
+    >>> Protocol.load("protocol.toml") == protocol
+    True
+    """
+
+    name: str
+    model: str
+    sites: Mapping[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    question: str = ""
+    authors: Sequence[str] = ()
+    created: str = ""
+    merges: str = ""
+    rounds: int = 0
+    person: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    rules: Rules | None = field(default_factory=Rules)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "authors", tuple(self.authors))
+        for name in (self.name, *self.sites):
+            if not SITE.fullmatch(name):
+                raise InvalidProtocol(
+                    f"'{name}' names a folder: use letters, digits, hyphens and underscores, at most 60 of them."
+                )
+        if len({name.casefold() for name in self.sites}) < len(self.sites):
+            raise InvalidProtocol(
+                "Two sites have the same name, up to upper and lower case: their folders would be one."
+            )
+        if not self.sites:
+            raise InvalidProtocol("A study needs at least one site: --sites north,south.")
+        object.__setattr__(self, "merges", self.merges or next(iter(self.sites)))
+        if self.rounds < 0:
+            raise InvalidProtocol(f"The number of rounds must be 0 or more, not {self.rounds}.")
+        if self.question and not self.question.isprintable():
+            raise InvalidProtocol("The question must be one line of text.")
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what all fits depend on: the model, its settings, the rules, and who counts as a person."""
+        rules = None if self.rules is None else self.rules.plain()
+        agreed = {"model": self.model, "settings": dict(self.settings), "rules": rules, "person": self.person}
+        return hashlib.sha256(canonical_json(agreed)).hexdigest()[:DIGITS]
+
+    @property
+    def reason(self) -> str:
+        """Why files are released: the study, and the fingerprint of its protocol."""
+        return f"study {self.name}, protocol {self.fingerprint}"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> "Protocol":
+        """The same, with the options of a fit."""
+        return replace(self, settings=dict(settings))
+
+    def with_plan(self, plan: Mapping[str, Any]) -> "Protocol":
+        """The same, with what a simulation has shown."""
+        return replace(self, plan=dict(plan))
+
+    def text(self) -> str:
+        """The protocol as TOML."""
+        tables: dict[str, Mapping[str, Any]] = {
+            "study": {
+                "name": self.name,
+                "question": self.question,
+                "authors": list(self.authors),
+                "created": self.created,
+                "merges": self.merges,
+                "rounds": self.rounds,
+                "person": self.person,
+            },
+            "model": {"name": self.model},
+            "model.settings": self.settings,
+            "sites": self.sites,
+        }
+        if self.units:
+            tables["units"] = self.units
+        if self.rules is not None:
+            tables["rules"] = self.rules.plain()
+        if self.plan:
+            tables["plan"] = self.plan
+        return HEADER + "\n".join(toml_table(name, table) for name, table in tables.items())
+
+    def save(self, path: str | Path) -> None:
+        """Write the protocol as TOML."""
+        write_whole(Path(path), self.text().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Protocol":
+        """Read a protocol; anything missing, unknown or of another type is refused."""
+        source = Path(path)
+        if source.stat().st_size > MOST_BYTES:
+            raise InvalidProtocol(f"{source} has more than {MOST_BYTES:,} bytes; a protocol is a small text file.")
+        try:
+            tables = msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), Tables)
+            rules = None if tables.rules is None else Rules.of(tables.rules)
+            known = msgspec.to_builtins(tables.study)
+            return cls(
+                model=tables.model.name,
+                settings=tables.model.settings,
+                sites=tables.sites,
+                units=tables.units,
+                rules=rules,
+                plan=tables.plan,
+                **known,
+            )
+        except (UnicodeDecodeError, RecursionError):
+            raise InvalidProtocol(f"{source} is not a protocol. `decbayes study new` makes one.") from None
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError, InvalidRules, InvalidProtocol) as error:
+            text = str(error).removesuffix(".")
+            raise InvalidProtocol(f"{source} is not a protocol: {text}. `decbayes study new` makes one.") from None

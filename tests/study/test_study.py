@@ -1,0 +1,293 @@
+"""A study by files: what lies in its folder says what is done, whose turn it is, and what does not count."""
+
+import shutil
+
+import numpy as np
+import pytest
+from tables_of_patients import patients, write_table
+
+import decbayes as db
+from decbayes.errors import InvalidProtocol
+from decbayes.files import load_note
+from decbayes.study import Protocol, Study, steps
+
+NEW = ("study", "new", "stay", "--model", "linear-regression", "--formula", "days ~ age + ward", "--rules", "usual")
+
+
+def due(folder):
+    return [(step.who, step.what) for step in steps(Study(folder)) if step.due]
+
+
+def test_the_result_is_that_of_least_squares_on_all_rows(finished):
+    folder, tables = finished
+    merged = db.load(folder / "stay" / "results" / "merged.posterior")
+    found = {row["term"]: row["mean"] for row in db.model_for(merged.structure).coefficients(merged)}
+    age, ward, days = (np.concatenate([table[name] for table in tables.values()]) for name in ("age", "ward", "days"))
+    matrix = np.column_stack([np.ones(len(age)), age, ward == "heart"])
+    _, slope, heart = np.linalg.lstsq(matrix, days, rcond=None)[0]
+    assert found["age"] == pytest.approx(slope, rel=0.01)
+    named = next(value for term, value in found.items() if "heart" in term)
+    assert named == pytest.approx(heart, rel=0.02)
+
+
+def test_whose_turn_it_is_follows_from_the_files(finished, tmp_path):
+    done, _ = finished
+    study = tmp_path / "stay"
+    shutil.copytree(done / "stay", study)
+    assert due(study) == []
+    shutil.rmtree(study / "results")
+    assert due(study) == [("north", "merge and write the report")]
+    (study / "sites" / "south" / "south.posterior").unlink()
+    assert due(study) == [("south", "fit and release")]
+    (study / "sites" / "south" / "south.columns").unlink()
+    assert due(study) == [("south", "check the data and list their columns")]
+    assert Study(study).missing(0) == ["south"]
+
+
+def test_an_older_report_is_not_that_of_the_newest_files(finished, tmp_path):
+    done, _ = finished
+    study = tmp_path / "stay"
+    shutil.copytree(done / "stay", study)
+    report = study / "results" / "report.html"
+    report.write_text(report.read_text(encoding="utf-8").replace(digest(study), "0" * 12), encoding="utf-8")
+    assert due(study) == [("north", "merge and write the report")]
+
+
+def digest(study):
+    return db.load(study / "results" / "merged.posterior").digest[:12]
+
+
+def test_nothing_that_was_not_released_lies_in_the_shared_folder(finished):
+    folder, _ = finished
+    manifests = [load_note(path)["manifest"] for path in (folder / "stay" / "sites").rglob("*.posterior")]
+    assert len(manifests) == 2
+    assert all(manifest["approver"] == "Dr Kim" for manifest in manifests)
+    assert not [*(folder / "stay").rglob("*.ledger*")]
+    assert (folder / "stay.private" / "north" / "releases.ledger").exists()
+
+
+@pytest.mark.parametrize("damage", ["draft", "half", "other site", "stranger", "other protocol"])
+def test_files_that_do_not_count_are_named_and_left_alone(finished, run, tmp_path, damage):
+    done, _ = finished
+    shutil.copytree(done / "stay", tmp_path / "stay")
+    place = tmp_path / "stay" / "sites"
+    south = place / "south" / "south.posterior"
+    if damage == "draft":
+        note = load_note(south)
+        db.files.save(db.load(south), south, note=note | {"manifest": note["manifest"] | {"approver": ""}})
+    elif damage == "half":
+        south.write_bytes(south.read_bytes()[:200])
+    elif damage == "other site":
+        shutil.copyfile(place / "north" / "north.posterior", south)
+    elif damage == "other protocol":
+        protocol = Protocol.load(tmp_path / "stay" / "protocol.toml")
+        protocol.with_settings({"formula": "days ~ age"}).save(tmp_path / "stay" / "protocol.toml")
+    else:
+        south = place / "south" / "notes.posterior"
+        shutil.copyfile(place / "north" / "north.posterior", south)
+    before = south.read_bytes()
+    status, _, told = run("study", "merge")
+    assert status == (0 if damage == "stranger" else 1)
+    assert f"Left alone: {south.relative_to(tmp_path)}" in told
+    assert south.read_bytes() == before
+
+
+def test_commands_can_be_run_again(finished, run, tmp_path):
+    done, _ = finished
+    for name in ("stay", "stay.private"):
+        shutil.copytree(done / name, tmp_path / name)
+    for site in ("north", "south"):
+        shutil.copyfile(done / f"{site}.csv", tmp_path / f"{site}.csv")
+    files = {path: path.read_bytes() for path in (tmp_path / "stay" / "sites").rglob("*.*")}
+    for line in (("check", "south.csv"), ("fit",), ("report",), ("status",)):
+        status, _, told = run("study", *line, *(("--site", "south") if line[0] in ("check", "fit") else ()))
+        assert status == 0, told
+    assert "has released its fit already" in run("study", "fit", "--site", "south")[2]
+    assert {path: path.read_bytes() for path in (tmp_path / "stay" / "sites").rglob("*.*")} == files
+
+
+def test_only_the_approver_of_the_protocol_releases(finished, run, tmp_path):
+    done, _ = finished
+    for name in ("stay", "stay.private"):
+        shutil.copytree(done / name, tmp_path / name)
+    (tmp_path / "stay" / "sites" / "north" / "north.posterior").unlink()
+    status, _, told = run("study", "release", "--site", "north", "--approve", "Mallory")
+    assert (status, "Dr Kim approves what leaves north, not Mallory" in told) == (1, True)
+    assert run("study", "release", "--site", "north", "--approve", "Dr Kim")[0] == 0
+    assert due(tmp_path / "stay") == []
+
+
+def test_sites_wait_for_each_others_columns(run, tmp_path):
+    write_table(tmp_path / "north.csv", patients(np.random.default_rng(0), 40))
+    assert run(*NEW, "--sites", "north,south")[0] == 0
+    assert run("study", "check", "north.csv", "--site", "north")[0] == 0
+    status, _, told = run("study", "fit")
+    assert status == 1
+    assert "those of south are missing" in told
+    status, _, told = run("study", "merge")
+    assert status == 1
+    assert "Missing: north, south" in told
+
+
+def test_another_unit_is_noticed_before_anybody_fits(run, tmp_path):
+    rng = np.random.default_rng(0)
+    north, south = patients(rng, 60), patients(rng, 60)
+    write_table(tmp_path / "north.csv", north)
+    write_table(tmp_path / "south.csv", south | {"age": south["age"] * 12})
+    run(*NEW, "--sites", "north,south")
+    run("study", "check", "north.csv", "--site", "north")
+    _, shown, _ = run("study", "check", "south.csv", "--site", "south")
+    assert "Column 'age' is around" in shown
+    assert "same unit?" in shown
+
+
+def test_columns_that_sites_cannot_agree_on_are_named_with_their_sites(run, tmp_path):
+    rng = np.random.default_rng(0)
+    write_table(tmp_path / "north.csv", patients(rng, 60))
+    south = patients(rng, 60)
+    write_table(tmp_path / "south.csv", south | {"age": ["old", "young"] * 30})
+    run(*NEW, "--sites", "north,south")
+    for site in ("north", "south"):
+        run("study", "check", f"{site}.csv", "--site", site)
+    status, _, told = run("study", "fit", "--site", "north")
+    assert status == 1
+    assert "real at north, categorical at south" in told
+
+
+def test_rounds_bring_the_merge_to_one_fit_of_all_data(run, tmp_path):
+    """Logistic: after two rounds of three small sites, the merge is near the fit of all rows in one place."""
+    rng, tables = np.random.default_rng(1), {}
+    for site in ("a", "b", "c"):
+        age = rng.normal(60, 10, 70)
+        died = rng.random(70) < 1 / (1 + np.exp(-0.1 * (age - 60)))
+        tables[site] = {"age": age.round(2), "died": np.where(died, "yes", "no")}
+        write_table(tmp_path / f"{site}.csv", tables[site])
+    run(
+        "study",
+        "new",
+        "s",
+        "--model",
+        "logistic-regression",
+        "--formula",
+        "died ~ age",
+        "--sites",
+        "a,b,c",
+        "--rounds",
+        "2",
+    )
+    for site in tables:
+        assert run("study", "check", f"{site}.csv", "--site", site)[0] == 0
+    for command in ("fit", "round", "round"):
+        for site in tables:
+            assert run("study", command, "--site", site)[0] == 0
+            assert run("study", "release", "--site", site, "--approve", "Kim")[0] == 0
+    status, _, told = run("study", "merge")
+    assert status == 0
+    assert "Round 2 moved the merge by" in told
+    merged = db.load("s/results/merged.posterior")
+    model = db.model_for(merged.structure)
+    together = {name: np.concatenate([table[name] for table in tables.values()]) for name in ("age", "died")}
+    pooled = model.fit(model.points(together)).posterior
+    for ours, theirs in zip(model.coefficients(merged), model.coefficients(pooled), strict=True):
+        assert abs(ours["mean"] - theirs["mean"]) < 0.02 * theirs["deviation"]
+
+
+def test_a_site_waits_in_a_round_until_all_have_released(finished, run, tmp_path):
+    done, _ = finished
+    for name in ("stay", "stay.private"):
+        shutil.copytree(done / name, tmp_path / name)
+    (tmp_path / "stay" / "sites" / "south" / "south.posterior").unlink()
+    status, _, told = run("study", "round", "--site", "north")
+    assert status == 1
+    assert "missing: south" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nonsense", "is not a protocol"),
+        ('[study]\nname = "a"\n[model]\nname = "mean"\n[sites]\n', "at least one site"),
+        ('[study]\nname = "a"\nsize = 3\n[model]\nname = "mean"\n[sites]\nx = ""\n', "unknown field"),
+        ('[study]\nname = "../a"\n[model]\nname = "mean"\n[sites]\nx = ""\n', "names a folder"),
+        ('[study]\nname = "a"\n[model]\nname = "mean"\n[sites]\nx = ""\nX = ""\n', "the same name"),
+        ('[study]\nname = "a"\n[model]\nname = "mean"\n[sites]\nx = ""\n[rules]\nleast_cell = 0\n', "least_cell"),
+    ],
+)
+def test_a_protocol_that_makes_no_sense_is_refused_in_one_line(tmp_path, text, said):
+    (tmp_path / "protocol.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidProtocol, match=said) as refused:
+        Protocol.load(tmp_path / "protocol.toml")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_protocol_is_read_as_it_was_written(tmp_path):
+    protocol = Protocol(
+        "a",
+        "topics",
+        {"north": 'Dr "K"', "süd": ""},
+        {"topics": 5, "topic_prior": 0.1, "stop_words": "english"},
+        question="What?",
+        authors=["Kim", "Lee"],
+        rounds=2,
+        units={"age (y)": "years"},
+        rules=None,
+        plan={"advice": ["fine"]},
+    )
+    protocol.save(tmp_path / "p.toml")
+    assert Protocol.load(tmp_path / "p.toml") == protocol
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sites", "a,b", "--modle", "x"), "--modle"),
+        (("--sites", "a,b", "--like", "x.posterior"), "no part of a protocol"),
+        (("--sites", "a,b", "--approve", "c=Kim"), "none of the sites"),
+        ((), "Give --sites"),
+    ],
+)
+def test_wrong_options_of_a_new_study_are_refused_and_write_nothing(run, tmp_path, words, said):
+    status, _, told = run(*NEW, *words)
+    assert status == 2
+    assert said in told
+    assert not (tmp_path / "stay").exists()
+
+
+def test_survival_needs_cuts_that_all_sites_share(run):
+    words = ("--model", "survival-regression", "--formula", "Surv(days, died) ~ age", "--sites", "a,b")
+    status, _, told = run("study", "new", "s", *words)
+    assert (status, "--cuts and --rate" in told) == (2, True)
+    assert run("study", "new", "s", *words, "--cuts", "30,90", "--rate", "0.01")[0] == 0
+
+
+def test_a_new_study_asks_on_a_terminal(run, monkeypatch):
+    answers = iter(["Who stays long?", "1", "days ~ age", "north, south"])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda: next(answers))
+    assert run("study", "new", "stay")[0] == 0
+    protocol = Protocol.load("stay/protocol.toml")
+    assert (protocol.model, [*protocol.sites]) == ("linear-regression", ["north", "south"])
+    assert protocol.settings == {"formula": "days ~ age"}
+
+
+def test_the_answer_of_a_simulation_goes_into_the_protocol(run):
+    run("study", "new", "s", "--model", "mean", "--variance", "1", "--sites", "a,b", "--rules", "none")
+    assert run("study", "plan", "--observations", "5,20", "--data-sets", "3")[0] == 0
+    advice = Protocol.load("s/protocol.toml").plan["advice"]
+    assert [line.split(":")[0] for line in advice] == ["5 rows per site", "20 rows per site"]
+    assert advice[0] in (Study.around("s").folder / "protocol.md").read_text(encoding="utf-8")
+
+
+def test_a_protocol_becomes_a_charter_of_the_same_structure(finished, run, tmp_path):
+    pytest.importorskip("cryptography")
+    from decbayes.network import Charter
+
+    done, _ = finished
+    for name in ("stay", "stay.private"):
+        shutil.copytree(done / name, tmp_path / name)
+    assert "Waiting for the keys of south" in run("study", "network", "--site", "north")[2]
+    assert run("study", "network", "--site", "south")[0] == 0
+    charter = Charter.load("stay/group.toml")
+    assert charter.model.structure == db.load("stay/sites/north/north.posterior").structure
+    assert charter.disclosure == Protocol.load("stay/protocol.toml").rules
+    assert run("study", "status")[0] == 0
