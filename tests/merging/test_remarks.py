@@ -44,6 +44,47 @@ def test_too_few_slots_are_a_warning(rng):
     assert "probably predict better" in remark.what
 
 
+def test_the_advice_on_few_slots_fits_how_their_number_was_chosen(rng):
+    """Nobody who has used "auto" is sent to it, and a number that sites' predictions chose is not called too small."""
+    sites = [fitted(centres, rng) for centres in ([-10.0, 10.0], [10.0, 30.0], [-10.0, 30.0])]
+    alignment = db.align(sites, components=2)
+    said = {}
+    for decided in ("given", "largest", "auto", "predictions"):
+        (remark,) = [r for r in db.merging.remarks(replace(alignment, decided=decided)) if r.kind == "few slots"]
+        said[decided] = str(remark)
+        assert remark.is_warning
+    assert [decided for decided in said if '"auto" looks' in said[decided]] == ["largest"]
+    assert "may predict better, although sites predict each other no better" in said["predictions"]
+    assert "probably" not in said["predictions"]
+
+
+@pytest.mark.parametrize("components", [None, "auto", "largest", 2])
+def test_an_alignment_says_what_decided_on_its_number_of_slots(components, rng):
+    sites = [fitted([-10.0, 10.0], rng) for _ in range(4)]
+    alignment = db.align(sites, components=components)
+    assert alignment.decided == {None: "predictions", "auto": "auto", "largest": "largest", 2: "given"}[components]
+    assert bool(alignment.reason) == (components != 2)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 7])
+def test_auto_does_not_call_one_slot_enough_where_it_holds_components_that_differ(seed):
+    """Small sites: no join costs surely more than noise, yet the best split of a single slot gains clearly."""
+    rng = np.random.default_rng(seed)
+    chances = np.clip(rng.beta(0.6, 0.6, size=(4, 15)), 0.03, 0.97)
+    model = db.BernoulliMixture(4, 15)
+    shards = [(rng.random((12, 15)) < chances[rng.integers(4, size=12)]).astype(float) for _ in range(4)]
+    alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards], components="auto")
+    assert alignment.structure.components(alignment.structure.symmetry[0]) == 4
+    assert alignment.reason.startswith("4 slots: no number stands out; ")
+    assert "few slots" not in {remark.kind for remark in db.merging.remarks(alignment)}
+
+
+def test_one_slot_is_not_explained_by_any_two_of_them(rng):
+    one = db.GaussianMixture(1, 1, variance=1.0, prior_variance=400.0)
+    alignment = db.align([fitted([0.0], rng, 40, one) for _ in range(4)], components="auto")
+    assert alignment.reason == "1 slot: components that share a slot differ by no more than noise may explain."
+
+
 def test_components_that_differ_by_little_are_a_note(rng):
     """Ten sites of a thousand points: a difference of 0.2 deviations is certain, and hardly changes predictions."""
     one = db.GaussianMixture(1, 1, variance=1.0, prior_variance=400.0)

@@ -23,15 +23,19 @@ from decbayes.merging.base.coupled import (
     reordered,
 )
 from decbayes.merging.base.lineage import check_followed
-from decbayes.merging.base.problem import STRENGTH, Number, OnMatch, Problem, Solution, Solver, checked_solver
-from decbayes.merging.grouping.default_number import default_number
+from decbayes.merging.base.problem import STRENGTH, Decided, Number, OnMatch, Problem, Solution, Solver, checked_solver
+from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
-from decbayes.merging.grouping.number import found_number
+from decbayes.merging.grouping.number import Stands, found_number
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
-FOUND = "joining any two of them would lose clearly more than noise explains"
+# Why a number was found, by how it stands.
+FOUND: dict[Stands, str] = {
+    "out": "joining any two of them would lose clearly more than noise explains",
+    "unopposed": "components that share a slot differ by no more than noise may explain",
+}
 
 
 def align(
@@ -79,7 +83,7 @@ def aligned(
     """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
     given, chosen = as_sequence(posteriors), checked_solver(solver)
     order, readings = canonical_order(given)
-    structure, why = sized_structure(given, readings, order, components, chosen, since)
+    structure, decided, why = sized_structure(given, readings, order, components, chosen, since)
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
     solutions = {
@@ -93,7 +97,9 @@ def aligned(
     proven = [STRENGTH.index(solution.optimality) for solution in solutions.values()]
     weakest = STRENGTH[min(proven, default=-1)]
     ids = slot_ids(given, readings, structure, assignments)
-    alignment = Alignment(assignments, (), given, tuple(order), structure, weakest, divisions, None, ids, reason)
+    alignment = Alignment(
+        assignments, (), given, tuple(order), structure, weakest, divisions, None, ids, reason, decided
+    )
     traces = [solution.objective for solution in solutions.values()]
     return alignment if since is None else alignment.since(since), traces
 
@@ -128,28 +134,30 @@ def sized_structure(
     components: Number,
     solver: Solver | None,
     since: Posterior | None,
-) -> tuple[Structure, str]:
-    """The structure of the merge, that of the posteriors with some number of components; and why, if none was given."""
+) -> tuple[Structure, Decided, str]:
+    """The structure of the merge, that of the posteriors with some number of components; by what and why that one."""
     largest = largest_structure(readings, since)
     most, names = most_components(largest), "the earlier merge or the largest site" if since else "the largest site"
     as_largest = f"as many as {names} has components" if largest.symmetry else ""
     if components == "largest" or not largest.symmetry:
-        return largest, as_largest
+        return largest, "largest", as_largest
     if components is not None and components != "auto":
-        return largest.with_components(components), ""
+        return largest.with_components(components), "given", ""
     coupled = largest.symmetry[0]
     contents = [readings[site].components[coupled] for site in order]
     problem = problem_of(reordered(posteriors, order), coupled, largest, contents)
     raised = since is None and largest.resizable and raisable(problem, solver)
     if components == "auto":
-        number, clear = found_number(following(loaded_from(posteriors, problem), since, coupled, largest))
-        if clear or not raised:
-            return largest.with_components(number), FOUND if clear else f"no number stands out; {as_largest}"
+        loaded = loaded_from(posteriors, problem)
+        number, stands = found_number(following(loaded, since, coupled, largest))
+        if stands == "out" or not raised or (stands == "unopposed" and alike_in(loaded, number)):
+            return largest.with_components(number), "auto", FOUND.get(stands, f"no number stands out; {as_largest}")
     if not raised:
-        return largest, as_largest
+        return largest, "largest", as_largest
     default = default_number(loaded_from(posteriors, problem))
     reason = f"no number stands out; {default}" if components == "auto" else str(default)
-    return (largest if default.slots == most else largest.with_components(default.slots)), reason
+    structure = largest if default.slots == most else largest.with_components(default.slots)
+    return structure, "predictions" if default.tried else "largest", reason
 
 
 def raisable(problem: Problem, solver: Solver | None) -> bool:

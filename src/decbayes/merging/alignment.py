@@ -9,7 +9,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division
 from decbayes.merging.base.lineage import Lineage, follow, with_new_ids
-from decbayes.merging.base.problem import Optimality, Problem
+from decbayes.merging.base.problem import Decided, Optimality, Problem
 from decbayes.merging.base.products import (
     AssignedSums,
     Assignment,
@@ -56,6 +56,8 @@ class Alignment(Displayed):
         lineage: what became of the components of the earlier merge that this one follows.
         ids: the ids that slots inherit from the sites' components.
         reason: why there are this many slots, in a sentence; empty if the number was given.
+        decided: what decided on their number: "given" by the caller, the "largest" site, "auto", or how well sites
+            predict each other ("predictions").
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -77,6 +79,7 @@ class Alignment(Displayed):
     lineage: Lineage | None = field(default=None, repr=False)
     ids: tuple[str, ...] = field(default=(), repr=False)
     reason: str = field(default="", repr=False)
+    decided: Decided = field(default="given", repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)
@@ -176,7 +179,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     named = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(alignment.posteriors)))
     if len(named) != len(alignment.posteriors):
         raise ValueError(f"names must be one for each of the {len(alignment.posteriors)} posteriors.")
-    return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named)
+    return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
 
 
 def quick_remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.merging.base.components import LEAST_EVIDENCE, groups_of
+from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, ordered
@@ -30,7 +31,13 @@ COSTLY = 0.05
 # The number of sites that a remark names.
 MOST_NAMED = 5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
-MORE_SLOTS = 'Merge again with more components; "auto" looks for how many.'
+# What to do about slots that hold different components, by what has decided on their number.
+MORE_SLOTS: Mapping[Decided, str] = {
+    "given": "Merge with more components.",
+    "largest": 'Merge with more components; "auto" looks for how many.',
+    "auto": 'Merge with more components than "auto" took, and compare both on held-out data.',
+    "predictions": "Merge with more components, and compare both on held-out data.",
+}
 
 
 def remarks_on(
@@ -38,11 +45,12 @@ def remarks_on(
     structure: Structure,
     shared: Mapping[CoupledSet, Shared],
     names: Sequence[str],
+    decided: Decided = "given",
 ) -> tuple[Remark, ...]:
-    """Everything that stands out, warnings first; `names` are those of the sites."""
+    """Everything that stands out, warnings first; `names` are those of the sites, `decided` as in an alignment."""
     found = [*same_data(posteriors, names), *without_data(posteriors, names), *of_sites(posteriors, names)]
     for coupled, of_set in shared.items():
-        found += few_slots(structure, coupled, of_set)
+        found += few_slots(structure, coupled, of_set, decided)
         found += separate(of_set, names)
         found += unlike_shares(structure, coupled, of_set)
         found += near_duplicates(of_set)
@@ -50,10 +58,11 @@ def remarks_on(
     return ordered(found)
 
 
-def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
+def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided: Decided) -> Iterator[Remark]:
     """Slots that hold components that differ: a warning if that costs predictions much.
 
-    Topics are finer with any further slot: that is not worth a warning.
+    Topics are finer with any further slot: that is not worth a warning. Where the number of slots was chosen by how
+    well sites predict each other, new data may speak for more, and the remark says what speaks against it.
     """
     if not shared.unlike:
         return
@@ -61,14 +70,14 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iter
     several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
     excess = float(shared.excess[list(shared.unlike)].sum())
     serious = excess > COSTLY and not budget
-    more = f"with more than {slot_count(shared)} the merge would"
-    meaning = (
-        "probably predict better" if serious else "be finer, and hardly predict better" if not budget else "be finer"
-    )
+    weighed = decided == "predictions"
+    better = "may predict better, although sites predict each other no better" if weighed else "probably predict better"
+    meaning = better if serious else "be finer, and hardly predict better" if not budget else "be finer"
+    more = f"with more than {slot_count(shared)} the merge {meaning if serious and weighed else f'would {meaning}'}"
     yield Remark(
         "few slots",
-        f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more} {meaning}.",
-        MORE_SLOTS,
+        f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
+        MORE_SLOTS[decided],
         f"Splitting {'them' if several else 'it'} gains {excess:.2g} nats per observation more than noise would.",
         "warning" if serious else "note",
     )

@@ -48,7 +48,8 @@ def of_merge(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries; and what was promised to persons, where releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
-    return (*promises, *remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names))
+    usual = remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names, alignment.decided)
+    return (*promises, *usual)
 
 
 def influential(findings: Findings) -> Iterator[Remark]:

@@ -26,7 +26,11 @@ Optimality = Literal["none", "swap", "site", "global"]
 relabelling of one site raises J; no relabelling of all sites raises J. Rounding differences do not count."""
 
 Number = int | Literal["auto", "largest"] | None
-"""How many slots a merge has: "auto" finds it, None is as many as the posterior with the most components has."""
+"""How many slots a merge has: "auto" estimates it; "largest" is that of the posterior with the most components; None
+depends on the model (see `merge`)."""
+
+Decided = Literal["given", "largest", "auto", "predictions"]
+"""What has decided on the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
 
 OnMatch = Callable[[], None]
 """Called whenever another site was matched against the others."""

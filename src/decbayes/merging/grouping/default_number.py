@@ -30,22 +30,27 @@ TOLERATED = 1.5
 
 @dataclass(frozen=True)
 class DefaultNumber:
-    """A number of slots, and what spoke for more than the largest site has components."""
+    """A number of slots, what spoke for more than the largest site has components, and where the search stopped.
+
+    In `tried` slots, the other sites would predict each site's data no better; 0 if no further number was tried.
+    """
 
     slots: int
     largest: int
     unlike: bool = False
     predicted: bool = False
+    tried: int = 0
 
     def __str__(self) -> str:
         reasons = []
         if self.unlike:
             reasons.append("in fewer slots, components that differ by more than chance would share one")
         if self.predicted:
-            reasons.append("each site's data are predicted best by the other sites in this many")
-        if not reasons:
-            return "as many as the largest site has components; with more, sites do not predict each other better"
-        return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}"
+            reasons.append(f"the sites predict each other's data better than in {self.largest}")
+        if reasons:
+            return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}"
+        tried = f"; in {self.tried}, the sites would predict each other's data no better" if self.tried else ""
+        return f"as many as the largest site has components{tried}"
 
 
 def counted(components: int) -> str:
@@ -64,13 +69,24 @@ def default_number(problem: Problem) -> DefaultNumber:
     start = grown_labels(components, bases_of(components, largest), largest)
     search, unlike = searched(components, start, largest), False
     first = score = others.score(search)
-    tolerated = TOLERATED * sampling_noise(components) * len(components)
+    tolerated, tried = TOLERATED * sampling_noise(components) * len(components), 0
     for wider, clearly in divisions(search, limit):
         after = others.score(wider)
         if after <= score - (tolerated if clearly else 0.0):
+            tried = wider.count
             break
         search, score, unlike = wider, after, unlike or clearly
-    return DefaultNumber(search.count, largest, unlike, predicted=score > first)
+    return DefaultNumber(search.count, largest, unlike, predicted=score > first, tried=tried)
+
+
+def alike_in(problem: Problem, slots: int) -> bool:
+    """Whether no slot holds components that differ by more than noise, if there are this many slots."""
+    components = Components.of(problem.factors, [*problem.contents])
+    if len(components) <= slots:
+        return True
+    labels = grown_labels(components, bases_of(components, slots), slots)
+    gains, by_noise, _ = halved(searched(components, labels, slots))
+    return not bool((gains / by_noise > unlike_above(problem, components.evidence)).any())
 
 
 def divisions(search: SlotSearch, limit: float) -> Iterator[tuple[SlotSearch, bool]]:

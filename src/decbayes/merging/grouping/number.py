@@ -11,6 +11,7 @@ is about 0.5 to 1.5 while slots are halves of one component, and jumps when two 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +58,11 @@ class Look:
         return 1.0 + (ratio - 1.0) * self.spread
 
 
-def found_number(problem: Problem) -> tuple[int, bool]:
+Stands = Literal["out", "unopposed", "no"]
+"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; or neither."""
+
+
+def found_number(problem: Problem) -> tuple[int, Stands]:
     """The number of slots, and whether it stands out; that of the largest site if costs rise too smoothly to decide.
 
     The slots of an earlier merge are kept, even if empty; clearly new components add some.
@@ -68,7 +73,7 @@ def found_number(problem: Problem) -> tuple[int, bool]:
     filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
     components, count = components.taken(filled), len(filled)
     if count < 2:
-        return max(count, before, 1), True
+        return max(count, before, 1), "unopposed"
     anchors = earlier_components(problem, before + MOST_BORN)
     if anchors is not None:
         before += new_slots(components, anchors, sites_of(problem)[filled])
@@ -80,10 +85,10 @@ def found_number(problem: Problem) -> tuple[int, bool]:
     while True:
         number, clear, differ = descend(components, start)
         if number is not None:
-            sure = clear or not (before or differ)
-            return (max(number, before) if sure else before or min(widest, count)), sure
+            stands: Stands = "out" if clear else "no" if before or differ else "unopposed"
+            return (before or min(widest, count) if stands == "no" else max(number, before)), stands
         if start >= count:
-            return max(count, before), True
+            return max(count, before), "out"
         start = min(count, 2 * start)
 
 
