@@ -30,7 +30,7 @@ Number = int | Literal["auto", "largest"] | None
 depends on the model (see `merge`)."""
 
 Decided = Literal["given", "largest", "auto", "predictions"]
-"""What has decided on the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
+"""What decided on the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
 
 OnMatch = Callable[[], None]
 """Called whenever another site was matched against the others."""
