@@ -1,6 +1,7 @@
-"""How values show themselves in a notebook: drawn by a room above all others, which is loaded when somebody looks."""
+"""How values show themselves when printed and in a notebook: drawn by rooms above all others, loaded when needed."""
 
 from importlib import import_module
+from typing import Any
 
 
 class Displayed:
@@ -11,3 +12,9 @@ class Displayed:
     def _repr_html_(self) -> str:
         html: str = import_module("decbayes.reporting.notebooks").html_of(self)
         return html
+
+
+def text_of(posterior: Any) -> str:
+    """A posterior as a few lines of text."""
+    text: str = import_module("decbayes.views.texts").text_of(posterior)
+    return text

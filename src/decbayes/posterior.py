@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.arguments import Seed, check_kind, check_level, check_whole, generator, real_array
 from decbayes.calibrated import Calibration
-from decbayes.display import Displayed
+from decbayes.display import Displayed, text_of
 from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.dirichlets.relevance import leading, relevance
@@ -48,6 +48,8 @@ def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> 
 LONGEST_ID = 64
 VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
+# All parameters have one posterior together, which is close to the exact one: nothing to calibrate.
+JOINT = "approximate for all parameters together"
 # Intervals that cover far less than they say after one broadcast of many sites.
 PRECISION, NARROW = "precision", "too narrow to be used: refine, then calibrate"
 
@@ -166,6 +168,8 @@ class Posterior(Displayed):
         families = self.structure.families.values()
         if not self.structure.symmetry and all(family.exact_alone for family in families):
             return EXACT
+        if not self.structure.symmetry and len(families) == 1:
+            return JOINT
         return f"{MEAN_FIELD}; {NARROW}" if any(family.two_sided for family in families) else MEAN_FIELD
 
     def _uncertainty(self, quantity: str) -> str:
@@ -187,8 +191,9 @@ class Posterior(Displayed):
     def summary(self, *, top: int = 20, level: float = 0.9) -> list[dict[str, Any]]:
         """Mean, standard deviation and interval of every parameter, as rows that `pandas.DataFrame` takes.
 
-        Of a component with more than `top` columns (a topic, say) only the leading ones are listed, as `leading` has
-        them. The last column says where the intervals come from.
+        Real columns of tables and coefficients are in the units that sites agreed on; `decbayes export`, `profiles` and
+        `coefficients` have those of the data. Of a component with more than `top` columns (a topic, say) only the
+        leading ones are listed, as `leading` has them. The last column says where the intervals come from.
         """
         check_whole(1, top=top)
         return [row for name in self.structure.families for row in self._rows(name, top=top, level=level)]
@@ -246,6 +251,10 @@ class Posterior(Displayed):
             self.remarks,
             self.names,
         )
+
+    def __str__(self) -> str:
+        """What was learned, for people: components or coefficients with intervals, and the remarks."""
+        return text_of(self)
 
     def __repr__(self) -> str:
         factors = "; ".join(self._factor_text(name) for name in self.structure.families)

@@ -70,20 +70,11 @@ def topics_of(rng, themes):
     return db.align([model.fit(counts, rng=rng).posterior for counts in drawn])
 
 
-def test_topics_of_unlike_sites_differ_and_those_of_like_sites_do_not(rng):
-    themes = np.kron(np.eye(2), np.full(4, 0.25))
-    tilted = np.kron(np.eye(2), [0.55, 0.25, 0.15, 0.05])
-    (alike,) = db.checking.heterogeneity(topics_of(rng, [themes] * 4), length=30).values()
-    (unlike,) = db.checking.heterogeneity(topics_of(rng, [themes, themes, tilted, tilted]), length=30).values()
-    assert (alike.probability > 0.01).all()
-    assert (unlike.probability < 1e-6).all()
-    assert (unlike.ratio > 3.0).all()
-
-
-def test_topics_have_no_p_value_where_the_length_of_documents_is_not_known(rng):
+def test_topics_have_no_p_value(rng):
+    """Simulated documents do not mix topics as real ones do: like sites had p < 0.05 in 16 to 33 % of all topics."""
     (found,) = db.checking.heterogeneity(topics_of(rng, [np.kron(np.eye(2), np.full(4, 0.25))] * 2)).values()
     assert np.isnan(found.probability).all()
-    assert "length of documents" in found.reason
+    assert "no test for topics" in found.reason
     assert not found.differ(0)
 
 

@@ -36,7 +36,7 @@ def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
     assert (status, db.load(sites / "wide.posterior") == db.merge(posteriors, components=5)) == (0, True)
     assert " matches are close calls" in explained
     status, _, errors = run("merge a.posterior b.posterior --components 2 -o narrow.posterior")
-    assert (status, "narrow.posterior: 2 posteriors, 2 components" in errors) == (0, True)
+    assert (status, "narrow.posterior: 2 posteriors, 120 observations, 2 components" in errors) == (0, True)
     assert db.load(sites / "narrow.posterior") == db.merge(posteriors, components=2)
     status, _, errors = run("merge a.posterior b.posterior --components 2 --solver matching -o no.posterior")
     assert (status, "at least 3 slots are needed" in errors) == (1, True)
@@ -121,7 +121,7 @@ def test_two_sites_fit_merge_show_and_score(run, sites):
     status, explained, errors = run(
         "merge a.posterior b.posterior -o m.posterior --explain --no-confidence --picture m.png"
     )
-    assert (status, "m.posterior: 2 posteriors, 2 components" in errors) == (0, True)
+    assert (status, "m.posterior: 2 posteriors, 120 observations, 2 components" in errors) == (0, True)
     assert "weights + components" in explained
     assert "0 of 4 matches are close calls" in explained
     assert "do sites differ?" in explained

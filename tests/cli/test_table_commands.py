@@ -1,5 +1,7 @@
 """Classes, regressions and states as a user types them: results, and errors in one line that quote no data."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -94,7 +96,7 @@ def test_the_column_that_tells_sequences_apart_is_none_to_agree_on(run, tables):
 def test_states_of_sequences_that_a_column_tells_apart(run, tables):
     line = "fit states a.csv --states 2 --sequences walk --columns age,visits --stickiness 2 -o a.posterior"
     status, _, errors = run(line)
-    assert (status, "4 observations" in errors) == (0, True)
+    assert (status, "4 sequences" in errors) == (0, True)
     status, shown, _ = run("show a.posterior")
     assert (status, "steps per visit" in shown) == (0, True)
     assert run("show a.posterior --picture states.png")[0] == 0
@@ -127,3 +129,23 @@ def test_values_that_nobody_agreed_on_are_counted_for_their_owner(run, tmp_path,
     assert status == 0
     assert "10 of 70 values are not among the agreed ones and count as 'other'" in " ".join(errors.split())
     assert "icu" not in errors
+
+
+def test_regressions_are_shown_with_the_probability_of_their_intervals_and_in_the_data_s_units(run, tables):
+    for name in "ab":
+        rows = (tables / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+        kept = [row for row in rows if "?" not in row]
+        (tables / f"{name}.csv").write_text("\n".join(kept), encoding="utf-8")
+    assert run("fit poisson-regression a.csv --formula visits~age -o a.posterior")[0] == 0
+    assert run("fit poisson-regression b.csv --like a.posterior -o b.posterior")[0] == 0
+    status, explained, errors = run("merge a.posterior b.posterior -o m.posterior --explain")
+    assert (status, "m.posterior: 2 posteriors, 78 observations" in errors) == (0, True)
+    assert "All terms together: p = " in explained
+    assert "site's parameters being the same" in explained
+    shown = run("show m.posterior")[1]
+    assert "90% interval" in shown
+    assert " low " not in shown
+    model, merged = db.model_for(db.load(tables / "m.posterior").structure), db.load(tables / "m.posterior")
+    slope = model.coefficients(merged)[-1]
+    (row,) = [row for row in csv.DictReader(run("export m.posterior -o -")[1].splitlines()) if row["entry"] == "age"]
+    assert float(row["mean"]) == pytest.approx(slope["mean"])

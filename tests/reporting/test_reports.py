@@ -148,7 +148,7 @@ def test_matches_have_the_probabilities_that_were_learned(orchards):
     curve = Curve(0.5, (0.0, 0.0, 0.0))
     taught = Reliability(curve, Curve(0.5, (0.0,) * 4), 100, 0.9, 0.5)
     text = page(found, names=NAMES, reliability=taught)
-    shown = [float(value) for value in re.findall(r'title="[^"]*, probability ([0-9.]+)"', text)]
+    shown = [float(value) / 100.0 for value in re.findall(r'title="[^"]*, probability ([0-9.]+)%"', text)]
     assert len(shown) == 6
     np.testing.assert_allclose(shown, 1.0 / (1.0 + np.exp(-0.5)), atol=0.01)
     assert "Close calls (probability under 0.8)" in text

@@ -93,7 +93,7 @@ def cell(
         return tag("td")
     sure = findings.sureness[coupled]
     marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
-    observations, value = number(findings.shared[coupled].evidence[place]), number(sure.values[place])
+    observations, value = number(round(findings.shared[coupled].evidence[place])), sure.text(*place)
     return tag(
         "td",
         "+".join(map(str, components)),
@@ -123,7 +123,7 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
     rows = [
         (
             *(findings.names[site], "+".join(map(str, fillings[site][slot])), titles[slot]),
-            *(number(sure.values[site, slot]), number(evidence[site, slot])),
+            *(sure.text(site, slot), number(round(evidence[site, slot]))),
         )
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     ]

@@ -37,7 +37,7 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
     share = total / max(float(findings.evidence.sum()), 1e-300)
     summary = [
         support_text(findings, support),
-        f"{number(total)} {findings.unit}",
+        counted(total, findings.view.unit),
         f"{share:.1%}",
         *spread(findings, coupled, slot),
     ]
@@ -92,9 +92,14 @@ def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
 def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
     """Which sites have it, those with the most evidence first."""
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
-    support, measures = shared.sites(slot), (shared.evidence, sure.values, shared.apart)
+    support = shared.sites(slot)
     rows = [
-        (findings.names[site], *(number(measure[site, slot]) for measure in measures))
+        (
+            findings.names[site],
+            number(round(shared.evidence[site, slot])),
+            sure.text(site, slot),
+            number(shared.apart[site, slot]),
+        )
         for site in support[:MOST_SUPPORTERS]
     ]
     shown = table(("site", findings.unit, sure.name, "apart"), rows, right=(1, 2, 3))
@@ -108,7 +113,7 @@ def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Mark
         return None
     shared, texts, hidden = findings.shared[coupled], findings.captions(coupled), findings.hidden(coupled)
     rows = [
-        (k, "" if hidden[k] else texts[k], number(float(shared.evidence[:, k].sum())), len(shared.sites(k)))
+        (k, "" if hidden[k] else texts[k], number(round(float(shared.evidence[:, k].sum()))), len(shared.sites(k)))
         for k in slots
     ]
     shown = table(("component", "description", findings.unit, "sites"), rows, right=(2, 3))

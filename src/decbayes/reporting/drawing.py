@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.reporting.markup import Markup, coordinate, tag
-from decbayes.views.values import Interval, number
+from decbayes.views.values import Interval, number, range_text
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels
@@ -56,10 +56,6 @@ class Line:
     @property
     def text(self) -> str:
         return f"{self.label}: {number(self.value.mean)} ({range_text(self.value)})"
-
-
-def range_text(value: Interval) -> str:
-    return f"{number(value.low)} to {number(value.high)}"
 
 
 def intervals(

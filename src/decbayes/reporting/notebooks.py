@@ -14,6 +14,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
+from decbayes.views.texts import INTERVAL, estimate_row, weights
 from decbayes.views.values import counted, listed, number
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
@@ -32,10 +33,14 @@ def of_posterior(value: Posterior) -> str:
     """The model, the fingerprint, and each component with its share in a few words; then the remarks."""
     view, doubts = view_of(value.structure), remark_notes(value.remarks)
     head, texts = f"Posterior of {view.title}, {value.digest[:DIGITS]}", view.captions(value)
+    if estimates := view.estimates(value):
+        shown = table(["term", "mean", INTERVAL], map(estimate_row, estimates[:MOST_COMPONENTS]))
+        return framed(head, shown, left_out(len(estimates) - MOST_COMPONENTS, "term"), doubts)
     if not texts:
         factors = map(partial(factor_row, value), value.structure.families)
         return framed(head, table(["factor", "family", "shape"], factors), doubts)
-    shares = weights(value, len(texts))
+    known = weights(value)
+    shares = known if known is not None and len(known) == len(texts) else None
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in enumerate(texts)]
     titles = ["", *(["share"] if shares is not None else []), "description"]
     shown, more = table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component")
@@ -45,14 +50,6 @@ def of_posterior(value: Posterior) -> str:
 def factor_row(value: Posterior, name: str) -> list[str]:
     rows, parameters = value.structure.prior[name].shape
     return [name, value.structure.families[name].name, f"{rows} × {parameters}"]
-
-
-def weights(value: Posterior, count: int) -> Any:
-    """The share of each component, if the model has such a factor."""
-    for name, family in value.structure.families.items():
-        if family.over_components and np.shape(value.mean(name)) == (count,):
-            return value.mean(name)
-    return None
 
 
 @html_of.register

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, range_text, spanning, svg
+from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, spanning, svg
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
 from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
-from decbayes.views.values import Part, number
+from decbayes.views.values import Part, number, range_text
 from decbayes.views.view import LEVEL
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0

@@ -16,19 +16,30 @@ ASK = (
     "It may be right, or have seen something else: ask how its data were collected. "
     "A robust merge (--robust) hardly counts sites that clearly disagree with most others."
 )
-CHECKED = (
-    "data that count twice, sites without data, sites that share nothing with others, are much larger than the others "
-    "or disagree with them, groups of sites on which the merge depends, slots that hold components that differ, "
-    "duplicates, components with very little data, and close calls"
-)
 
 
 def checks(findings: Findings) -> str:
-    """What was looked for, and what could not be."""
-    undecided = findings.view.undecided(findings.alignment) if len(findings.sites) > 1 else ""
-    if undecided:
-        return f"{CHECKED}. Not checked: whether sites differ by more than chance ({undecided.rstrip('.')})."
-    return f"{CHECKED}; components or terms in which sites differ by more than chance."
+    """What was looked for, and what could not be: only what there is in such a merge."""
+    several, apart = len(findings.sites) > 1, findings.heterogeneity.values()
+    reasons = [findings.view.undecided(findings.alignment), *(comparison.reason for comparison in apart)]
+    undecided = [*dict.fromkeys(reason.rstrip(".") for reason in reasons if reason)]
+    looked_for = {
+        "sites without data": True,
+        "data that count twice": several,
+        "sites that are much larger than the others or disagree with them": several,
+        "groups of sites on which the merge depends": bool(findings.parties.groups),
+        "components with very little data": bool(findings.sets),
+        "sites that share nothing with others": several and bool(findings.sets),
+        "slots that hold components that differ": several and bool(findings.sets),
+        "duplicates": bool(findings.sets),
+        "matches that are close calls": several and bool(findings.sets),
+        f"{'components' if findings.sets else 'terms'} in which sites differ by more than chance": bool(apart)
+        and not undecided,
+    }
+    *first, last = (what for what, holds in looked_for.items() if holds)
+    checked = f"{', '.join(first)} and {last}" if first else last
+    why = f" Not checked: whether sites differ by more than chance ({'; '.join(undecided)})." if undecided else ""
+    return f"{checked}.{why}"
 
 
 PROMISE = "differential privacy"
@@ -95,6 +106,7 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     sure = findings.sureness[coupled]
     close, matched = int(sure.close.sum()), int((~np.isnan(sure.values)).sum())
+    calls = f"{number(close)} {'is a close call' if close == 1 else 'are close calls'} ({sure.limit})"
     if len(findings.sites) > 1 and sure.expected_wrong is None:
         yield Remark(
             "matches",
@@ -103,17 +115,19 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
             severity="note",
         )
     elif sure.expected_wrong is not None and sure.expected_wrong >= SOME_WRONG:
-        wrong = f"{number(round(sure.expected_wrong))} of {number(matched)}"
+        about = round(sure.expected_wrong)
         yield Remark(
             "wrong matches",
-            f"About {wrong} matches are expected to be wrong.",
-            "Check those that are close calls; refinement resolves most of them.",
+            f"About {about} of {number(matched)} matches {'is' if about == 1 else 'are'} expected to be wrong.",
+            "Refinement resolves most doubtful matches.",
+            f"{calls[:1].upper()}{calls[1:]}." if close else "",
             severity="warning" if sure.expected_wrong > 0.1 * matched else "note",
         )
+        return
     if close:
         yield Remark(
             "close calls",
-            f"{number(close)} of {number(matched)} matches are close calls ({sure.limit}).",
+            f"Of {number(matched)} matches, {calls}.",
             "Check them before you rely on them; refinement resolves most of them.",
             severity="warning" if close > 0.1 * matched else "note",
         )

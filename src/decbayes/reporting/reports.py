@@ -15,7 +15,7 @@ from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
-from decbayes.posterior import EXACT, Posterior
+from decbayes.posterior import EXACT, JOINT, Posterior
 from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
@@ -37,15 +37,11 @@ SURENESS = {
     "probability": "probability: how often such a match was right in simulations that take the merge as the truth and "
     "have sites like these. It is too high if sites see partly overlapping things.",
 }
-GLOSSARY = (
-    "A site holds data; only its posterior was merged. A component is something that a site found. Matching components "
-    "of different sites share one number in the merge.",
-    "{sureness}",
-    "apart: nats per observation that a site's version of a component loses by the merge.",
-    "{intervals}",
-    "This report shows only what the posterior files hold, and no data. Still, a component with very few observations "
-    "may describe them closely.",
-)
+SITES = "A site holds data; only its posterior was merged."
+COMPONENTS = "A component is something that a site found. Matching components of different sites share one number."
+APART = "apart: nats per observation that a site's version of a component loses by the merge."
+NO_DATA = "This report shows only what the posterior files hold, and no data."
+FEW = "Still, a component with very few observations may describe them closely."
 
 
 def report(
@@ -231,14 +227,16 @@ def merged_sites(findings: Findings) -> Markup:
     flags = findings.influence.flags
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
-    head = ("site", "posterior", "components", f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
+    number_of = ["components"] if findings.sets else []
+    head = ("site", "posterior", *number_of, f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
     more = left_out(len(findings.sites) - len(rows), "further sites that do not stand out are")
     what = f"{findings.sizes[1]}s" if findings.total else "information"
+    same = "components" if findings.sets else "parameters"
     meaning = (
-        f"share: of all {what}. log BF: nats in favour of the site's components being the same "
+        f"share: of all {what}. log BF: nats in favour of the site's {same} being the same "
         "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
     )
-    return joined([table(head, rows, right=(2, 3, 4, 5, 6)), more, note(meaning)])
+    return joined([table(head, rows, right=range(2, len(head) - 1)), more, note(meaning)])
 
 
 def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
@@ -247,7 +245,7 @@ def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
     return (
         findings.names[site],
         tag("code", posterior.digest[:DIGITS]),
-        ", ".join(str(structure.components(coupled)) for coupled in structure.symmetry) or "–",
+        *([", ".join(str(structure.components(coupled)) for coupled in structure.symmetry)] if findings.sets else []),
         number(findings.sizes[0][site]) if findings.total else "–",
         joined([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
         number(float(influence.log_bayes_factor[site].sum())),
@@ -274,7 +272,7 @@ def agreement(findings: Findings) -> Markup:
         "structure": tag("code", structure.fingerprint),
         "merged posterior": tag("code", findings.merged.digest),
         "objective J": f"{alignment.objective[-1]:,.2f}".replace("-", "−") if alignment.objective else "–",
-        "optimality": OPTIMALITY[alignment.optimality],
+        **({"optimality": OPTIMALITY[alignment.optimality]} if findings.sets else {}),
     }
     return description(entries.items(), class_="told")
 
@@ -295,8 +293,11 @@ def reproduction(findings: Findings, command: str) -> Markup:
 
 def reading(findings: Findings) -> Markup:
     """What the words mean, and the limits of this report."""
-    known = next((sure.name for sure in findings.sureness.values()), "margin")
-    texts = [text.format(intervals=intervals_text(findings.merged), sureness=SURENESS[known]) for text in GLOSSARY]
+    intervals = intervals_text(findings.merged)
+    texts = [SITES, intervals, NO_DATA]
+    if findings.sets:
+        known = next(sure.name for sure in findings.sureness.values())
+        texts = [f"{SITES} {COMPONENTS}", SURENESS[known], APART, intervals, f"{NO_DATA} {FEW}"]
     return tag("ul", [tag("li", text) for text in texts], class_="note")
 
 
@@ -306,5 +307,10 @@ def intervals_text(merged: Posterior) -> str:
         return "Intervals and standard deviations are exact: this model has its posterior in closed form."
     if merged.calibration is not None:
         return f"Intervals and standard deviations are {merged.uncertainty}."
+    if merged.uncertainty == JOINT:
+        return (
+            "Intervals and standard deviations are approximate. They are close to exact for one fit. After one "
+            "broadcast of small sites they may be off; rounds (refine) mend that."
+        )
     known = merged.uncertainty
     return f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."

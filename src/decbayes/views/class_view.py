@@ -8,7 +8,7 @@ import numpy as np
 from decbayes.errors import InvalidData
 from decbayes.models.tables.profiles import profile_rows
 from decbayes.posterior import Posterior
-from decbayes.views.values import Interval, Matrix, Part, Profile, Shape, Shares, Trace
+from decbayes.views.values import Interval, Matrix, Part, Profile, Row, Shape, Shares, Trace
 from decbayes.views.view import LEVEL, TOP, View
 
 
@@ -27,6 +27,15 @@ class ClassView(View):
         weights = self.weights(posterior, len(cells))
         facts = [{key: row[key] for key in row if key not in self.model.columns} for row in self.rows(posterior)]
         return [Profile(self.profile(cells[k]), weights[k], facts=self.facts(facts[k])) for k in range(len(cells))]
+
+    def in_units(self, row: Row) -> Row:
+        """A row about a real column, whose numbers sites have centred and scaled, in the units of the data."""
+        column = self.model.columns.get(row["entry"])
+        if column is None or row["quantity"] not in ("mean", "precision"):
+            return row
+        zero, unit = column.zero_and_unit if row["quantity"] == "mean" else (0.0, column.zero_and_unit[1] ** -2.0)
+        moved = {name: zero + unit * row[name] for name in ("mean", "lower", "upper") if name in row}
+        return {**row, **moved, "deviation": unit * row["deviation"]}
 
     def profile(self, cells: Mapping[str, Sequence[Any]]) -> dict[str, Interval | Shares]:
         return {name: self.value(name, cells[name]) for name in self.model.columns}

@@ -28,8 +28,9 @@ class CoefficientView(View):
     name: ClassVar[str] = "coefficients"
 
     def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        rows, baseline = self.model.coefficients(posterior, level=level), self.model.baseline_places
-        return [Estimate(*bounds(row), null=None if place in baseline else 0.0) for place, row in enumerate(rows)]
+        """Coefficients. Zero means no effect, but not in levels of the outcome: intercept, intervals, thresholds."""
+        rows = zip(self.model.coefficients(posterior, level=level), self.model.table.design.levels, strict=True)
+        return [Estimate(*bounds(row), null=None if level_only else 0.0) for row, level_only in rows]
 
     @property
     def ratio(self) -> str:

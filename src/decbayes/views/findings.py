@@ -20,15 +20,13 @@ from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
-from decbayes.views.values import counted
+from decbayes.views.values import counted, number
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
 LEAST = 5.0
-# Matches to learn from.
-SIMULATED = 100
-# What one person, document or sequence is called where contributions count parts of it.
-RECORDS = {"word": "document", "step": "sequence"}
+# Matches to learn from, and the most that they can show.
+SIMULATED, MOST_SURE = 100, 0.99
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,15 @@ class Sureness:
     limit: str = f"under {CLOSE:g} nats"
     expected_wrong: float | None = None
     """How many matches are expected to be wrong; None if that is not known."""
+
+    def text(self, site: int, slot: int) -> str:
+        """One value for people: a few hundred simulated matches cannot show more than 99 %."""
+        value = float(self.values[site, slot])
+        return probability_text(value) if self.name == "probability" else number(value)
+
+
+def probability_text(value: float) -> str:
+    return f"≥{MOST_SURE:.0%}" if value >= MOST_SURE else f"{value:.0%}"
 
 
 def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
@@ -159,7 +166,7 @@ class Findings:
         """How much more sites differ than by chance."""
         from decbayes.calibration import heterogeneity  # simulates sites, which loads all models
 
-        return dict(heterogeneity(self.alignment, length=self.length)) if len(self.sites) > 1 else {}
+        return dict(heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
 
     @property
     def length(self) -> float | None:
@@ -179,7 +186,7 @@ class Findings:
 
         Else what contributions count, such as words; NaN if they count nothing, as rows of a regression with weights.
         """
-        record = RECORDS.get(self.view.unit, "observation")
+        record = self.view.record
         if self.rows is not None:
             return np.array(self.rows, dtype=np.float64), record
         tallies = [self.view.tally(posterior) for posterior in self.alignment.posteriors]

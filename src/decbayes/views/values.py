@@ -149,6 +149,10 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
+def range_text(value: Interval) -> str:
+    return f"{number(value.low)} to {number(value.high)}"
+
+
 def four_digits(value: float) -> str:
     return f"{value:.4g}"
 

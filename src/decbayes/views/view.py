@@ -87,6 +87,11 @@ class View:
         """What is modelled, in words, if the title does not say it."""
         return str(self.model.modelled)
 
+    @property
+    def record(self) -> str:
+        """What one person's data are called."""
+        return str(self.model.record)
+
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
         """Each component as plain values; only the largest `top` entries of long rows."""
         return list(self.model.describe(posterior, top=top))
@@ -96,8 +101,11 @@ class View:
         return {}
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
-        """Every parameter with its standard deviation and interval, for spreadsheets and other programs."""
-        return [*posterior.summary(top=top, level=level)]
+        """Every parameter with its standard deviation and interval, for spreadsheets and other programs.
+
+        As `Posterior.summary`, but in the units of the data.
+        """
+        return [self.in_units(row) for row in posterior.summary(top=top, level=level)]
 
     def names(self, posterior: Posterior) -> Sequence[str]:
         """The name of each component, as people have given it; empty where nobody has."""
@@ -121,6 +129,10 @@ class View:
         """
         rows = self.rows(posterior, top=top)
         return [Entries(facts=self.facts(row)) for row in rows] if shape is None else self.pictures(rows, shape)
+
+    def in_units(self, row: Row) -> Row:
+        """A row of a summary in the units of the data, where sites have agreed on others."""
+        return row
 
     def facts(self, row: Row, *without: str) -> Row:
         """A row without the component's number, and without other entries."""
@@ -222,7 +234,7 @@ class Unknown(View):
 
     name: ClassVar[str] = "unknown"
 
-    title, noun, unit, modelled = "a model without a name", "component", "observation", ""
+    title, noun, unit, record, modelled = "a model without a name", "component", "observation", "observation", ""
 
     def tally(self, posterior: Posterior) -> "Tally | None":
         return None

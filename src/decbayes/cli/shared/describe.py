@@ -11,6 +11,7 @@ from decbayes.cli.shared.terminal import plain
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
+from decbayes.views.texts import INTERVAL
 from decbayes.views.values import Row, Shape, four_digits, value_text
 from decbayes.views.view import as_images
 
@@ -32,6 +33,7 @@ def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> T
     rows, shape = view.rows(posterior, top=top), shape or view.shape(posterior)
     if view.by_column:
         return by_column(rows)
+    rows = [with_interval(row) for row in rows]
     names = ", ".join(map(plain, posterior.structure.labels.get("components", ())))
     return rows_table(rows, shape, {"mean": f"mean ({names})"} if names else {})
 
@@ -50,6 +52,15 @@ def print_modelled(posterior: Posterior, write: Callable[[str], Any]) -> None:
     """What is modelled, where the model's name does not say it."""
     if modelled := view_of(posterior.structure).modelled:
         write(plain(f"models the {modelled}"))
+
+
+def with_interval(row: Row) -> Row:
+    """Two ends of an interval as one entry, which says how probable it is."""
+    if not {"low", "high"} <= row.keys():
+        return row
+    return {key: value for key, value in row.items() if key not in ("low", "high")} | {
+        INTERVAL: f"{four_digits(row['low'])} to {four_digits(row['high'])}"
+    }
 
 
 def by_column(rows: list[Row]) -> Table:

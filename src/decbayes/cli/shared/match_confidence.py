@@ -25,7 +25,11 @@ OVERLAPS = "decbayes overlap 1"
 
 
 def how_sure(
-    alignment: "Alignment", wanted: bool | None, reported: Sequence[Any] | None, solver: Solver | None
+    alignment: "Alignment",
+    wanted: bool | None,
+    reported: Sequence[Any] | None,
+    solver: Solver | None,
+    length: float | None = None,
 ) -> "Confidence | str":
     """The probability of each match, or why there is none."""
     if wanted is False:
@@ -34,11 +38,17 @@ def how_sure(
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
-            return merging.confidence(
-                alignment, calibration.reliability(alignment, solver=solver, matches=SIMULATED), reported
-            )
+            learned = calibration.reliability(alignment, solver=solver, matches=SIMULATED, length=length)
+            return merging.confidence(alignment, learned, reported)
     except NotCalibrated as error:
         return str(error)
+
+
+def document_length(rows: Sequence[int] | None, alignment: "Alignment") -> float | None:
+    """The mean length of documents, if these are topics and files say how many documents (`rows`) are behind them."""
+    from decbayes.views import Findings
+
+    return Findings(alignment, ("",) * len(rows or ()), rows=None if rows is None else tuple(rows)).length
 
 
 def learned(alignment: "Alignment") -> "Reliability":

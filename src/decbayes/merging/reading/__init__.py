@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._confidence import confidence as confidence
     from decbayes.merging.reading._confidence import features as features
     from decbayes.merging.reading._heterogeneity import RANK as RANK
+    from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
     from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
@@ -44,7 +45,7 @@ else:
         __name__,
         {
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-            "._heterogeneity": "RANK Chance Coefficients Heterogeneity of_coefficients of_components "
+            "._heterogeneity": "RANK RARELY Chance Coefficients Heterogeneity of_coefficients of_components "
             "ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins",

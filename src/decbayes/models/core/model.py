@@ -84,6 +84,9 @@ class Model(Settings):
     unit: ClassVar[str] = "observation"
     """What contributions count: observations, or parts of them such as words."""
 
+    record: ClassVar[str] = "observation"
+    """What one person's data are called where contributions count parts of it: a document, a sequence."""
+
     reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
     """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
 

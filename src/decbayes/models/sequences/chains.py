@@ -145,6 +145,7 @@ class Sequential(Tabular):
     )
 
     unit: ClassVar[str] = "step"
+    record: ClassVar[str] = "sequence"
 
     def constants(self) -> Mapping[str, Any]:
         return {**super().constants(), **({"sequences": self.sequences} if self.sequences else {})}

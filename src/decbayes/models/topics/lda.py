@@ -102,6 +102,7 @@ class LatentDirichletAllocation(Predicting):
     in_parts: ClassVar[bool] = True
     number: ClassVar[str] = "topics"
     unit: ClassVar[str] = "word"
+    record: ClassVar[str] = "document"
     in_batches: ClassVar[bool] = True
     calibrated_by: ClassVar[Method] = "bootstrap"
     view: ClassVar[str] = "words"

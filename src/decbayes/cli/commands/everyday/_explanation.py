@@ -1,6 +1,6 @@
 """What went where: the table that `decbayes merge --explain` prints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,41 +16,50 @@ from decbayes.merging import Alignment, Confidence, reading
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
-from decbayes.posterior import Posterior
+from decbayes.merging.reading import CLOSE, DOUBTFUL, RARELY, Heterogeneity, Parties
+from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
+from decbayes.views.findings import probability_text
 from decbayes.views.values import Difference
 
-MOST_SURE = 0.99  # a few hundred simulated matches cannot show more
 UNLIKE = 0.5  # above this distance from the margins, simulated ones say little about them
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance, 1 by chance alone.\n"
-    "between sites: the standard deviation between sites that would explain the rest."
+    "between sites: the standard deviation between sites that would explain the rest, in the units of the data"
 )
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
 def explain(
-    alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, solver: Solver | None
+    alignment: Alignment,
+    merged: Posterior,
+    names: list[str],
+    sure: Confidence | str,
+    solver: Solver | None,
 ) -> None:
     """Which component went where, whether sites differ, and each site's influence."""
-    print_alignment(alignment, merged, names, sure, solver)
+    apart = heterogeneity(alignment, solver=solver)
+    print_alignment(alignment, merged, names, sure, apart)
     view = view_of(alignment.structure)
-    print_differences(view.differences(alignment), view.undecided(alignment))
+    if not merged.structure.symmetry:
+        print_differences(view.differences(alignment), view.undecided(alignment), [*apart.values()])
     print_influence(alignment, names)
     print_parties(reading.parties(alignment), names)
 
 
 def print_alignment(
-    alignment: Alignment, merged: Posterior, names: list[str], sure: Confidence | str, solver: Solver | None
+    alignment: Alignment,
+    merged: Posterior,
+    names: list[str],
+    sure: Confidence | str,
+    apart: Mapping[CoupledSet, Heterogeneity],
 ) -> None:
     """For each coupled set tables of slots × sites: the site's components and how sure they are; then their support.
 
     If `sure` is a text, it says why there are no probabilities; the tables then have margins.
     """
-    apart = heterogeneity(alignment, solver=solver)
     for coupled in merged.structure.symmetry:
         texts = slot_captions(merged, coupled)
         cell, values = margin_cell, reading.margins(alignment)
@@ -64,10 +73,10 @@ def print_alignment(
         for line in what_it_means(alignment, coupled, sure):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
-        print_heterogeneity(apart[coupled], texts)
+        print_heterogeneity(apart[coupled], merged, texts)
 
 
-def print_differences(differences: Sequence[Difference], undecided: str) -> None:
+def print_differences(differences: Sequence[Difference], undecided: str, apart: Sequence[Heterogeneity]) -> None:
     """Whether sites differ by more than chance, term by term, or why that is not known."""
     if undecided:
         output().print(plain(f"Whether sites differ by more than chance is not known: {undecided}"))
@@ -78,7 +87,19 @@ def print_differences(differences: Sequence[Difference], undecided: str) -> None
         times = Text(f"{term.times:.1f}", style="yellow" if term.notable else "")
         table.add_row(plain(term.name), times, f"{term.between:.2g}")
     output().print(table)
-    output().print(MEANING)
+    output().print(f"{MEANING}.")
+    for line in verdict(differences, float(apart[0].probability[0])):
+        output().print(plain(line))
+
+
+def verdict(differences: Sequence[Difference], probability: float) -> Iterator[str]:
+    """What follows from all terms together."""
+    if not np.isfinite(probability):
+        return
+    notable = ", ".join(term.name for term in differences if term.notable)
+    why = f"explained by {notable}" if notable else "no single term explains it"
+    clear = why if probability < RARELY else "no clear difference"
+    yield f"All terms together: p = {probability:.2g} if the sites were the same; {clear}."
 
 
 def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
@@ -95,7 +116,7 @@ def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | 
     if sure.self_reported:
         yield "Overlaps are reported by the sites themselves."
     if learned.unlike > UNLIKE:
-        yield "Margins are unlike those of simulated sites: the model describes these"
+        yield "Margins are unlike those of simulated sites: the model may describe these"
         yield "data badly. Treat the probabilities with care."
 
 
@@ -118,7 +139,7 @@ def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str], uni
     output().print(f"apart: nats per {units.removesuffix('s')} that the most different site loses by the merge.")
 
 
-def print_heterogeneity(apart: Heterogeneity, texts: Sequence[str]) -> None:
+def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Sequence[str]) -> None:
     """Whether sites differ by more than chance, slot by slot."""
     if apart.reason:
         output().print(plain(f"Whether sites differ by more than chance is not known: {apart.reason}"))
@@ -129,14 +150,28 @@ def print_heterogeneity(apart: Heterogeneity, texts: Sequence[str]) -> None:
         if np.isfinite(apart.ratio[slot]):
             style = "yellow" if apart.differ(slot) else ""
             ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
-            table.add_row(str(slot), ratio, f"{apart.probability[slot]:.2g}", between_text(apart, slot), text)
+            table.add_row(str(slot), ratio, f"{apart.probability[slot]:.2g}", between_text(apart, merged, slot), text)
     output().print(table)
-    output().print(MEANING)
+    output().print(f"{MEANING}, of the entry that stands out most.")
 
 
-def between_text(apart: Heterogeneity, slot: int) -> str:
-    largest = max(float(np.max(values[slot])) for parts in apart.between.values() for values in parts.values())
-    return f"{largest:.2g}"
+def between_text(apart: Heterogeneity, merged: Posterior, slot: int) -> str:
+    """The entry in which a slot's versions differ most, relative to chance, and by how much, in the data's units."""
+    places = [
+        (float(times[slot][entry]), factor, entry)
+        for factor, parts in apart.times.items()
+        for times in [next(iter(parts.values()))]
+        for entry in np.ndindex(times[slot].shape)
+        if np.isfinite(times[slot][entry])
+    ]
+    if not places:
+        return "–"
+    _, factor, entry = max(places)
+    quantity, values = next(iter(apart.between[factor].items()))
+    name = entry_name(entry, merged.structure.labels.get(factor, ()), quantity)
+    row = {"factor": factor, "component": slot, "quantity": quantity, "entry": name, "mean": 0.0}
+    in_units = view_of(merged.structure).in_units({**row, "deviation": float(values[slot][entry])})
+    return plain(f"{name} {in_units['deviation']:.2g}".strip())
 
 
 def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
@@ -189,7 +224,8 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
         table.add_row(plain(name), *shares, factor, f"{influence.apart[site]:.0%}", flags)
     output().print(table)
     output().print("× median: its evidence in units of the median site's.")
-    output().print("log BF: nats in favour of the site's components being the same as the others'.")
+    same = "components" if alignment.structure.symmetry else "parameters"
+    output().print(f"log BF: nats in favour of the site's {same} being the same as the others'.")
     output().print("against: the share of its evidence that contradicts the others.")
 
 
@@ -252,5 +288,5 @@ def probability_cell(components: Sequence[int], values: Array) -> Text:
     if not components:
         return Text("–")
     least = float(np.min(values[list(components)]))  # NaN if any is
-    text = "alone" if np.isnan(least) else f"{100 * min(least, MOST_SURE):.0f}%"
+    text = "alone" if np.isnan(least) else probability_text(least)
     return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if least < DOUBTFUL else "")

@@ -58,7 +58,7 @@ def export(
         bool, json_option("file", "file and rows; or with -o - the posterior", *DESCRIBED, "parameters")
     ] = False,
 ) -> None:
-    """Write one row per parameter: its component, its name, mean, standard deviation and interval."""
+    """Write one row per parameter, in the units of the data: its component, its name, mean, deviation and interval."""
     check_output(output, posterior, text=True)
     check_rows(output, ".json")
     read = load(posterior)

@@ -312,7 +312,7 @@ def fitted(
     number = f"{many(number_of(structure), one)}, " if model.auto else ""
     turns = many(len(fit.bound), *(("round",) if model.auto else ("pass", "passes")))
     text = (
-        f"{many(model.count(observations), 'observation')}, {number}bound {bound:,.2f} after {turns}, {end}; "
+        f"{many(model.count(observations), model.record)}, {number}bound {bound:,.2f} after {turns}, {end}; "
         f"structure {structure.fingerprint[:12]}"
     )
     return Outcome(fit.posterior, text, (bound, len(fit.bound), fit.converged))
@@ -331,7 +331,7 @@ def fitted_after_forgetting(
         )
     kept = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
     return Outcome(
-        posterior, f"{many(model.count(observations), 'new observation')} on top of {kept} of the earlier data"
+        posterior, f"{many(model.count(observations), f'new {model.record}')} on top of {kept} of the earlier data"
     )
 
 

@@ -12,11 +12,18 @@ from decbayes import merging, plot
 from decbayes.arguments import given
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import print_modelled
-from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, overlaps_from, solver_named
+from decbayes.cli.shared.match_confidence import (
+    aligned,
+    document_length,
+    how_sure,
+    number_of,
+    overlaps_from,
+    solver_named,
+)
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, is_release, read_once, recentred
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rules_said
+from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -178,9 +185,10 @@ class Telling:
         names: list[str],
         reported: Sequence[Any] | None,
         solver: Solver | None,
+        length: float | None,
     ) -> None:
         wanted = self.confidence if self.explain or self.overlap else bool(self.confidence)
-        sure = how_sure(alignment, wanted, reported, solver)
+        sure = how_sure(alignment, wanted, reported, solver, length)
         self.draw(alignment, names, sure)
         if self.explain:
             from decbayes.cli.commands.everyday._explanation import explain
@@ -246,11 +254,12 @@ def merge(
         save(merged, output, note={"holds": holds, **several, **note, **merged_manifest(posteriors, merged)})
 
     names = [path.name.removesuffix(".posterior") for path in posteriors]
+    rows = rows_behind(posteriors, [site.posterior for site in sent.values()])
     if (whole := together(sent)) is not None:
         check_options_of_round(options, priors, telling)
         say_missing(whole)
         alignment = followed(whole.alignment, options.since)
-        conclude(alignment, names, output, replace(telling, confidence=False), keep)
+        conclude(alignment, names, output, replace(telling, confidence=False), keep, rows)
         return
     read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
     expected = view_of(read[0].structure).expected(read)
@@ -266,7 +275,7 @@ def merge(
         tell_robust(robust, names, output, options, telling)
         return
     reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
-    conclude(alignment, names, output, telling, keep, reported, options.solving, expected)
+    conclude(alignment, names, output, telling, keep, rows, reported, options.solving, expected)
 
 
 def conclude(
@@ -275,6 +284,7 @@ def conclude(
     output: Path,
     telling: Telling,
     keep: Callable[..., None],
+    rows: Sequence[int] | None,
     reported: Sequence[Any] | None = None,
     solver: Solver | None = None,
     expected: Sequence[Remark] = (),
@@ -282,8 +292,9 @@ def conclude(
     """Write the merge with its remarks, and say what was asked for."""
     merged = replace(alignment.merged(), remarks=ordered([*all_remarks(alignment, names), *expected]))
     keep(merged, **found_by(alignment, names))
-    telling.tell(alignment, merged, names, reported, solver)
-    print_outcome(alignment, merged.remarks, output)
+    length = document_length(rows, alignment) if telling.asked else None
+    telling.tell(alignment, merged, names, reported, solver, length)
+    print_outcome(alignment, merged.remarks, output, sum(rows or ()))
 
 
 def unfolded(paths: list[Path]) -> list[Path]:
@@ -340,15 +351,16 @@ def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMe
 def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
     """What is explained and drawn are the sites that count; remarks name the others."""
     counted = [names[site] for site in robust.merged]
-    replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving)
+    replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving, None)
     print_outcome(robust.alignment, robust.posterior.remarks, output)
 
 
-def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path) -> None:
+def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0) -> None:
     """One line on the merge; what became of earlier components, and the most important remarks."""
     structure = alignment.structure
-    slots = ", ".join(many(structure.components(coupled), "component") for coupled in structure.symmetry)
-    messages().print(f"{path}: {many(len(alignment.posteriors), 'posterior')}, {slots or 'nothing to align'}")
+    slots = [many(structure.components(coupled), "component") for coupled in structure.symmetry]
+    behind = [many(persons, view_of(structure).record)] if persons else []
+    messages().print(f"{path}: {', '.join([many(len(alignment.posteriors), 'posterior'), *behind, *slots])}")
     print_modelled(alignment.posteriors[0], messages().print)
     if alignment.reason:
         messages().print(alignment.reason)

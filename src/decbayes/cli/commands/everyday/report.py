@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
-from decbayes.cli.shared.match_confidence import aligned, how_sure, number_of, solver_named
+from decbayes.cli.shared.match_confidence import aligned, document_length, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all, recentred
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
@@ -66,7 +66,8 @@ def report(
     in_force = rules_said(rules) or Rules()
     alignment = aligned(recentred(read), components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
-    reliability = reliability_of(alignment, confidence, solving)
+    rows = rows_behind(posteriors, read)
+    reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
         text = page(
@@ -78,7 +79,7 @@ def report(
             command=merge_command(files, components, solver, since),
             reliability=reliability or False,
             counts=counted,
-            rows=rows_behind(posteriors, read),
+            rows=rows,
         )
         write_text(output, text)
     print_written(output, f"{len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
@@ -93,9 +94,11 @@ def merge_command(files: list[str], components: str | None, solver: str | None, 
     return join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
 
 
-def reliability_of(alignment: Alignment, wanted: bool | None, solver: Solver | None) -> Reliability | None:
+def reliability_of(
+    alignment: Alignment, wanted: bool | None, solver: Solver | None, length: float | None
+) -> Reliability | None:
     """How reliable matches are; a line says why if that was asked for and cannot be learned."""
-    sure = how_sure(alignment, wanted, None, solver)
+    sure = how_sure(alignment, wanted, None, solver, length)
     if wanted and isinstance(sure, str):
         messages().print(plain(f"No probabilities of matches: {sure}"))
     return sure.reliability if isinstance(sure, Confidence) else None

@@ -19,7 +19,6 @@ from decbayes.files import load, load_note
 from decbayes.posterior import Posterior
 from decbayes.remarks import MOST_SHOWN, lines
 from decbayes.views import view_of
-from decbayes.views.findings import RECORDS
 from decbayes.views.values import Shape
 from decbayes.views.view import check_shape
 
@@ -58,7 +57,7 @@ def show(
     console, quality = output(), remarks_on(read, top, counts)
     print_header(read)
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
-        print_manifest(manifest, RECORDS.get(view_of(read.structure).unit, "observation"))
+        print_manifest(manifest, view_of(read.structure).record)
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(table_of(read, top=top, shape=shape))

@@ -113,6 +113,12 @@ class Design:
         """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
         return self._each((piece, all(factor.flag for factor in piece.factors)) for piece in self._all).astype(np.bool_)
 
+    @property
+    def levels(self) -> NDArray[np.bool_]:
+        """Which coefficients are levels of the outcome, not effects: the intercept, and whole sets of categories."""
+        pieces = [(piece, all(f.categorical and w for f, w in zip(*piece, strict=True))) for piece in self._all]
+        return self._each(pieces).astype(np.bool_)
+
     def ones(self, contribution: Array) -> Array:
         """Σ w over the rows in which a number is 1, for each that is 0 or 1.
 

@@ -1,0 +1,61 @@
+"""A posterior as a few lines of text: what `print` shows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.posterior import Posterior
+from decbayes.remarks import lines
+from decbayes.views.values import Estimate, number, range_text
+from decbayes.views.view import LEVEL, View, view_of
+
+MOST_ROWS = 20
+INTERVAL = f"{LEVEL:.0%} interval"
+
+
+def text_of(posterior: Posterior) -> str:
+    """The model, where intervals come from, each component or coefficient in a line, and the remarks."""
+    view = view_of(posterior.structure)
+    head = f"Posterior of {view.title}, uncertainty: {posterior.uncertainty}"
+    shown = table_of(posterior, view)
+    return "\n".join([head, *shown, *lines(posterior.remarks, rest="see `remarks`")]) if shown else repr(posterior)
+
+
+def table_of(posterior: Posterior, view: View) -> list[str]:
+    """Coefficients with their intervals, or components with their shares; nothing if the model is not known."""
+    if estimates := view.estimates(posterior):
+        return aligned(("term", "mean", INTERVAL), [*map(estimate_row, estimates), *between_rows(posterior, view)])
+    texts, shares = view.captions(posterior), weights(posterior)
+    if shares is None or len(shares) != len(texts):
+        return aligned((view.noun, ""), [(str(slot), text) for slot, text in enumerate(texts)])
+    rows = [(str(slot), f"{share:.1%}", text) for slot, (share, text) in enumerate(zip(shares, texts, strict=True))]
+    return aligned((view.noun, "share", ""), rows)
+
+
+def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
+    return estimate.name, number(estimate.mean), range_text(estimate)
+
+
+def between_rows(posterior: Posterior, view: View) -> list[tuple[str, str, str]]:
+    """The standard deviations between sites, of terms that vary."""
+    return [(f"{name}, between sites", *rest) for name, *rest in map(estimate_row, view.between(posterior))]
+
+
+def weights(posterior: Posterior) -> Array | None:
+    """The share of each component, if the model has such a factor; of states it has only those at the start."""
+    families = posterior.structure.families.items()
+    if any(family.two_sided for _, family in families):
+        return None
+    shares = [posterior.mean(name) for name, family in families if family.over_components]
+    return shares[0] if shares and np.ndim(shares[0]) == 1 else None
+
+
+def aligned(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table in text; the first rows of a long one."""
+    shown = [titles, *rows[:MOST_ROWS]]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+    left = len(rows) - MOST_ROWS
+    return [*texts, *([f"and {left} more"] if left > 0 else [])] if rows else []

@@ -1,0 +1,164 @@
+"""Every statement that results print: true, with its unit, and only about what there is."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.calibrated import Calibration
+from decbayes.reporting.reports import page
+from decbayes.views import view_of
+
+COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "sex": db.columns.Categorical("f", "m")}
+
+
+def survival(rng, size=120):
+    model = db.SurvivalRegression(
+        "died", time="days", cuts=(50.0, 150.0), rate=0.01, columns={**COLUMNS, "days": "real", "died": "yes/no"}
+    )
+    age, sex = rng.normal(60.0, 10.0, size), rng.integers(2, size=size)
+    days = rng.exponential(100.0, size) * np.exp(-0.05 * (age - 60.0))
+    return model, np.column_stack([age, sex, np.minimum(days, 300.0), days < 300.0])
+
+
+def ordered(rng, size=120):
+    columns = {**COLUMNS, "pain": db.columns.Categorical("none", "mild", "severe")}
+    model = db.OrderedRegression("pain", columns=columns)
+    age, sex = rng.normal(60.0, 10.0, size), rng.integers(2, size=size)
+    level = (0.1 * (age - 60.0) + rng.logistic(size=size))[:, None] > [-1.0, 2.0]
+    return model, np.column_stack([age, sex, level.sum(axis=1)])
+
+
+def logistic(rng, size=120):
+    model = db.LogisticRegression("died", columns={**COLUMNS, "died": "yes/no"})
+    age, sex = rng.normal(60.0, 10.0, size), rng.integers(2, size=size)
+    return model, np.column_stack([age, sex, rng.random(size) < 1.0 / (1.0 + np.exp(-0.1 * (age - 60.0)))])
+
+
+def linear(rng, size=120):
+    columns = {**COLUMNS, "pressure": db.columns.Gaussian(120.0, 15.0)}
+    model = db.LinearRegression("pressure", columns=columns)
+    age, sex = rng.normal(60.0, 10.0, size), rng.integers(2, size=size)
+    return model, np.column_stack([age, sex, 120.0 + 0.5 * (age - 60.0) + rng.normal(0.0, 3.0, size)])
+
+
+def alignment_of(world, rng, sites=3):
+    drawn = [world(rng) for _ in range(sites)]
+    return drawn[0][0], db.align([model.fit(data.astype(float), rng=rng).posterior for model, data in drawn])
+
+
+def text_of(alignment):
+    """A report without its markup."""
+    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", page(alignment), flags=re.S)
+
+
+@pytest.mark.parametrize("world", [survival, ordered, logistic])
+def test_the_headline_of_a_regression_names_effects_and_no_levels_of_the_outcome(world, rng):
+    """Intercepts, hazards of intervals and thresholds differ from zero by choice of units: that is no finding."""
+    model, alignment = alignment_of(world, rng)
+    (headline,) = re.findall(r"Coefficients whose 90% intervals exclude zero: ([^.]*)\.", text_of(alignment))
+    assert "age" in headline
+    assert not re.search("intercept|interval=|threshold=", headline)
+    levels = [estimate.name for estimate in view_of(model).estimates(alignment.merged()) if estimate.null is None]
+    assert levels
+    assert all(re.match("intercept|interval=|threshold=", name) for name in levels)
+
+
+def test_means_of_all_groups_are_levels_and_slopes_are_effects(rng):
+    model = db.LinearRegression("y", terms=("sex", "age"), intercept=False, columns={**COLUMNS, "y": "real"})
+    nulls = {e.name: e.null for e in view_of(model).estimates(db.Posterior.of_prior(model.structure))}
+    assert nulls == {"sex=f": None, "sex=m": None, "age": 0.0}
+
+
+@pytest.mark.parametrize("world", [logistic, survival])
+def test_a_report_claims_no_check_that_does_not_apply(world, rng):
+    _, alignment = alignment_of(world, rng)
+    text = text_of(alignment)
+    assert "Nothing stands out. Checked: sites without data, data that count twice" in text
+    for about_components in ("close calls", "duplicates", "relabelling", "margin", "slots that hold", "a component"):
+        assert about_components not in text
+    assert ("terms in which sites differ by more than chance" in text) == (world is logistic)
+    assert ("Not checked: whether sites differ" in text) == (world is survival)
+
+
+def test_a_report_on_topics_does_not_claim_to_have_compared_them(rng):
+    model = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.1, 0.5)
+    words = np.kron(np.eye(2), np.full(3, 1 / 3))
+    fits = [model.fit(rng.multinomial(30, words[rng.integers(2, size=40)]), rng=rng).posterior for _ in range(3)]
+    text = text_of(db.align(fits))
+    assert "components in which sites differ by more than chance" not in text
+    assert "Nothing stands out" not in text or "Not checked: whether sites differ by more than chance" in text
+
+
+@pytest.mark.parametrize("world", [survival, ordered, logistic, linear])
+def test_printing_a_regression_shows_each_coefficient_with_its_interval(world, rng):
+    model, alignment = alignment_of(world, rng)
+    merged = alignment.merged()
+    head, titles, *lines = str(merged).splitlines()
+    assert head.startswith(f"Posterior of {type(model).__name__}, uncertainty: ")
+    assert "90% interval" in titles
+    assert [line.split("  ")[0] for line in lines] == [row["term"] for row in model.coefficients(merged)]
+    html = merged._repr_html_()
+    assert all(row["term"] in html for row in model.coefficients(merged))
+    assert "90% interval" in html
+    assert repr(merged).startswith("Posterior(coefficients: ")
+
+
+def test_printing_states_calls_no_starting_probability_a_share(rng):
+    model = db.HiddenMarkov(2, columns={"x": "real"})
+    chains = [np.repeat([[0.0], [9.0]], 6, axis=0) + rng.normal(size=(12, 1)) for _ in range(6)]
+    posterior = model.fit(chains, rng=rng).posterior
+    assert "share" not in str(posterior)
+    assert "share" not in posterior._repr_html_()
+
+
+def widened(posterior, times):
+    parts = {
+        factor: {name: times * posterior.deviation(factor, name) for name in posterior.quantities(factor)}
+        for factor in posterior.structure.families
+    }
+    return replace(posterior, calibration=Calibration("a test", parts))
+
+
+@pytest.mark.parametrize("times", [1.0, 2.0])
+def test_tables_of_parameters_have_the_units_of_the_data_and_the_calibrated_intervals(times, rng):
+    model = db.LatentClasses(2, columns={"age": db.columns.Gaussian(60.0, 10.0), "sick": "yes/no"})
+    kind = rng.integers(2, size=80)
+    rows = np.column_stack([rng.normal(40.0 + 40.0 * kind, 3.0), rng.random(80) < 0.2 + 0.6 * kind]).astype(float)
+    posterior = widened(model.fit(rows, rng=rng).posterior, times)
+    exported = {
+        (row["component"], row["entry"]): row
+        for row in view_of(model).parameters(posterior)
+        if row["quantity"] != "precision" and row["factor"] != "weights"
+    }
+    profiles = model.profiles(posterior)
+    assert len(profiles) == len(exported) == 4
+    for row in profiles:
+        same = exported[row["component"], row["column"]]
+        np.testing.assert_allclose([same["mean"], same["lower"], same["upper"]], [row["mean"], row["low"], row["high"]])
+        assert "calibrated by a test" in same["uncertainty"]
+    spread = [row for row in view_of(model).parameters(posterior) if row["quantity"] == "precision"]
+    assert all(1.0 < row["mean"] ** -0.5 < 9.0 for row in spread)  # years: the true deviation is 3
+
+
+@pytest.mark.parametrize("world", [linear, logistic])
+def test_exported_coefficients_are_those_of_the_model(world, rng):
+    model, alignment = alignment_of(world, rng)
+    wide = widened(alignment.merged(), 1.7)
+    rows = view_of(model).parameters(wide, level=0.8)
+    expected = model.coefficients(wide, level=0.8)
+    assert [row["entry"] for row in rows] == [row["term"] for row in expected]
+    for row, own in zip(rows, expected, strict=True):
+        assert (row["mean"], row["deviation"]) == (own["mean"], own["deviation"])
+        assert (row["lower"], row["upper"]) == (own["low"], own["high"])
+
+
+def test_probabilities_of_matches_are_nowhere_said_to_be_more_than_simulations_show(rng):
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
+    sites = [model.fit(rng.normal(np.resize([-20.0, 20.0], 60))[:, None], rng=rng).posterior for _ in range(4)]
+    text = page(db.align(sites))
+    assert "≥99%" in text
+    assert "0.99" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.S)
+    assert "1 of 4 matches are" not in text
