@@ -14,8 +14,9 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
-from decbayes.views.texts import INTERVAL, estimate_row, weights
+from decbayes.views.texts import estimate_row, weights
 from decbayes.views.values import counted, listed, number
+from decbayes.views.view import INTERVAL
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
 DIGITS = 12

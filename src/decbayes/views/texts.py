@@ -9,10 +9,9 @@ from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.remarks import lines
 from decbayes.views.values import Estimate, number, range_text
-from decbayes.views.view import LEVEL, View, view_of
+from decbayes.views.view import INTERVAL, View, view_of
 
 MOST_ROWS = 20
-INTERVAL = f"{LEVEL:.0%} interval"
 
 
 def text_of(posterior: Posterior) -> str:

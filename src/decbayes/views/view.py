@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from decbayes.models.topics.quality import CoOccurrence, Quality
 
 LEVEL = 0.9
+INTERVAL = f"{LEVEL:.0%} interval"
 TOP = 10  # words, or other entries of long rows
 
 

@@ -11,9 +11,8 @@ from decbayes.cli.shared.terminal import plain
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-from decbayes.views.texts import INTERVAL
 from decbayes.views.values import Row, Shape, four_digits, value_text
-from decbayes.views.view import as_images
+from decbayes.views.view import INTERVAL, as_images
 
 SHADES = " ░▒▓█"
 MOST_NUMBERS = 8
