@@ -39,7 +39,8 @@ def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
 
 def between_rows(posterior: Posterior, view: View) -> list[tuple[str, str, str]]:
     """The standard deviations between sites, of terms that vary."""
-    return [(f"{name}, between sites", *rest) for name, *rest in map(estimate_row, view.between(posterior))]
+    rows = map(estimate_row, view.between(posterior))
+    return [(f"{name}, between sites", mean, ends) for name, mean, ends in rows]
 
 
 def weights(posterior: Posterior) -> Array | None:
