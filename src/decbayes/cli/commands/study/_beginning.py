@@ -18,7 +18,7 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column, decoded
-from decbayes.disclosure.drafting import today
+from decbayes.disclosure.ledger import today
 from decbayes.errors import InvalidProtocol
 from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model, split_names
