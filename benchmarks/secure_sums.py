@@ -1,6 +1,7 @@
 """Sums that open only together: what they cost, and how good topics are that only sums have shown.
 
-    python benchmarks/secure_sums.py [--sites 10] [--public 885] [--documents 0] [--rounds 3] [--only cost|topics]
+    python benchmarks/secure_sums.py [--sites 10] [--public 885] [--rounds 3] [--splits random class]
+    python benchmarks/secure_sums.py --only cost [--members 5 20 100]
 
 *Cost*: 100,000 numbers per member. Processor time per member to mask, to open its part, and to add up the sum; bytes
 that a member sends. The sum is compared with the one in plain integers.
@@ -16,6 +17,7 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 from _corpora import corpus
@@ -23,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import parallel_config
 
 import decbayes as db
-from decbayes.secure import Agreement, Seat, Share, Terms, contribution, opened
+from decbayes.secure import Agreement, Seat, Share, Terms, contribution, in_slots, opened
 
 NUMBERS = 100_000
 
@@ -61,16 +63,19 @@ def cost(count, rng):
     return {"members": count, "mask_ms": mask, "open_ms": check, "add_ms": add, "bytes": size}
 
 
-def rounds(model, shards, anchor, number, score):
-    """Scores after each round of sums."""
+def rounds(model, shards, fits, anchor, number, score):
+    """Scores after each round of sums; the first has the sites' fits in the anchor's slots."""
     keys, publics = members(len(shards))
     agreed = Agreement("topics", publics, anchor, rounds=number, rules=None)
     merged, own, scores = anchor, [None] * len(shards), []
     for done in range(1, number + 1):
-        shares = [
-            contribution(data, merged, part, rng=np.random.default_rng(place), model=model, rules=None)[0]
-            for place, (data, part) in enumerate(zip(shards, own, strict=True))
-        ]
+        if done == 1:
+            sizes = [float(model.count(shard)) for shard in shards]
+            words = [float(np.sum(model.units(shard))) for shard in shards]
+            shares = [Share(in_slots(fit, anchor), n, n, w) for fit, n, w in zip(fits, sizes, words, strict=True)]
+        else:
+            refit = partial(contribution, before=merged, rng=0, model=model, rules=None)
+            shares = [refit(data, own=part)[0] for data, part in zip(shards, own, strict=True)]
         steps = dict(zip(keys, (share.steps(agreed.step) for share in shares), strict=True))
         total, _, _ = summed(agreed.terms(done, merged), keys, steps)
         own = [Share.of_steps(anchor.structure, each, agreed.step).posterior for each in steps.values()]
@@ -93,7 +98,7 @@ def topics(options, split, rng):
     found["files"] = score(db.merge(fits, components=options.topics))
     for name, anchor in anchors.items():
         found[f"{name} alone"] = score(anchor)
-        found[name] = rounds(model, shards, anchor, options.rounds, score)
+        found[name] = rounds(model, shards, fits, anchor, options.rounds, score)
         print(split, {key: np.round(value, 3).tolist() for key, value in found.items() if key != "split"}, flush=True)
     return found
 
@@ -106,6 +111,7 @@ def main():
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--members", type=int, nargs="+", default=[5, 20, 100])
+    parser.add_argument("--splits", nargs="+", choices=["random", "class"], default=["random", "class"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=["cost", "topics"])
     options = parser.parse_args()
@@ -114,8 +120,8 @@ def main():
     if options.only != "topics":
         found["cost"] = [cost(count, np.random.default_rng(count)) for count in options.members]
     if options.only != "cost":
-        splits = ("random", "class")
-        found["topics"] = [topics(options, split, np.random.default_rng([options.seed, 1])) for split in splits]
+        rngs = [np.random.default_rng([options.seed, 1]) for _ in options.splits]
+        found["topics"] = [topics(options, split, rng) for split, rng in zip(options.splits, rngs, strict=True)]
     print(json.dumps(found))
 
 

@@ -34,6 +34,9 @@ class Secrets(msgspec.Struct, frozen=True):
     private: bytes
     last: bytes
 
+    def __repr__(self) -> str:
+        return "Secrets(…)"
+
     @classmethod
     def drawn(cls) -> "Secrets":
         """From the operating system's entropy."""
