@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from decbayes.secure.contributing import contribution as contribution
     from decbayes.secure.folder import Folder as Folder
     from decbayes.secure.masks import Secrets as Secrets
+    from decbayes.secure.noise import opened_release as opened_release
+    from decbayes.secure.noise import private_terms as private_terms
     from decbayes.secure.seat import Seat as Seat
     from decbayes.secure.seat import opened as opened
     from decbayes.secure.site import Site as Site
@@ -27,6 +29,7 @@ else:
             ".contributing": "contribution",
             ".folder": "Folder",
             ".masks": "Secrets",
+            ".noise": "opened_release private_terms",
             ".seat": "Seat opened",
             ".site": "Site",
             ".terms": "Message Terms message_from",
