@@ -2,7 +2,7 @@
 
     python benchmarks/one_broadcast.py [--quick] [--seeds N] [--sites N] [--only NAME]
 
-The data and splits of `regression.py`. Printed is the largest distance of a coefficient from one fit of all rows, in
+Data and splits of `regression_sites.py`. Printed is the largest distance of a coefficient from one fit of all rows, in
 posterior standard deviations; medians over seeds. A site sends a quadratic of β in the place of its log likelihood. All
 but the last two ways differ in where, and over which width, that quadratic is taken:
 
@@ -24,7 +24,7 @@ import json
 import warnings
 
 import numpy as np
-import regression
+import regression_sites as regression
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 

@@ -1,331 +1,276 @@
-"""Regressions of several sites: one broadcast and three rounds, against one fit of all rows and against averages.
+"""Regressions of ten sites beside meta-analyses and pooled fits of other libraries, on real data.
 
-    python benchmarks/regression.py [--quick] [--seeds N] [--only NAME]
+    python benchmarks/regression.py [--quick] [--seeds N] [--only NAME] [--sites N]
 
-Diabetes (linear), breast cancer (logistic) and RAND (Poisson), ten sites at random, or rows sorted by the target and
-then cut into ten: sites that hardly vary in what is to be predicted, and fits of single sites that are separable. A
-third of the rows is held out. `apart` is the largest distance of a coefficient from that of one fit of all rows, in its
-posterior standard deviations; `score` the mean log predictive density of held-out rows. The last line is JSON.
+Data sets of scikit-learn, statsmodels and lifelines, split at random, by the first covariate, or by the target (rows
+sorted by it, then cut into sites). `merged` is one broadcast (`fit_site`, `recentred`, `merge`), `sum` the same without
+anchor and recentring, then one and three rounds. Meta-analyses are of the sites' penalised maximum likelihood estimates
+(the prior is the model's): univariate with fixed effects, multivariate with fixed effects, and univariate with random
+effects (DerSimonian and Laird; Hartung and Knapp widen its intervals, which does not move it).
 
-"made up" are rows of the model itself, 60 per site and six coefficients; "overdispersed" the same with counts that vary
-more than a Poisson distribution allows.
+Figures are the largest distance of a coefficient, baseline left out, from one fit of all rows, in its standard
+deviations: for merges our own fit of all rows, for meta-analyses the penalised maximum of all rows. `forecast` is how
+far `merged` was expected to be, and `peers` how far our fit of all rows is from the unpenalised one of statsmodels
+(`GLM`, `OrderedModel` not: it is another model) or lifelines (Cox), in standard errors of theirs. HK is the median over
+coefficients of the width of a Hartung-Knapp interval, relative to that of all rows.
 
-"passed on" is one broadcast per site as "merged" is, but one site after the other, in random order.
-
-Averages are over the sites' own fits: plain, ridge (the same prior as here), and weighted by inverse variances, which
-is what a meta-analysis with fixed effects does. scikit-learn fits all rows with the same penalty.
-
-Then one broadcast by the number of rows per site, six coefficients and ten sites, where the model holds.
-
-Then sites that differ, each with an intercept of its own, which the model knows (`varying`): how far five rounds are
-from one fit of all rows, how often 90 % intervals of the mean intercept hold the truth, and how wide they are, next to
-a meta-analysis with fixed and with random effects (DerSimonian and Laird) of the sites' own fits, and to statsmodels'
-MixedLM of all rows (linear only).
+The last lines say in which share of the rows one broadcast is at most as far as the best of the three meta-analyses,
+and how far rounds are. The last line is JSON.
 """
 
 import argparse
-import itertools
 import json
 import os
-import time
 import warnings
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+from dataclasses import replace
+
 import numpy as np
-import pandas as pd
-from scipy.special import expit, gammaln, log_expit
-from sklearn import linear_model
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from scipy.stats import norm, t
 
 import decbayes as db
 
-SITES, ROUNDS = 10, 3
+SPLITS = ("random", "by covariate", "by target")
+REAL = "real"
 
 
 def diabetes():
+    from sklearn.datasets import load_diabetes
+
     data = load_diabetes(as_frame=True, scaled=False).frame
-    return db.LinearRegression.from_frame(data, target="target", kinds=dict.fromkeys(data, "real")), data
+    return db.LinearRegression.from_frame(data, target="target", kinds=dict.fromkeys(data, REAL)), data
 
 
 def cancer():
-    """Ten means of the cells' features: all thirty are nearly collinear, and separate the two kinds."""
+    from sklearn.datasets import load_breast_cancer
+
     data = load_breast_cancer(as_frame=True).frame
     data = data[[name for name in data if name.startswith("mean")] + ["target"]]
-    return db.LogisticRegression.from_frame(data, target="target", report=print), data
+    return db.LogisticRegression.from_frame(data, target="target"), data
 
 
-def visits():
-    from statsmodels.datasets import randhie
-
-    data = randhie.load_pandas().data.iloc[::4]
-    kinds = dict.fromkeys(data.columns.drop("mdvis"), "real")
-    return db.PoissonRegression.from_frame(data, target="mdvis", kinds=kinds), data
+def affairs():
+    data = statsmodels_data("fair").iloc[::4].assign(any=lambda frame: frame["affairs"] > 0)
+    formula = "any ~ age + yrs_married + children + religious + educ"
+    return db.LogisticRegression.from_frame(data, formula), data
 
 
-def made_up(kind, extra=0.0):
-    """Rows of the model itself, with random coefficients; `extra` makes counts vary more than it allows."""
+def marriages():
+    data = statsmodels_data("fair").iloc[::4].assign(rate=lambda frame: frame["rate_marriage"].astype(int).astype(str))
+    return db.OrderedRegression.from_frame(data, "rate ~ age + yrs_married + religious + educ"), data
 
-    def rows():
-        rng = np.random.default_rng(7)
-        columns = {f"x{place}": "real" for place in range(5)}
-        model = kind("y", columns={**columns, "y": kind.outcome.holds()})
-        x = rng.normal(size=(900, 5))
-        f = x @ rng.normal(0, 0.5, 5) + extra * rng.standard_normal(900)
-        drawn = rng.random(900) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
-        return model, np.column_stack([x, drawn])
 
-    return rows
+def votes():
+    data = statsmodels_data("anes96")
+    return db.LogisticRegression.from_frame(data, "vote ~ PID + age + educ + income + logpopul"), data
+
+
+def visits(kind=db.PoissonRegression, **settings):
+    data = statsmodels_data("randhie").iloc[::4]
+    kinds = dict.fromkeys(data.columns.drop("mdvis"), REAL)
+    return kind.from_frame(data, target="mdvis", kinds=kinds, **settings), data
+
+
+def dispersed_visits():
+    return visits(db.NegativeBinomialRegression, dispersion=0.7)
+
+
+def arrests():
+    data = lifelines_data("load_rossi").rename(columns={"arrest": "event"})
+    return survival(data, "Surv(week, event) ~ age + fin + race + wexp + mar + paro + prio")
+
+
+def breast():
+    data = lifelines_data("load_gbsg2").rename(columns={"cens": "event"})
+    return survival(data, "Surv(time, event) ~ age + horTh + menostat + tsize + tgrade + pnodes + progrec + estrec")
+
+
+def lung():
+    data = lifelines_data("load_lung").rename(columns={"ph.ecog": "ecog", "status": "event"})
+    data = data[["time", "event", "age", "sex", "ecog"]].dropna()
+    data["event"] = data["event"] == data["event"].max()
+    return survival(data, "Surv(time, event) ~ age + sex + ecog")
+
+
+def kidney():
+    data = lifelines_data("load_kidney_transplant").rename(columns={"death": "event"})
+    return survival(data, "Surv(time, event) ~ age + black_male + white_male + black_female")
+
+
+def survival(data, formula):
+    data = data.assign(event=data["event"].astype(bool))
+    return db.SurvivalRegression.from_frame(data, formula), data
+
+
+def statsmodels_data(name):
+    from importlib import import_module
+
+    return import_module(f"statsmodels.datasets.{name}").load_pandas().data
+
+
+def lifelines_data(name):
+    import lifelines.datasets
+
+    return getattr(lifelines.datasets, name)()
 
 
 DATA = {
-    "diabetes": diabetes,
-    "breast cancer": cancer,
-    "RAND": visits,
-    "made up, logistic": made_up(db.LogisticRegression),
-    "made up, Poisson": made_up(db.PoissonRegression),
-    "overdispersed, Poisson": made_up(db.PoissonRegression, 1.0),
+    "diabetes, linear": diabetes,
+    "breast cancer, logistic": cancer,
+    "affairs, logistic": affairs,
+    "votes, logistic": votes,
+    "marriages, ordered": marriages,
+    "visits, Poisson": visits,
+    "visits, negative binomial": dispersed_visits,
+    "arrests, survival": arrests,
+    "breast cancer, survival": breast,
+    "lung cancer, survival": lung,
+    "kidney, survival": kidney,
 }
 
 
-def log_likelihood(model, design, targets, beta):
-    """At a point estimate, for methods that have nothing else; noise as large as the training residuals."""
-    if isinstance(model, db.LogisticRegression):
-        return log_expit((2 * targets - 1) * (design @ beta)).mean()
-    if isinstance(model, db.PoissonRegression):
-        return (targets * (design @ beta) - np.exp(design @ beta) - gammaln(targets + 1)).mean()
-    residual = model.in_units(targets) - design @ beta
-    variance = residual.var()
-    return -0.5 * np.log(2 * np.pi * variance) - 0.5 - np.log(model.target_units[0])
+def split(model, points, how, sites, rng):
+    order = rng.permutation(len(points))
+    place = model.table.target_place
+    if isinstance(model, db.SurvivalRegression):
+        place = list(model.columns).index(model.time)
+    if how == "by covariate":
+        first = next(name for name in model.table.predictors if model.columns[name].factor == REAL)
+        place = list(model.columns).index(first)
+    if how != "random":
+        order = order[np.argsort(points[order, place], kind="stable")]
+    return [points[part] for part in np.array_split(order, sites)]
 
 
-def maximum(model, design, targets, penalty):
-    """Coefficients of largest penalised likelihood and their inverse variances, by Newton's method."""
+def interval(model, posterior):
+    mean, deviation, _, _ = model.outcome.interval(posterior.natural["coefficients"], 0.9)
+    return np.asarray(mean), np.asarray(deviation)
+
+
+def penalised(model, points):
+    """Mean and precision of the penalised maximum likelihood estimate; of a linear one it is the posterior's."""
     if isinstance(model, db.LinearRegression):
-        y = model.in_units(targets)
-        hessian = design.T @ design + penalty * np.eye(design.shape[1])
-        beta = np.linalg.lstsq(hessian, design.T @ y, rcond=None)[0]
-        noise = np.sum((y - design @ beta) ** 2) / max(len(y) - len(beta), 1)
-        return beta, hessian / max(noise, 1e-9)
-    beta = np.zeros(design.shape[1])
-    if isinstance(model, db.PoissonRegression):
-        beta[0] = np.log(targets.mean() + 0.1)
-    for _ in range(30):
-        f = np.clip(design @ beta, -30, 30)
-        rate = expit(f) if isinstance(model, db.LogisticRegression) else np.exp(f)
-        weight = rate * (1 - rate) if isinstance(model, db.LogisticRegression) else rate
-        hessian = design.T @ (weight[:, None] * design) + (penalty + 1e-9) * np.eye(len(beta))
-        step = np.linalg.lstsq(hessian, design.T @ (targets - rate) - penalty * beta, rcond=None)[0]
-        beta = beta + step / max(1.0, np.abs(step).max() / 5.0)
-    return beta, hessian
+        natural = model.fit(points).posterior.natural["coefficients"]
+        mean, covariance = model.outcome.moments(natural)
+        return mean, np.linalg.inv(covariance * model.outcome.noise(natural))
+    around = replace(model, approximation="laplace")
+    mean, covariance = around.outcome.moments(around.fit(points).posterior.natural["coefficients"])
+    return mean, np.linalg.inv(covariance)
 
 
-def pooled(model, design, targets, penalty):
-    """scikit-learn's own fit of all rows, and its seconds."""
-    begin = time.process_time()
-    if isinstance(model, db.LinearRegression):
-        beta = linear_model.Ridge(alpha=penalty, fit_intercept=False).fit(design, model.in_units(targets)).coef_
-    elif isinstance(model, db.LogisticRegression):
-        found = linear_model.LogisticRegression(C=1 / penalty, fit_intercept=False, max_iter=5000, tol=1e-8)
-        beta = found.fit(design, targets).coef_[0]
-    else:
-        found = linear_model.PoissonRegressor(
-            alpha=penalty / len(design), fit_intercept=False, solver="newton-cholesky", max_iter=5000
-        )
-        beta = found.fit(design, targets).coef_
-    return beta, time.process_time() - begin
-
-
-def shards_of(name, split, rng, sites=SITES):
-    """The model, each site's rows, all of them, and those that are held out."""
-    model, data = DATA[name]()
-    points = model.points(data)
-    held = rng.random(len(points)) < 1 / 3
-    train = points[~held]
-    order = rng.permutation(len(train))
-    if split == "by target":
-        order = order[np.argsort(train[order, list(model.columns).index(model.target)], kind="stable")]
-    return model, [train[part] for part in np.array_split(order, sites)], train, points[held]
-
-
-def passed_on(model, shards, rng):
-    """One site after the other, in random order, each with all before it as its prior."""
-    held = None
-    for place in rng.permutation(len(shards)):
-        held = model.fit(shards[place], prior=held, rng=rng).posterior
-    return held
-
-
-def one_run(name, split, seed):
-    rng = np.random.default_rng(seed)
-    model, shards, train, test = shards_of(name, split, rng)
-    begin = time.process_time()
-    batch = model.fit(train, rng=rng).posterior
-    ours = time.process_time() - begin
-    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    refined = db.refine(model, shards, posteriors, rounds=ROUNDS, rng=rng)
-    mean, spread, _, _ = model.outcome.interval(batch.natural["coefficients"], 0.9)
-    design, targets = model.table.parts(test)
-    figures = {"batch": {"score": model.score(batch, test), "seconds": ours}}
-
-    def apart(beta):
-        return float(np.abs((beta - mean) / spread).max())
-
-    passed = passed_on(model, shards, rng)
-    told = {
-        "merged": refined.rounds[0],
-        "passed on": passed,
-        "1 round": refined.rounds[1],
-        f"{ROUNDS} rounds": refined.merged,
-    }
-    for label, posterior in told.items():
-        figures[label] = {
-            "score": model.score(posterior, test),
-            "apart": apart(model.outcome.interval(posterior.natural["coefficients"], 0.9)[0]),
-        }
-    penalty = 1 / model.prior_variance
-    all_rows = model.table.parts(train)
-    beta, seconds = pooled(model, *all_rows, penalty)
-    own = [model.table.parts(shard) for shard in shards]
-    plain = [maximum(model, *part, 0.0)[0] for part in own]
-    ridge = [maximum(model, *part, penalty) for part in own]
-    weights = [hessian for _, hessian in ridge]
-    weighted = np.linalg.solve(sum(weights), sum(h @ b for b, h in ridge))
-    others = {"scikit-learn, all rows": beta, "mean of sites": np.mean(plain, axis=0)}
-    others |= {"mean of ridge": np.mean([b for b, _ in ridge], axis=0), "inverse variance": weighted}
-    for label, found in others.items():
-        figures[label] = {"score": float(log_likelihood(model, design, targets, found)), "apart": apart(found)}
-    figures["scikit-learn, all rows"]["seconds"] = seconds
-    return figures
-
-
-def by_size(kind, rows, prior_variance, seed):
-    """How far one broadcast of ten sites with so many rows each is from one fit of all, where the model holds."""
-    rng = np.random.default_rng(seed)
-    columns = {f"x{place}": "real" for place in range(5)}
-    model = kind("y", columns={**columns, "y": kind.outcome.holds()}, prior_variance=prior_variance)
-    x = rng.normal(size=(SITES * rows, 5))
-    f = x @ rng.normal(0, 0.5, 5)
-    drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
-    points = np.column_stack([x, drawn])
-    merged = db.merge([model.fit(part, rng=rng).posterior for part in np.array_split(points, SITES)])
-    mean, spread, _, _ = model.outcome.interval(model.fit(points, rng=rng).posterior.natural["coefficients"], 0.9)
-    return float(np.abs((model.outcome.interval(merged.natural["coefficients"], 0.9)[0] - mean) / spread).max())
-
-
-TRUTH, BETWEEN = 0.5, 0.7
-
-
-def unlike_sites(kind, sites, rows, rng):
-    """Frames of sites whose intercepts differ."""
-    frames = []
-    for site in range(sites):
-        x = rng.normal(size=rows)
-        f = TRUTH + BETWEEN * rng.standard_normal() + 0.4 * x
-        drawn = {
-            db.LinearRegression: f + rng.standard_normal(rows),
-            db.LogisticRegression: rng.random(rows) < expit(f),
-            db.PoissonRegression: rng.poisson(np.exp(f)),
-        }[kind]
-        frames.append(pd.DataFrame({"x": x, "y": drawn, "site": f"s{site}"}))
-    return frames
-
-
-def meta(estimates, errors):
-    """Mean and standard error of a meta-analysis, by fixed and by random effects."""
+def meta_analyses(estimates):
+    """Three averages of the sites' estimates, and the standard error that Hartung and Knapp give the last."""
+    means = np.array([mean for mean, _ in estimates])
+    precisions = np.array([precision for _, precision in estimates])
+    errors = np.sqrt([np.diag(np.linalg.inv(precision)) for precision in precisions])
     weights = errors**-2.0
-    mean = np.average(estimates, weights=weights)
-    excess = np.sum(weights * (estimates - mean) ** 2) - (len(weights) - 1)
-    between = max(0.0, excess / (weights.sum() - np.sum(weights**2) / weights.sum()))
+    fixed = (weights * means).sum(axis=0) / weights.sum(axis=0)
+    several = np.linalg.solve(precisions.sum(axis=0), np.einsum("sij,sj->i", precisions, means))
+    excess = (weights * (means - fixed) ** 2).sum(axis=0) - (len(means) - 1)
+    scale = weights.sum(axis=0) - (weights**2).sum(axis=0) / weights.sum(axis=0)
+    between = np.maximum(0.0, excess / scale)
     wider = 1.0 / (errors**2 + between)
-    return (mean, weights.sum() ** -0.5), (np.average(estimates, weights=wider), wider.sum() ** -0.5)
+    random = (wider * means).sum(axis=0) / wider.sum(axis=0)
+    spread = (wider * (means - random) ** 2).sum(axis=0) / (len(means) - 1)
+    return {"univariate": fixed, "multivariate": several, "random effects": random}, np.sqrt(spread / wider.sum(axis=0))
 
 
-def differing(kind, sites, rows, seed):
-    """Estimates of the mean intercept and their half widths, and the distance of five rounds from one fit."""
-    rng = np.random.default_rng(seed)
-    frames = unlike_sites(kind, sites, rows, rng)
-    columns = {"x": "real", "y": kind.outcome.holds()}
-    fixed, varying = kind("y", columns=columns), kind("y", columns=columns, varying=("intercept",))
-    alone = [fixed.fit(frame, rng=rng).posterior for frame in frames]
-    rows_of = [fixed.coefficients(posterior)[0] for posterior in alone]
-    averaged = meta(*(np.array([row[part] for row in rows_of]) for part in ("mean", "deviation")))
-    posteriors = [varying.fit(frame, rng=rng).posterior for frame in frames]
-    refined = db.refine(varying, frames, posteriors, rounds=5, rng=rng, schedule="parallel")
-    whole = kind("y", columns=columns, varying=("intercept",), by="site")
-    exact = whole.coefficients(whole.fit(pd.concat(frames), rng=rng).posterior)
-    found = varying.coefficients(refined.merged)
-    told = {"merged as if alike": fixed.coefficients(db.merge(alone))[0], "varying, 5 rounds": found[0]}
-    intervals = {name: (row["low"], row["high"]) for name, row in told.items()}
-    for name, (mean, error) in zip(("fixed effects", "random effects"), averaged, strict=True):
-        intervals[name] = (mean - 1.645 * error, mean + 1.645 * error)
-    if kind is db.LinearRegression:
-        intervals["MixedLM, all rows"] = mixed(pd.concat(frames))
-    apart = max(abs(a["mean"] - b["mean"]) / b["deviation"] for a, b in zip(found, exact, strict=True))
-    return intervals, apart
+def peers(model, data):
+    """Coefficients and standard errors of another library's fit of all rows, in the columns' own units."""
+    points = model.points(data)
+    if isinstance(model, db.SurvivalRegression):
+        import pandas as pd
+        from lifelines import CoxPHFitter
 
+        rows = model.table.rows(points, every=True)
+        first = np.unique(rows.observation, return_index=True)[1]
+        terms = rows.matrix[first][:, len(model.baseline_places) :]
+        names = [f"x{place}" for place in range(terms.shape[1])]
+        frame = pd.DataFrame(terms, columns=names)
+        frame["t"] = points[:, list(model.columns).index(model.time)]
+        frame["e"] = points[:, model.table.target_place]
+        found = CoxPHFitter().fit(frame, "t", "e")
+        return found.params_.to_numpy(), found.standard_errors_.to_numpy()
+    import statsmodels.api as sm
 
-def mixed(frame):
-    import statsmodels.formula.api as smf
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = smf.mixedlm("y ~ x", frame, groups=frame["site"]).fit()
-    low, high = found.conf_int(alpha=0.1).loc["Intercept"]
-    return float(low), float(high)
-
-
-def of_differing(kind, sites, rows, seeds):
-    runs = [differing(kind, sites, rows, seed) for seed in range(seeds)]
-    figures = {"apart": round(float(np.median([apart for _, apart in runs])), 5)}
-    for name in runs[0][0]:
-        ends = np.array([intervals[name] for intervals, _ in runs])
-        held = (ends[:, 0] <= TRUTH) & (ends[:, 1] >= TRUTH)
-        figures[name] = {
-            "held": round(float(held.mean()), 3),
-            "wide": round(float(np.nanmedian(np.ptp(ends, axis=1))), 3),
-        }
-    return figures
-
-
-def medians(runs):
-    return {
-        label: {key: float(np.median([run[label][key] for run in runs])) for key in runs[0][label]} for label in runs[0]
+    families = {
+        db.LinearRegression: sm.families.Gaussian,
+        db.LogisticRegression: sm.families.Binomial,
+        db.PoissonRegression: sm.families.Poisson,
+        db.NegativeBinomialRegression: lambda: sm.families.NegativeBinomial(alpha=1 / model.dispersion),
     }
+    if type(model) not in families:
+        return None
+    matrix, targets = model.table.parts(points)
+    unit, zero = model.target_units
+    found = sm.GLM((targets - zero) / unit, matrix, family=families[type(model)]()).fit()
+    return found.params[1:], found.bse[1:]
+
+
+def run(name, how, sites, seed):
+    model, data = DATA[name]()
+    rng = np.random.default_rng(seed)
+    points = model.points(data)
+    shards = split(model, points, how, sites, rng)
+    shown = np.array([place for place in range(len(model.table.design.labels)) if place not in model.baseline_places])
+    whole = model.fit(points).posterior
+    best, precision = penalised(model, points)
+    error = np.sqrt(np.diag(np.linalg.inv(precision)))
+
+    def apart(posterior):
+        mean, deviation = interval(model, whole)
+        return float(np.abs((interval(model, posterior)[0] - mean) / deviation)[shown].max())
+
+    sent = [model.fit_site(shard).posterior for shard in shards]
+    refined = db.refine(model, shards, sent, rounds=3).rounds
+    averages, widths = meta_analyses([penalised(model, shard) for shard in shards])
+    expected = model.forecast(sent)
+    figures = {
+        "merged": apart(db.merge(model.recentred(sent))),
+        "sum": apart(db.merge([model.fit(shard).posterior for shard in shards])),
+        "1 round": apart(refined[1]),
+        "3 rounds": apart(refined[3]),
+        **{label: float(np.abs((mean - best) / error)[shown].max()) for label, mean in averages.items()},
+        "forecast": 0.0
+        if expected is None
+        else float(expected[shown].max()) * (0.25 if model.outcome.recentres else 1),
+        "HK": float(np.median((t.ppf(0.95, sites - 1) * widths / (norm.ppf(0.95) * error))[shown])),
+    }
+    if how == "random" and (other := peers(model, data)) is not None:
+        figures["peers"] = float(np.abs((interval(model, whole)[0][shown] - other[0]) / other[1]).max())
+    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one seed")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="", help="a part of the name of what to measure, such as RAND or differ")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sites", type=int, default=10)
+    parser.add_argument("--only", default="", help="a part of the name of a data set, such as survival")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    figures = {}
-    for name in [name for name in DATA if arguments.only in name]:
-        for split in ("random", "by target"):
-            found = medians([one_run(name, split, seed) for seed in range(1 if arguments.quick else arguments.seeds)])
-            figures[f"{name}, {split}"] = found
-            print(f"{name}, {split}")
-            for label, each in found.items():
-                print(f"  {label:26}", {key: round(value, 4) for key, value in each.items()}, flush=True)
-    for kind, prior in itertools.product((db.LogisticRegression, db.PoissonRegression), (10.0, 1.0)):
-        name = f"{kind.__name__}, merged, by rows per site, prior variance {prior:g}"
-        if arguments.only in name:
-            sizes = (15, 30, 60, 120, 250, 500)
+    table, titles = {}, None
+    for name in (name for name in DATA if arguments.only in name):
+        for how in SPLITS:
             seeds = range(1 if arguments.quick else arguments.seeds)
-            runs = {rows: [by_size(kind, rows, prior, seed) for seed in seeds] for rows in sizes}
-            figures[name] = {rows: round(float(np.median(found)), 3) for rows, found in runs.items()}
-            print(name, figures[name], flush=True)
-    for kind, sites in itertools.product((db.LinearRegression, db.LogisticRegression, db.PoissonRegression), (6, 20)):
-        name = f"{kind.__name__}, {sites} sites that differ"
-        if arguments.only in name:
-            figures[name] = of_differing(kind, sites, 40, 5 if arguments.quick else 20 * arguments.seeds)
-            print(f"{name}, 40 rows each: 90 % intervals of the mean intercept")
-            for label, each in figures[name].items():
-                print(f"  {label:26}", each, flush=True)
-    print(json.dumps({"benchmark": "regression", **figures}))
+            runs = [run(name, how, arguments.sites, seed) for seed in seeds]
+            row = {label: float(np.median([each[label] for each in runs])) for label in runs[0]}
+            titles = titles or print(f"{'':38}", *(f"{label:>14}" for label in row), sep="") or True
+            print(f"{name + ', ' + how:38}", *(f"{value:14.3f}" for value in row.values()), sep="", flush=True)
+            table[f"{name}, {how}"] = {label: round(value, 4) for label, value in row.items()}
+    metas = ("univariate", "multivariate", "random effects")
+    ratios = {label: row["merged"] / max(min(row[meta] for meta in metas), 1e-12) for label, row in table.items()}
+    good = [label for label, row in table.items() if row["merged"] <= min(row[meta] for meta in metas) + 1e-9]
+    print(f"one broadcast at most as far as the best meta-analysis in {len(good)} of {len(table)} rows")
+    for label in (label for label in table if label not in good):
+        print(f"  not: {label}, {ratios[label]:.2f} times as far")
+    within = {"1 round": 0.3, "3 rounds": 0.02}
+    for label, bar in within.items():
+        print(f"{label} within {bar}: {sum(row[label] <= bar for row in table.values())} of {len(table)} rows")
+    print(json.dumps({"benchmark": "regression", "good": len(good) / max(len(table), 1), "rows": table}))
 
 
 if __name__ == "__main__":

@@ -134,3 +134,23 @@ def test_a_model_has_its_parents_options_and_explains_those_that_differ(name, fu
     assert known.keys() | further <= options.keys() | {"yes"}
     helps = [one["formula"].annotation.__metadata__[0].help for one in (known, options)]
     assert helps[0] != helps[1]
+
+
+def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
+    run("fit poisson-regression a.csv --formula visits~age -o a.posterior")
+    said = run("fit poisson-regression b.csv --like a.posterior -o b.posterior")[2]
+    assert "Counts vary more than Poisson counts do" in said
+    merged = run("merge a.posterior b.posterior -o m.posterior --explain")
+    assert "seem to differ where they do not" in merged[2]
+    assert "is not known: counts vary more" in merged[1]
+    assert "One broadcast: about" in merged[2]
+    for name in "ab":
+        assert run(f"calibrate m.posterior {name}.csv --robust -o {name}.information")[0] == 0
+    assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
+    robust, plain = (db.load(trial / name) for name in ("r.posterior", "m.posterior"))
+    model = db.PoissonRegression.from_structure(plain.structure)
+    frames = [model.read(trial / f"{name}.csv") for name in "ab"]
+    expected = db.calibrate(model, frames, plain, method="robust")
+    assert robust.deviation("coefficients") == pytest.approx(expected.deviation("coefficients"), rel=1e-4)
+    assert model.coefficients(robust)[1]["deviation"] > 1.2 * model.coefficients(plain)[1]["deviation"]
+    assert "robust errors, 2 sites" in run("show r.posterior")[1]

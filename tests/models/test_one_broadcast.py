@@ -50,7 +50,7 @@ def test_a_tilt_without_a_finite_total_is_none():
 def test_a_first_broadcast_is_the_likelihood_at_a_fit_with_the_anchor_which_is_taken_out(rng):
     frame, model = counts(rng), model_of_counts()
     sent = model.fit_site(frame).posterior
-    anchored = model_of_counts(prior_variance=1.0)
+    anchored = model_of_counts(prior_variance=0.3)
     believed = anchored.fit(frame).posterior
     added = np.asarray(sent.contribution[COEFFICIENTS])
     np.testing.assert_allclose(

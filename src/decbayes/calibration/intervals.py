@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from decbayes.families import Array
 from decbayes.merging import Alignment, reading
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
 from decbayes.workers import jobs
@@ -119,7 +121,8 @@ def calibrate(
     shards: Iterable[Any],
     merged: Posterior,
     *,
-    method: Method | None = None,
+    method: Method | Literal["robust"] | None = None,
+    clusters: Sequence[Any] | None = None,
     replicas: int = 15,
     seed: int = 0,
 ) -> Posterior:
@@ -134,8 +137,10 @@ def calibrate(
         merged: the posterior of all of them.
         method: "linear response": each site passes over its data once more and computes how its contribution depends on
             the merged posterior; only the sum of these small matrices is needed (`Information`). "bootstrap": all sites
-            refit together with randomly weighted observations. Default: a bootstrap for topics, linear response for
-            other models.
+            refit together with randomly weighted observations. "robust": the sandwich errors of a regression, which
+            hold if its variances are wrong (overdispersion, weights) or rows of a cluster depend on each other.
+            Default: a bootstrap for topics, linear response for other models.
+        clusters: for robust errors, per shard the cluster of each row; default: each row is one.
         replicas: the number of refits of a bootstrap.
         seed: the seed of the random counts; all sites must agree on it.
 
@@ -157,8 +162,12 @@ def calibrate(
         away = shift(merged, one_more_pass(model, data, merged))
         warn_if_unrefined(away)
         return with_deviations(merged, f"bootstrap, {replicas} replicas, {site_count(len(data))}", deviations, away)
+    if method == "robust":
+        persons = [EACH] * len(data) if clusters is None else [Persons.of(labels) for labels in clusters]
+        pairs = zip(data, persons, strict=True)
+        return calibrated(merged, [Information.robust(model, shard, merged, of) for shard, of in pairs])
     if method not in (None, "linear response"):
-        raise ValueError(f"method is 'linear response' or 'bootstrap', not {method!r}.")
+        raise ValueError(f"method is 'linear response', 'robust' or 'bootstrap', not {method!r}.")
     return calibrated(merged, informations(model, data, merged))
 
 
@@ -178,9 +187,22 @@ def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior
 def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Posterior, float]:
     """The calibrated posterior, and its distance from convergence."""
     whole = total(parts)
+    if whole.clusters:
+        model = model_for(posterior.structure)
+        deviations, away = model.robust_deviations(posterior, whole.matrix, whole.clusters), unsettled(posterior, whole)
+        return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()
     return with_deviations(posterior, text, response.deviations(), away), away
+
+
+def unsettled(posterior: Posterior, whole: Information) -> float:
+    """How far one more pass over all data would move a regression, in deviations."""
+    structure, first, moved = posterior.structure, 0, {}
+    for name, prior in structure.prior.items():
+        moved[name] = prior + whole.contribution[first : first + prior.size].reshape(prior.shape)
+        first += prior.size
+    return shift(posterior, Posterior.from_natural(structure, moved))
 
 
 def with_deviations(posterior: Posterior, method: str, deviations: Deviations, away: float) -> Posterior:

@@ -11,6 +11,7 @@ from decbayes.families import Array
 from decbayes.merging import product
 from decbayes.models.core.information import flat_contribution
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 from decbayes.tensors import read_arrays, write_arrays
 from decbayes.workers import jobs
@@ -28,7 +29,8 @@ class Information:
         at: the digest of the merged posterior.
         sites: the number of sites in the sum.
         contribution: Σ_i c_i.
-        matrix: Σ_i ∂c_i/∂E[T].
+        matrix: Σ_i ∂c_i/∂E[T]; for robust errors Σ u uᵀ, u the summed scores of a cluster.
+        clusters: for robust errors, how many independent observations or clusters there are; else 0.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -42,6 +44,7 @@ class Information:
     sites: int
     contribution: Array
     matrix: Array
+    clusters: int = 0
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
@@ -49,32 +52,52 @@ class Information:
         contributed = flat_contribution(model.contributed(posterior, data))
         return cls(posterior.digest, 1, contributed, model.information(posterior, data))
 
+    @classmethod
+    def robust(cls, model: Model, data: Any, posterior: Posterior, clusters: Persons = EACH) -> "Information":
+        """For robust errors: rows of one cluster, by default one row each, may depend on each other in any way.
+
+        >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 2, 1, 9]}
+        >>> db.checking.Information.robust(model, data, model.fit(data).posterior).matrix.shape
+        (2, 2)
+        """
+        contributed = flat_contribution(model.contributed(posterior, data))
+        scores = clusters.summed(model.scores(posterior, data))
+        return cls(posterior.digest, 1, contributed, scores.T @ scores, len(scores))
+
     def __add__(self, other: "Information") -> "Information":
+        if bool(self.clusters) != bool(other.clusters):
+            raise NotCalibrated("Some sites' information is for robust errors, and some is not.")
         if self.at != other.at or self.matrix.shape != other.matrix.shape:
             raise NotCalibrated(
                 "The sites' information belongs to different posteriors: compute it at one merged posterior."
             )
         added = self.contribution + other.contribution, self.matrix + other.matrix
-        return Information(self.at, self.sites + other.sites, *added)
+        return Information(self.at, self.sites + other.sites, *added, self.clusters + other.clusters)
 
     def to_bytes(self) -> bytes:
-        sites = np.array([self.sites], dtype="<i4")
-        return write_arrays({PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": sites})
+        counts = np.array([self.sites, *([self.clusters] if self.clusters else [])], dtype="<i4")
+        return write_arrays({PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
         """The inverse of `to_bytes`, with checks."""
         arrays = read_arrays(content)
         names = [name for name in arrays if name.startswith(PREFIX)]
-        if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].shape != (1,):
+        if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
             raise InvalidFile("These bytes are not the information of a site.")
         matrix, contribution = arrays[names[0]], arrays["contribution"]
-        shaped = contribution.ndim == 1 and matrix.shape == contribution.shape * 2
+        robust = arrays["sites"].size == 2
+        square = matrix.ndim == 2 and len(set(matrix.shape)) == 1
+        shaped = contribution.ndim == 1 and square and (robust or matrix.shape == contribution.shape * 2)
         numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in (matrix, contribution))
-        counted = arrays["sites"].dtype == np.dtype("<i4") and arrays["sites"][0] > 0
+        counted = arrays["sites"].dtype == np.dtype("<i4") and (arrays["sites"] > 0).all()
+        counted = counted and arrays["sites"].size in (1, 2)
         if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
-        return cls(names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix)
+        return cls(
+            names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix, *map(int, arrays["sites"][1:])
+        )
 
 
 def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:

@@ -421,6 +421,16 @@ class Model(Settings):
             ledger=ledger, model=type(self).__name__, site=site, data_set=data_set,
         )  # fmt: skip
 
+    def scores(self, posterior: Posterior, data: Any) -> Array:
+        """(observations, coefficients): how each observation pulls at coefficients, for robust errors."""
+        raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
+
+    def robust_deviations(
+        self, posterior: Posterior, middle: Array, clusters: int
+    ) -> Mapping[str, Mapping[str, Array]]:
+        """Deviations of all parameters, from Σ u uᵀ over so many independent clusters, u the sum of their scores."""
+        raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
+
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
         """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
         raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")

@@ -63,6 +63,9 @@ class Linear(Outcome):
     def climb(self, problem: Problem) -> "ConjugateClimb":
         return ConjugateClimb(self, problem)
 
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
+        return np.asarray((targets - mean) / self.noise(natural))
+
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         _, _, shape, rate = self.family.columns(natural)
         return log_student(targets, mean, student_scale(shape, rate, variance), 2.0 * shape)

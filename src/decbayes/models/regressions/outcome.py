@@ -178,6 +178,10 @@ class Outcome(ABC):
         """log p(y | x, posterior) per row."""
 
     @abstractmethod
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
+        """E[∂ log p(y|f) / ∂f] of each row."""
+
+    @abstractmethod
     def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
         """The `mean` of the target per row, and an interval, `low` and `high`."""
 
@@ -219,6 +223,9 @@ class Generalized(Outcome):
 
     family: ClassVar[FullGaussian] = FullGaussian()
 
+    anchor: ClassVar[float] = 1.0
+    """The prior variance of sites' first fits (`benchmarks/regression.py` shows what it does)."""
+
     heaviest: ClassVar[float | None] = None
     """The largest w of a row, whatever its target; None if there is none."""
 
@@ -251,6 +258,9 @@ class Generalized(Outcome):
 
     def reach(self, natural: Array, level: float) -> float:
         return float(ndtri(0.5 + 0.5 * level))
+
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
+        return self.expectations(targets, mean, variance)[1]
 
     def climb(self, problem: Problem) -> "GaussianClimb":
         return GaussianClimb(self, problem)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decbayes.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, NotCalibrated
 from decbayes.families import Array, Family, Gamma, dense
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
@@ -44,8 +44,8 @@ from decbayes.structure import Structure
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
 
-# The prior variance of sites' first fits; and the most passes that end them.
-ANCHOR, SETTLING = 1.0, 40
+# The most passes that end a site's first fit.
+SETTLING = 40
 
 
 @dataclass(frozen=True)
@@ -248,17 +248,17 @@ class Regression(Tabled, Model):
     def anchor(self) -> Quadratic | None:
         """The prior that sites' first fits have and take out again; None where fits are exact, or sites differ.
 
-        It is N(0, I) in agreed units, or the model's own prior if that is narrower.
+        Its mean is 0, and its variance what the outcome says, in agreed units, or the model's own if that is smaller.
         """
         if self.varying or not isinstance(self.outcome, Generalized):
             return None
         side = len(self.table.design.labels)
-        return Quadratic(np.zeros(side), np.eye(side) / min(float(self.prior_variance), ANCHOR))
+        return Quadratic(np.zeros(side), np.eye(side) / min(float(self.prior_variance), self.outcome.anchor))
 
     def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
-        """The posterior to broadcast: the likelihood is made quadratic around an estimate with the prior N(0, I), in
-        agreed units, which is taken out again. Merges are then closer to one fit of all rows, above all where sites are
-        small or hold a single outcome. `remarks` say where a round is needed before relying on a merge.
+        """The posterior to broadcast: the likelihood is made quadratic around an estimate with a tighter prior, which
+        is taken out again. Merges are then closer to one fit of all rows, above all where sites are small or hold a
+        single outcome. `remarks` say where a round is needed before relying on a merge.
 
         >>> frame = {"ill": [True] * 8, "age": [40.0, 50.0, 60.0, 70.0] * 2}
         >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "age": db.columns.Gaussian(50, 20)})
@@ -383,6 +383,35 @@ class Regression(Tabled, Model):
             information[precisions, statistics], information[statistics, precisions] = shown, shown.T
             information[precisions, precisions] = between
         return information
+
+    def scores(self, posterior: Posterior, data: Any) -> Array:
+        """(observations, coefficients): E[∂ log p(y|f) / ∂β]. Rows of one observation are summed."""
+        check_structure(posterior, self.structure, "posterior")
+        if self.varying:
+            raise NotCalibrated("Robust errors assume equal coefficients at all sites: leave `varying` out.")
+        points, (size, zero) = self.points(data), self.target_units
+        rows = self.table.rows(points)
+        linear = self._linear(posterior, points, rows, None)
+        slopes = self.outcome.slopes(posterior.natural[FACTOR], (rows.targets - zero) / size, *linear)
+        each, summed = (rows.weights * slopes)[:, None] * rows.matrix, np.zeros((len(points), rows.matrix.shape[1]))
+        np.add.at(summed, rows.observation, each)
+        return summed
+
+    def robust_deviations(
+        self, posterior: Posterior, middle: Array, clusters: int
+    ) -> Mapping[str, Mapping[str, Array]]:
+        """By the sandwich V (n / (n − d) · Σ u uᵀ + P0) V, V the posterior covariance and P0 the prior precision."""
+        natural, family = posterior.natural[FACTOR], self.outcome.family
+        covariance = self.outcome.moments(natural)[1] * self.outcome.noise(natural)
+        prior = self.outcome.moments(self.structure.prior[FACTOR])[1] * self.outcome.noise(natural)
+        if (freedom := clusters - len(covariance)) < 1:
+            raise NotCalibrated(
+                f"{clusters} clusters are too few for {len(covariance)} coefficients with robust errors."
+            )
+        inside = middle * clusters / freedom + np.linalg.inv(prior)
+        deviation = np.sqrt(np.diag(covariance @ inside @ covariance))
+        first, *others = family.quantities(family.deviation(natural)).items()
+        return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
 
     def tally(self, posterior: Posterior) -> Tally:
         """Also how many sites a contribution holds, for each thing that varies: no more than rows."""

@@ -47,6 +47,14 @@ def calibrate(
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
     level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
+    robust: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Regressions: robust (sandwich) errors, which hold if counts vary more than the model allows; with "
+            "--person also if rows of one person depend on each other. For the first step.",
+        ),
+    ] = False,
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[
@@ -60,7 +68,7 @@ def calibrate(
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files[0], columns, output, rules_named(rules), person)
+        part = write_part(read, files[0], columns, output, rules_named(rules), person, robust)
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
@@ -76,7 +84,7 @@ def calibrate(
 
 
 def write_part(
-    posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None, person: str
+    posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None, person: str, robust: bool
 ) -> dict[str, Any]:
     """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
@@ -89,7 +97,11 @@ def write_part(
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     persons = persons_of(model, [data], person)
     check_to_send(model, observations, rules, persons)
-    part = Information.of(model, observations, posterior)
+    part = (
+        Information.robust(model, observations, posterior, persons)
+        if robust
+        else Information.of(model, observations, posterior)
+    )
     size, rows = len(part.matrix), persons.total(model.count(observations))
     if rows < size and rules is not None:
         raise NotDisclosed(

@@ -24,7 +24,7 @@ FEW_EVENTS = Remark("few events", f"There are fewer than {LEAST_EVENTS:.0f} even
 OVERDISPERSED = Remark(
     "overdispersion",
     "Counts vary more than Poisson counts do: intervals are too narrow, and sites seem to differ where they do not.",
-    "Use negative-binomial-regression, or robust errors (errors='robust').",
+    "Use negative-binomial-regression, or robust errors (decbayes calibrate --robust).",
 )
 
 
