@@ -77,7 +77,7 @@ ALLOWED = {
     "plot": FOUNDATION | {"extras", "merging", "models", "views"},
     "solvers": {"merging"},
     "checking": {"calibration", "models"},
-    "texts": {"inputs", "models"},
+    "texts": {"inputs", "models", "views"},
     "extending": {"arguments", "merging", "models", "structure"},
     "reporting": FOUNDATION | {"decbayes", "disclosure", "files", "merging", "models", "streams", "views"},
 }

@@ -1,6 +1,7 @@
-"""What topics need beside the model: how texts become words, priors of words, quality of topics."""
+"""What topics need beside the model: how texts become words, priors, quality; topics found and compared."""
 
 from decbayes.inputs.recipes import Recipe
-from decbayes.models.topics import Quality, with_priors
+from decbayes.models.topics import Quality, find, with_priors
+from decbayes.views.comparison import compare
 
-__all__ = ["Quality", "Recipe", "with_priors"]
+__all__ = ["Quality", "Recipe", "compare", "find", "with_priors"]

@@ -28,7 +28,7 @@ LINES = {
     "merge a.posterior b.posterior -o p.posterior": (
         "slot id caption observations unit duplicates unlike times_chance by_chance sites"
     ),
-    "refine a.csv --own a.posterior --others b.posterior -o p.posterior": "file round sites shift",
+    "refine a.csv --own a.posterior --others b.posterior -o p.posterior": "file round sites shift waiting",
     "show a.posterior": PARAMETER,
     "report a.posterior b.posterior --no-confidence -o p.html": "file posteriors bytes",
     "export a.posterior -o p.csv": "file rows",

@@ -114,10 +114,10 @@ def test_names_of_views_are_checked():
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_largest_values_are_those_of_a_whole_sort(count, rng):
-    from decbayes.views.word_view import largest
+    from decbayes.families.dirichlets.relevance import leading
 
-    values = rng.integers(4, size=7).astype(float)  # with ties
-    assert largest(values, count) == np.argsort(-values, kind="stable")[:count].tolist()
+    values = rng.integers(4, size=(2, 7)).astype(float)  # with ties
+    assert leading(values, count).tolist() == np.argsort(-values, axis=1, kind="stable")[:, :count].tolist()
 
 
 def test_a_model_that_nobody_knows_is_shown_in_numbers(rng):

@@ -30,11 +30,12 @@ app = App(
 # In the order of `decbayes --help`; each has a folder in `cli/commands`.
 STUDY = Group("Study", sort_key=0, help="From a question to a report, by files: the short way.")
 EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result, step by step.")
-SHARING = Group("Sharing", sort_key=2, help="What leaves this site.")
-CHECKING = Group("Checking", sort_key=3, help="How far to believe a result.")
-PLANNING = Group("Planning", sort_key=4, help="Before there are data.")
-NETWORK = Group("Network", sort_key=5, help="Agents that find each other and agree.")
-FURTHER = Group("Further", sort_key=6, help="From other packages.")
+TOPICS = Group("Topics", sort_key=2, help="Find, name, change and compare the topics of a merge.")
+SHARING = Group("Sharing", sort_key=3, help="What leaves this site.")
+CHECKING = Group("Checking", sort_key=4, help="How far to believe a result.")
+PLANNING = Group("Planning", sort_key=5, help="Before there are data.")
+NETWORK = Group("Network", sort_key=6, help="Agents that find each other and agree.")
+FURTHER = Group("Further", sort_key=7, help="From other packages.")
 
 ENTRY_POINTS = "decbayes.commands"
 """The entry points under which installed packages offer commands of their own, NAME = "module:function"."""
@@ -150,6 +151,43 @@ command(
 
     Several values of a column, as in age=50,60, make several persons. Intervals are those of `decbayes show`.""",
     "decbayes predict merged.posterior age=60 sex=f,m --times 30,90,365",
+)
+command(
+    TOPICS,
+    "find",
+    "List the topics that have some words, that are like another topic, or that a document is about.",
+    "decbayes find merged.posterior nurse ward",
+    "decbayes find merged.posterior --document letter.txt",
+)
+command(
+    TOPICS,
+    "name",
+    "Give a topic a name, which stays with it in reports and in later merges with --since.",
+    "decbayes name merged.posterior 3 Hospitals",
+)
+command(
+    TOPICS,
+    "drop",
+    "Leave topics out of a merge.",
+    "decbayes drop merged.posterior 3 7 -o fewer.posterior",
+)
+command(
+    TOPICS,
+    "join",
+    "Make one topic of several.",
+    "decbayes join merged.posterior Hospitals 5 -o joined.posterior",
+)
+command(
+    TOPICS,
+    "split",
+    "Divide a topic in two, by what the sites have put into it.",
+    "decbayes split merged.posterior 3 a.posterior b.posterior -o divided.posterior",
+)
+command(
+    TOPICS,
+    "compare",
+    "Say which topics changed, appeared or vanished from one merge to another.",
+    "decbayes compare may.posterior june.posterior --picture changes.png",
 )
 command(
     SHARING,

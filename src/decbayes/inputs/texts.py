@@ -77,6 +77,8 @@ class Texts:
     encoding: str = "utf-8"
     whole: bool = False
     strict: bool = False
+    numbers: bool = False
+    """Whether JSON numbers count as text, too: ids and authors may be numbers."""
 
     def __post_init__(self) -> None:
         if self.format and self.format not in FORMATS:
@@ -146,11 +148,11 @@ def json_lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     wanted = source.columns or ("text",)
     wrong = f"neither a string nor an object with a string as its {' or '.join(map(repr, wanted))}"
     for number, line, _ in lines(source, path):
-        text = text_of(line, wanted)
+        text = text_of(line, wanted, numbers=source.numbers)
         yield (f"line {number}", "", wrong) if text is None else (number, text, "")
 
 
-def text_of(line: str, columns: Sequence[str]) -> str | None:
+def text_of(line: str, columns: Sequence[str], *, numbers: bool = False) -> str | None:
     """The text of a JSON line; an object whose text is null is an empty document."""
     try:
         value = msgspec.json.decode(line)
@@ -161,6 +163,8 @@ def text_of(line: str, columns: Sequence[str]) -> str | None:
     if isinstance(value, dict) and len(columns) == 1 and isinstance(only := value.get(columns[0]), str):
         return only
     parts = [value[name] for name in columns if name in value] if isinstance(value, dict) else []
+    if numbers:
+        parts = [str(part) if isinstance(part, int | float) else part for part in parts]
     if not parts or not all(part is None or isinstance(part, str) for part in parts):
         return None
     return "\n".join(filter(None, parts))

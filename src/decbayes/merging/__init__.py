@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from decbayes.merging.base.lineage import Lineage as Lineage
     from decbayes.merging.base.lineage import follow as follow
     from decbayes.merging.base.products import product as product
+    from decbayes.merging.editing import drop as drop
+    from decbayes.merging.editing import join as join
+    from decbayes.merging.editing import name as name
+    from decbayes.merging.editing import split as split
     from decbayes.merging.grouping.shared import Shared as Shared
     from decbayes.merging.matching import Symmetrized as Symmetrized
     from decbayes.merging.matching import symmetrize as symmetrize
@@ -55,6 +59,7 @@ else:
             ".base.agreement": "pad",
             ".base.lineage": "Event Lineage follow",
             ".base.products": "product",
+            ".editing": "drop join name split",
             ".grouping.shared": "Shared",
             ".matching": "Symmetrized symmetrize",
             ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from decbayes.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.plot._changes import changes as changes
     from decbayes.plot._components import classes as classes
     from decbayes.plot._components import components as components
     from decbayes.plot._components import features as features
@@ -26,6 +27,7 @@ else:
     __getattr__, __all__ = exported(
         __name__,
         {
+            "._changes": "changes",
             "._components": "classes components features images mixture states topics",
             "._probabilities": "calibration simplex",
             "._sites": "alignment network tree",

@@ -54,8 +54,8 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     ['topic 0', 'topic 1']
     """
     check_whole(1, top=top)
-    view, parts = parts_of(Words, posterior, "which has no words", top=top)
-    titles = [name or f"topic {topic}" for topic, name in enumerate(view.names(posterior))]
+    _, parts = parts_of(Words, posterior, "which has no words", top=top)
+    titles = [name or f"topic {topic}" for topic, name in enumerate(posterior.names or [""] * len(parts))]
     longest = max(share for part in parts for _, share in part.words)
     figure, panels = grid(len(parts), across, width=1.55, height=0.5 + 0.145 * top)
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):

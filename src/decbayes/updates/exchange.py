@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
-from decbayes.files import load, load_note
-from decbayes.updates.rounds import Sent, check_slots
+from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.updates.rounds import Sent, check_slots, sent_in
 
 SUFFIX = ".posterior"
 
@@ -149,10 +148,3 @@ class Exchange:
 def site_name(file: str) -> str:
     """The name of the site in the name of its file: of "a.2.posterior" it is "a"."""
     return re.sub(r"(\.\d+)?$", "", file.removesuffix(SUFFIX), count=1)
-
-
-def sent_in(path: Path) -> Sent:
-    try:
-        return Sent.of(load(path), load_note(path))
-    except InvalidFile as error:
-        raise InvalidFile(str(error) if str(path) in str(error) else f"{path}: {error}") from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from decbayes import merging
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
+from decbayes.files import load, load_note
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model
@@ -240,3 +242,10 @@ def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None
 def together(sent: Mapping[str, Sent]) -> Round | None:
     """A whole round, which needs no alignment; None for first posteriors."""
     return Round.of(sent) if any(posterior.round for posterior in sent.values()) else None
+
+
+def sent_in(path: Path) -> Sent:
+    try:
+        return Sent.of(load(path), load_note(path))
+    except InvalidFile as error:
+        raise InvalidFile(str(error) if str(path) in str(error) else f"{path}: {error}") from None

@@ -16,8 +16,7 @@ from decbayes.merging.base.agreement import alike, check_different, same_columns
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-from decbayes.updates.exchange import sent_in
-from decbayes.updates.rounds import Sent, check_once
+from decbayes.updates.rounds import Sent, check_once, sent_in
 from decbayes.views import view_of
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from decbayes.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.models.topics.finding import find as find
     from decbayes.models.topics.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.models.topics.quality import CoOccurrence as CoOccurrence
     from decbayes.models.topics.quality import Quality as Quality
@@ -13,6 +14,7 @@ else:
     __getattr__, __all__ = exported(
         __name__,
         {
+            ".finding": "find",
             ".lda": "LatentDirichletAllocation",
             ".quality": "CoOccurrence Quality",
             ".word_prior": "with_priors",

@@ -1,6 +1,6 @@
 """Fits of topics: where they start, on which device they climb, and what of it becomes the posterior."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,6 +51,8 @@ class Site:
     counts: Counts
     prior: Posterior
     start: Posterior | None = None
+    seeds: tuple[tuple[int, ...], ...] = ()
+    """For each of the first topics, the columns of words to start from."""
 
     @cached_property
     def before(self) -> Topics:
@@ -61,7 +63,7 @@ class Site:
         topics = len(self.prior.structure.prior["topics"])
         if self.start is not None:
             return First(topics, topics_at(self.start, self.counts).alpha - self.before.alpha)
-        return random_first(self.counts, topics, generator(rng))
+        return random_first(self.counts, topics, generator(rng)).seeded(self.seeds, self.counts)
 
     @property
     def learned(self) -> LearnedPrior | None:
@@ -105,6 +107,26 @@ class First:
             words, topics, numbers = map(xp.asarray, self.added)
             statistics[words, topics] += numbers
         return statistics
+
+    def seeded(self, seeds: tuple[tuple[int, ...], ...], counts: Counts) -> "First":
+        """The first topics start from words that are given, in place of a document."""
+        if not seeds or self.added is None:
+            return self
+        words, topics, numbers = self.added
+        at_hand = [np.flatnonzero(np.isin(counts.words, given)) for given in seeds]
+        chosen = [topic for topic, places in enumerate(at_hand) if len(places)]
+        rest = ~np.isin(topics, chosen)
+        sizes = [len(at_hand[topic]) for topic in chosen]
+        # As much as all else in the topic, so that no other topic begins with the same documents.
+        share = counts.tokens / self.topics
+        return replace(
+            self,
+            added=(
+                np.concatenate([words[rest], *(at_hand[topic] for topic in chosen)]),
+                np.concatenate([topics[rest], np.repeat(chosen, sizes)]).astype(np.intp),
+                np.concatenate([numbers[rest], np.repeat([share / size for size in sizes], sizes)]),
+            ),
+        )
 
 
 Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]

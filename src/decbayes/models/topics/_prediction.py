@@ -16,7 +16,6 @@ from decbayes.models.core.transforms import Transform
 from decbayes.models.topics._fitting import document_topics, predicted, topics_at
 from decbayes.models.topics._passes import Inference, Steps, Topics
 from decbayes.models.topics.document_prior import SHARES, LearnedPrior
-from decbayes.models.topics.quality import Quality
 from decbayes.models.topics.sources import OfTexts, tokens_of
 from decbayes.posterior import Posterior
 
@@ -77,6 +76,8 @@ class Predicting(OfTexts):
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """On how many occurrences each topic rests, and its words, the leading ones first; its name if given."""
+        from decbayes.models.topics.quality import Quality  # a fit does not need it
+
         quality = Quality(posterior, top)
         rows = zip(posterior.names or [""] * len(quality.words), quality.learned, quality.words, strict=True)
         return [

@@ -34,6 +34,7 @@ from decbayes.models.topics.document_prior import (
     tallied,
 )
 from decbayes.models.topics.rare_words import evened, shares_by_frequency, shares_by_topics, spread, unnamed
+from decbayes.models.topics.seeds import check_seeds, seeded_words
 from decbayes.models.topics.word_prior import (
     FIRST,
     check_topics,
@@ -66,6 +67,9 @@ class LatentDirichletAllocation(Predicting):
     point of batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once
     they change by less than `document_tolerance` words per topic.
 
+    `seeds` are words that single topics start from, such as "nurse, ward; anchor, mast". The data decide what becomes
+    of them: sites with other seeds, or none, merge with this one.
+
     With `topics="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The posterior
     says the number, and predictions take posteriors of any number.
 
@@ -92,6 +96,9 @@ class LatentDirichletAllocation(Predicting):
         default=1e-3, metadata=LOCAL
     )
     recipe: Recipe = USUAL
+    seeds: Annotated[
+        str, "Words that topics start from, topics separated by semicolons: 'nurse, ward; anchor, mast'."
+    ] = field(default="", kw_only=True, metadata=LOCAL)
     public_documents: Sequence[int] = field(default=(), kw_only=True, compare=False, repr=False, metadata=LOCAL)
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
 
@@ -120,6 +127,7 @@ class LatentDirichletAllocation(Predicting):
             raise ValueError("The vocabulary is empty; each column of the counts needs its word.")
         if len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("The vocabulary names some words twice; each column of the counts needs its own word.")
+        check_seeds(self.seeds, self.vocabulary, self.topics)
         if len(self.public_documents) not in (0, len(self.vocabulary)):
             raise ValueError("There must be a public number of documents for each word of the vocabulary, or for none.")
 
@@ -328,7 +336,8 @@ class LatentDirichletAllocation(Predicting):
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
         counts = as_counts(self.opened(data), len(self.vocabulary))
-        return Site(counts, prior or Posterior.of_prior(self.structure), start)
+        places = seeded_words(self.seeds, self.vocabulary)
+        return Site(counts, prior or Posterior.of_prior(self.structure), start, places)
 
     def _climbing(self, start: Any) -> Ascent:
         """From given topics there is nothing to search for."""

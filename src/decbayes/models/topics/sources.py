@@ -131,6 +131,13 @@ class OfTexts(Model):
         """The author of each document, by a column of the table or a key of the JSON lines that hold the texts."""
         return authors(text_source(path, columns, **reading_options), column)
 
+    def ids(self, path: Any, column: str, *, columns: str = "", **reading_options: Any) -> dict[str, str]:
+        """The id of each document in a column of the table or a key of the JSON lines, by where the document stands."""
+        source = text_source(path, columns, **reading_options)
+        if any(source.kind(file) == "txt" for file, _ in source.files(LeftOut())):
+            raise InvalidData(f"Plain texts have no column '{column}'. Ids are in tables and JSON lines.")
+        return by_place(source, column)
+
     def stream(
         self, path: Any, *, tokenizer: str = "", report: Report = ignore, **reading_options: Any
     ) -> Iterator[Observed]:
@@ -165,8 +172,13 @@ def authors(source: Texts, column: str) -> Persons:
     """The author of each document, by where documents and names of authors stand in the files."""
     if any(source.kind(file) == "txt" for file, _ in source.files(LeftOut())):
         raise InvalidData(f"Plain texts have no column '{column}'. Authors are named in tables and JSON lines.")
-    names = dict(replace(source, columns=(column,), strict=False).read(LeftOut()))
+    names = by_place(source, column)
     return Persons.of(names.get(place) or None for place, _ in source.read(LeftOut()))
+
+
+def by_place(source: Texts, column: str) -> dict[str, str]:
+    """What a column says of each document, by where documents stand: the author, or an id."""
+    return dict(replace(source, columns=(column,), strict=False, numbers=True).read(LeftOut()))
 
 
 def agreed_words(vocabulary: Path | None, asked: Recipe) -> Vocabulary:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -60,12 +60,12 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import command_name, model_for
+from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.remarks import lines
-from decbayes.updates.exchange import sent_in
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
-from decbayes.updates.rounds import Sent
+from decbayes.updates.rounds import Sent, sent_in
 
 app = App(name="fit", help="Fit a model to one site's data and write its posterior.")
 
@@ -392,6 +392,8 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], r
     How many components the site looks for is its own affair: posteriors of different numbers merge.
     """
     reading_options = {name: settings.pop(name) for name in kind.reading_options & settings.keys()}
+    local = {each.name for each in fields(kind) if each.metadata == NEED_NOT_AGREE}
+    free = {name: settings.pop(name) for name in local & settings.keys()}
     number = settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
@@ -401,7 +403,17 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], r
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if number is not None:
         model = model.sized(number)
+    if free:
+        model = with_local(model, free)
     return model, model.read(data, **reading_options, report=report)
+
+
+def with_local(model: Model, settings: dict[str, Any]) -> Model:
+    """The model with settings on which sites need not agree."""
+    try:
+        return replace(model, **settings)
+    except (ValueError, InvalidStructure) as error:
+        raise WrongArgument(str(error)) from None
 
 
 def on_top(before: Sent | None) -> dict[str, Posterior]:

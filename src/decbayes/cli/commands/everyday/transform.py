@@ -1,7 +1,7 @@
 """`decbayes transform`: what a posterior says of each of many observations."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +18,13 @@ from decbayes.cli.shared.unfinished import named
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.texts import STANDARD_INPUT
+from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.transforms import Block
 from decbayes.models.core.transforms import transform as blocks_of
+from decbayes.models.topics.sources import OfTexts
+from decbayes.posterior import Posterior
+from decbayes.views import view_of
 
 AS_THEY_ARE = Reading()
 
@@ -38,6 +42,9 @@ def transform(
         PositiveInt,
         Parameter(help="Decimal places of shares in .csv files; other numbers get four more significant digits."),
     ] = 4,
+    ids: Annotated[
+        str, Parameter(help="A column of the table, or a key of JSON lines, to carry along: the documents' ids.")
+    ] = "",
     device: Device = None,
     as_json: Annotated[bool, json_option("file", "file", "rows", "unknown")] = False,
     reading: Reading = AS_THEY_ARE,
@@ -53,14 +60,16 @@ def transform(
     model = model_for(posterior.structure)
     options = reading.options(type(model))
     files = the_data(model, data)
+    known = ids_of(model, files, ids, options)
     left = Written.of(
-        output, command := named(type(model), data, {**options, "of": posterior.digest, "digits": digits})
+        output, command := named(type(model), data, {**options, "of": posterior.digest, "digits": digits, "ids": ids})
     )
     if left.blocks:
         messages().print(f"Going on after {left.rows:,} rows, where {output} was interrupted.")
     done = Transforming(output, command, left, resumable=not {STANDARD_INPUT, STANDARD_OUTPUT} & {output, *data})
     blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
-    done.write(blocks, digits, nothing=f"{', '.join(map(str, data))} holds no observations.")
+    nothing = f"{', '.join(map(str, data))} holds no observations."
+    done.write(blocks, digits, names_of(posterior), known, nothing=nothing)
     print_written(output, f"{done.reached.rows:,} rows, one per observation: for this site, not for others")
     if done.reached.unknown:
         messages().print(
@@ -105,7 +114,9 @@ class Transforming:
         self._output, self._command, self._resumable = output, command, resumable
         self.reached = reached
 
-    def write(self, blocks: Iterable[Block], digits: int, *, nothing: str) -> None:
+    def write(
+        self, blocks: Iterable[Block], digits: int, names: Sequence[str], ids: Mapping[str, str] | None, *, nothing: str
+    ) -> None:
         try:
             with (
                 writing(self._output, digits, begun=self.reached.size, keep=self._resumable) as rows,
@@ -113,7 +124,7 @@ class Transforming:
             ):
                 task = bar.add_task("reading", total=None)
                 for block in blocks:
-                    rows.write(first_columns(block), block.names, block.values)
+                    rows.write(first_columns(block, names, ids), block.names, block.values)
                     self.reached = self.reached.after(block, rows.size)
                     bar.update(task, description=f"{self.reached.rows:,} written")
                 if not self.reached.rows:
@@ -133,13 +144,32 @@ class Transforming:
         )
 
 
-def first_columns(block: Block) -> dict[str, Any]:
-    """Where an observation stands, its largest component, and how many of its words the model knows."""
+def ids_of(model: Model, files: Any, column: str, options: Mapping[str, Any]) -> dict[str, str] | None:
+    """The id of each document, by where it stands; None if nobody asks for it."""
+    if not column:
+        return None
+    if not isinstance(model, OfTexts):
+        raise InvalidData("--ids are those of documents; rows of other data are numbered.")
+    return model.ids(files, column, **{name: value for name, value in options.items() if name != "tokenizer"})
+
+
+def names_of(posterior: Posterior) -> Sequence[str]:
+    """The names of components, where they have any."""
+    names = view_of(posterior.structure).names(posterior) if posterior.structure.symmetry else ()
+    return names if any(names) else ()
+
+
+def first_columns(block: Block, names: Sequence[str] = (), ids: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Where an observation stands, its id, its largest component and its name, and how many of its words are known."""
     columns: dict[str, Any] = {"row" if block.known is None else "document": block.places}
+    if ids is not None:
+        columns["id"] = [ids.get(place, "") for place in block.places]
     if block.shares:
         best = np.argmax(block.values, axis=1).tolist()
         unknown = block.unknown.tolist()
         columns[block.names[0].rsplit("_", 1)[0]] = [None if no else k for k, no in zip(best, unknown, strict=True)]
+        if names:
+            columns["name"] = ["" if no else names[k] for k, no in zip(best, unknown, strict=True)]
     if block.known is not None:
         columns["words"] = block.known.astype(np.int64).tolist()
     return columns

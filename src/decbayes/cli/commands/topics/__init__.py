@@ -1,0 +1,1 @@
+"""Commands that find, name, change and compare the topics of a merge."""

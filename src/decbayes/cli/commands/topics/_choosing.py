@@ -1,0 +1,46 @@
+"""Which component somebody means, and the file of a merge that was changed by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import manifest_of
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.disclosure.manifest import KEY as MANIFEST
+from decbayes.files import load_note, save
+from decbayes.merging import Lineage
+from decbayes.posterior import Posterior
+from decbayes.views import view_of
+
+KEPT = ("holds", "several", "public_documents")
+
+
+def component_of(posterior: Posterior, text: str) -> int:
+    """The component with this number, id or name."""
+    names = [*view_of(posterior.structure).names(posterior)]
+    size = max(len(names), len(posterior.ids))
+    if text.isdecimal() and int(text) < size:
+        return int(text)
+    matches = [
+        [k for k, label in enumerate(posterior.ids) if label == text],
+        [k for k, label in enumerate(names) if label.casefold() == text.casefold()],
+        [k for k, label in enumerate(names) if text.casefold() in label.casefold()],
+    ]
+    chosen = next(filter(None, matches), [])
+    if len(chosen) != 1:
+        several = f"{len(chosen)} components have it in their names" if chosen else "no component has it"
+        raise WrongArgument(
+            f"{text!r}: {several}. Give a number from 0 to {size - 1}, an id, or a name, as `decbayes show` has them."
+        )
+    return chosen[0]
+
+
+def save_edited(edited: Lineage, source: Path, output: Path) -> None:
+    """Write a changed merge, with what the file said about its data, and say what was changed."""
+    note, made = load_note(source), manifest_of(source)
+    kept = {name: note[name] for name in KEPT if name in note}
+    if made is not None:
+        kept[MANIFEST] = replace(made, posterior=edited.posterior.digest).plain()
+    save(edited.posterior, output, note=kept)
+    changes = [str(event) for event in edited.events if event.kind != "kept"]
+    messages().print(plain(f"{output}: {'; '.join(changes)}"))

@@ -1,0 +1,29 @@
+"""`decbayes drop`: leave topics out of a merge."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.topics._choosing import component_of, save_edited
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.files import load
+from decbayes.merging import drop as dropped
+
+
+def drop(
+    posterior: Annotated[Path, Parameter(help="A merge.")],
+    topics: Annotated[list[str], Parameter(help="Which ones: numbers, ids or names.", negative="")],
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the changed merge.")],
+    as_json: Annotated[bool, json_option("event", "kind", "id", "other", "share")] = False,
+) -> None:
+    """Leave out components, with all that was learned about them. The file says what was done."""
+    check_output(output, posterior)
+    read = load(posterior)
+    edited = dropped(read, *(component_of(read, topic) for topic in topics))
+    save_edited(edited, posterior, output)
+    if as_json:
+        print_json(*(vars(event) for event in edited.events))

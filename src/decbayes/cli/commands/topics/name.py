@@ -1,0 +1,38 @@
+"""`decbayes name`: names that people give to topics."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.topics._choosing import component_of
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.files import NAMES, load, load_note, save
+from decbayes.merging import name as renamed
+from decbayes.merging.base.lineage import with_ids
+
+
+def name(
+    posterior: Annotated[Path, Parameter(help="A merge, or any posterior with components.")],
+    topic: Annotated[str, Parameter(help="Which one: its number, its id or its present name.")],
+    text: Annotated[str, Parameter(name="NAME", help="The new name; '' takes it away.")],
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Where to write; default: the same file.")
+    ] = None,
+    as_json: Annotated[bool, json_option("topic", "file", "topic", "id", "name")] = False,
+) -> None:
+    """Name a component. The name stays with it in reports, and in later merges with --since."""
+    if output is not None:
+        check_output(output, posterior)
+    read = load(posterior)
+    component = component_of(read, text=topic)
+    named = renamed(with_ids(read), {component: text})
+    target = output or posterior
+    save(named, target, note={key: value for key, value in load_note(posterior).items() if key != NAMES})
+    messages().print(plain(f"{target}: {topic} is {text!r}" if text else f"{target}: {topic} has no name any more"))
+    if as_json:
+        print_json({"file": target, "topic": component, "id": named.ids[component], "name": text})

@@ -1,0 +1,187 @@
+"""Components of a merge changed by hand: named, dropped, joined, split. A remark on the result says so."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.arguments import check_kind
+from decbayes.errors import StructureMismatch
+from decbayes.families import Array, dense
+from decbayes.families.matrices import Indices
+from decbayes.merging._tree import tree
+from decbayes.merging.alignment import Alignment
+from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.lineage import Event, Lineage, as_components, ids_of, with_new_ids
+from decbayes.merging.base.products import AssignedSums, weighted
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
+
+BY_HAND = "by hand"
+
+
+def name(posterior: Posterior, names: Mapping[int, str]) -> Posterior:
+    """Give components names, which stay with them through later merges (`since`). An empty one takes a name away.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
+    >>> db.merging.name(posterior, {1: "far out"}).names
+    ('', 'far out')
+    """
+    check_kind(Posterior, posterior=posterior)
+    known = list(posterior.names or [""] * slots_of(posterior))
+    for component, text in names.items():
+        known[checked(posterior, component)] = text.strip()
+    return replace(posterior, names=tuple(known) if any(known) else ())
+
+
+def drop(posterior: Posterior, *components: int) -> Lineage:
+    """Leave out components, with all that was learned about them.
+
+    >>> model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [0.0], [9.0]]), rng=0).posterior
+    >>> edited = db.merging.drop(posterior, 1)
+    >>> len(edited.posterior.mean("components")), [event.kind for event in edited.events]
+    (2, ['kept', 'kept', 'gone'])
+    """
+    check_kind(Posterior, posterior=posterior)
+    gone = {checked(posterior, component) for component in components}
+    size, ids = slots_of(posterior), ids_of(posterior)
+    if not gone or len(gone) == size:
+        raise StructureMismatch("Name the components to drop; at least one must be left.")
+    stay = np.array([slot not in gone for slot in range(size)])
+    emptied = masked(posterior, stay.astype(np.float64))
+    # What is empty adds nothing to the first that stays.
+    places = np.where(stay, np.cumsum(stay) - 1, 0)
+    events = [Event("gone", ids[slot]) for slot in sorted(gone)]
+    return moved(replace(emptied, ids=ids, names=posterior.names), places, events, keep=stay)
+
+
+def join(posterior: Posterior, first: int, *others: int) -> Lineage:
+    """Add components to the first one, which keeps its id and name.
+
+    >>> model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
+    >>> posterior = model.fit(np.array([[-9.0], [8.0], [9.0]]), rng=0).posterior
+    >>> edited = db.merging.join(posterior, 0, 1)
+    >>> len(edited.posterior.mean("components")), [event.kind for event in edited.events]
+    (2, ['kept', 'kept', 'joined'])
+    """
+    check_kind(Posterior, posterior=posterior)
+    kept = checked(posterior, first)
+    absorbed = {checked(posterior, component) for component in others} - {kept}
+    if not absorbed:
+        raise StructureMismatch("Name two components or more to join.")
+    evidence, ids = as_components(posterior).evidence, ids_of(posterior)
+    stay = np.array([slot not in absorbed for slot in range(len(ids))])
+    places = np.cumsum(stay) - 1
+    places[sorted(absorbed)] = places[kept]
+    total = max(float(evidence[[kept, *absorbed]].sum()), LEAST_EVIDENCE)
+    events = [Event("joined", ids[slot], ids[kept], float(evidence[slot]) / total) for slot in sorted(absorbed)]
+    return moved(replace(posterior, ids=ids), places, events, keep=stay)
+
+
+def split(alignment: Alignment, slot: int) -> Lineage:
+    """Divide a slot in two: the sites' components in it are grouped so that the two parts differ most.
+
+    The part with less evidence gets a new slot behind all others.
+
+    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    >>> rng = np.random.default_rng(0)
+    >>> sites = [model.fit(n + np.array([[-9.0], [9.0]]), rng=rng).posterior for n in range(2)]
+    >>> edited = db.merging.split(db.align(sites, components=1), 0)
+    >>> np.sort(edited.posterior.mean("components")[:, 0]).round()
+    array([-8.,  9.])
+    """
+    check_kind(Alignment, alignment=alignment)
+    merged = alignment.merged()
+    slot, size = checked(merged, slot), slots_of(merged)
+    parts = list(parts_of(alignment, slot))
+    if len(parts) < 2:
+        raise StructureMismatch(
+            f"Slot {slot} holds {len(parts)} components of all sites, so there is nothing to divide."
+        )
+    (coupled,) = merged.structure.symmetry
+    labels = np.concatenate([assignment[coupled] for assignment in tree(parts).cut(2).assignments])
+    evidence = np.array([as_components(part).evidence.sum() for part in parts])
+    fewer = int(np.bincount(labels, evidence, minlength=2).argmin())
+    structure = merged.structure.with_components(size + 1)
+    contribution = dict(merged.contribution)
+    for factor in coupled.factors:
+        leaving = np.sum(
+            [dense(part.contribution[factor]) for part, label in zip(parts, labels, strict=True) if label == fewer],
+            axis=0,
+        )
+        rows = dense(merged.contribution[factor]).copy()
+        rows[slot] -= leaving[0]
+        contribution[factor] = np.vstack([rows, leaving])
+    ids = ids_of(merged)
+    names = (*merged.names, "") if merged.names else ()
+    edited = Posterior(structure, contribution, (*ids, ""), None, merged.remarks, names)
+    edited = replace(edited, ids=with_new_ids(edited, edited.ids))
+    share = float(evidence[labels == fewer].sum() / evidence.sum())
+    events = [Event("split", edited.ids[size], ids[slot], share)]
+    return recorded(edited, events, np.arange(size + 1), [*ids])
+
+
+def parts_of(alignment: Alignment, slot: int) -> Iterator[Posterior]:
+    """What each component of each site has in the slot, as a posterior of one component."""
+    (coupled,) = alignment.structure.symmetry
+    single = alignment.structure.with_components(1)
+    for site, posterior in enumerate(alignment.posteriors):
+        for component in range(posterior.structure.components(coupled)):
+            only = np.zeros(posterior.structure.components(coupled))
+            only[component] = 1.0
+            alone = masked(posterior, only, elsewhere=0.0)
+            sums = AssignedSums(alignment.structure)
+            sums.add(alone, alignment.assignments[site], site, alignment.divisions)
+            totals = sums.contributions()
+            in_slot = {factor: totals[factor][[slot]] for factor in coupled.factors}
+            part = Posterior(single, {**totals, **in_slot})
+            if as_components(part).evidence.sum() >= LEAST_EVIDENCE:
+                yield part
+
+
+def masked(posterior: Posterior, stay: Array, elsewhere: float = 1.0) -> Posterior:
+    """The posterior with each component's contribution times `stay`, and that of no component times `elsewhere`."""
+    (coupled,) = posterior.structure.symmetry
+    prior = posterior.structure.prior
+    others = {factor: np.full(len(prior[factor]), elsewhere) for factor in prior}
+    return weighted(posterior, {**others, **dict.fromkeys(coupled.factors, stay)})
+
+
+def moved(posterior: Posterior, places: Indices, events: Sequence[Event], keep: NDArray[np.bool_]) -> Lineage:
+    """The posterior with component k in slot places[k], under the ids and names of those that are kept."""
+    (coupled,) = posterior.structure.symmetry
+    structure = posterior.structure.with_components(int(keep.sum()))
+    sums = AssignedSums(structure)
+    sums.add(posterior, {coupled: places})
+    stay = np.flatnonzero(keep).tolist()
+    ids = tuple(posterior.ids[slot] for slot in stay)
+    names = tuple(posterior.names[slot] for slot in stay) if posterior.names else ()
+    edited = Posterior(structure, sums.contributions(), ids, None, posterior.remarks, names)
+    return recorded(edited, events, places, [*ids])
+
+
+def recorded(posterior: Posterior, events: Sequence[Event], slots: Indices, kept: Sequence[str]) -> Lineage:
+    """The edit with what became of each component, as a remark on the result, too."""
+    what = "; ".join(map(str, events))
+    remark = Remark(
+        BY_HAND, f"Changed by hand: {what}.", "A merge of the sites' files is without this change.", "", "note"
+    )
+    edited = replace(posterior, remarks=(*posterior.remarks, remark))
+    return Lineage(edited, (*(Event("kept", text) for text in kept if text), *events), slots)
+
+
+def checked(posterior: Posterior, component: int) -> int:
+    structure = posterior.structure
+    if not structure.resizable or any(family.two_sided for family in structure.families.values()):
+        raise StructureMismatch("Only topics, clusters and classes can be changed: components that share a prior.")
+    size = slots_of(posterior)
+    if isinstance(component, bool) or not isinstance(component, int | np.integer) or not 0 <= component < size:
+        raise StructureMismatch(f"There is no component {component!r}; they are numbered from 0 to {size - 1}.")
+    return int(component)
+
+
+def slots_of(posterior: Posterior) -> int:
+    return posterior.structure.components(posterior.structure.symmetry[0])
