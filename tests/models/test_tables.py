@@ -311,8 +311,9 @@ def test_values_a_column_cannot_hold_are_refused(rng):
         model.fit(np.zeros((3, 5)), rng=rng)
     with pytest.raises(InvalidStructure, match="one column or more"):
         db.LatentClasses(components=2, columns={})
-    with pytest.raises(InvalidData, match="10 numbers from 0 to 1"):
-        model.from_assignments(table(rng, 10)[0], np.full(10, 2))
+    for wrong in (np.full(10, 2), np.tile([1.5, -0.5], (10, 1)), np.full((10, 2), 0.4), np.ones((10, 1))):
+        with pytest.raises(InvalidData, match="10 numbers from 0 to 1, or 10 × 2 shares"):
+            model.from_assignments(table(rng, 10)[0], wrong)
 
 
 def test_known_variances_take_no_missing_values(rng):
