@@ -23,7 +23,8 @@ quantity_rows <- function(object, factor, quantity, part, level, top) {
   deviation <- if (is.null(found)) part$deviation else array(found, dim(part$mean))
   lower <- part$quantile((1 - level) / 2, stretch)
   upper <- part$quantile((1 + level) / 2, stretch)
-  chosen <- if (ncol(part$mean) > top) largest(part$mean, top) else all_of(part$mean)
+  ranked_by <- if (factor == "topics") relevance(part$mean, rowSums(object$contribution$topics)) else part$mean
+  chosen <- if (ncol(part$mean) > top) largest(ranked_by, top) else all_of(part$mean)
   labels <- object$labels[[factor]]
   labelled <- length(labels) == ncol(part$mean) && is.null(part$unlabelled)
   entries <- if (labelled) labels[chosen[, 2]] else entry_numbers(part$mean, chosen)
@@ -46,6 +47,12 @@ all_of <- function(matrix) cbind(rep(seq_len(nrow(matrix)), each = ncol(matrix))
 largest <- function(matrix, top) {
   ranked <- lapply(seq_len(nrow(matrix)), function(k) cbind(k, order(-matrix[k, ])[seq_len(top)]))
   do.call(rbind, ranked)
+}
+
+# log p(w | k) - 0.2 log p(w): words that are frequent in a topic, less so those that are frequent in all.
+relevance <- function(shares, evidence, common = 0.2) {
+  weights <- if (sum(evidence) > 0) evidence / sum(evidence) else rep(1 / nrow(shares), nrow(shares))
+  sweep(log(shares), 2, common * log(as.vector(weights %*% shares)))
 }
 
 entry_numbers <- function(matrix, chosen) if (ncol(matrix) == 1) rep("", nrow(chosen)) else as.character(chosen[, 2] - 1L)
@@ -113,13 +120,12 @@ ratios <- function(object, level = 0.9) {
 }
 
 #' The most telling words of each topic: ranked by log p(w | topic) - 0.2 log p(w).
-top_words <- function(object, count = 10, weight = 0.2) {
+top_words <- function(object, count = 10) {
   if (!"topics" %in% names(object$natural)) stop("Only topic models have words.", call. = FALSE)
   counts <- object$natural$topics + 1
-  shares <- counts / rowSums(counts)
-  overall <- colSums(counts) / sum(counts)
-  lapply(seq_len(nrow(shares)), function(k) {
-    object$labels$topics[order(-(log(shares[k, ]) - weight * log(overall)))[seq_len(min(count, ncol(shares)))]]
+  scores <- relevance(counts / rowSums(counts), rowSums(object$contribution$topics))
+  lapply(seq_len(nrow(scores)), function(k) {
+    object$labels$topics[order(-scores[k, ])[seq_len(min(count, ncol(scores)))]]
   })
 }
 

@@ -63,8 +63,9 @@ class Persons:
 
     def check_most(self, observations: int, most: int) -> None:
         """Refuse persons with more observations than was promised."""
-        if self.checked(observations).numbers is not None:
-            largest = int(np.bincount(self.numbers).max(initial=0))  # type: ignore[arg-type]
+        numbers = self.checked(observations).numbers
+        if numbers is not None:
+            largest = int(np.unique(numbers, return_counts=True)[1].max(initial=0))
             if largest > most:
                 raise InvalidData(
                     f"A person has {largest} rows, and rows_per_person is {most}. State the largest number."
