@@ -57,3 +57,11 @@ def test_what_a_script_names_by_text_is_there(path):
         thing = import_module(module)
         for name in names.split("."):
             thing = getattr(thing, name)
+
+
+def test_membership_is_measured_of_every_model_that_is_attacked():
+    from planted import ATTACKS
+
+    text = (ROOT / "benchmarks" / "disclosure.py").read_text()
+    measured = re.findall(r'^    "(\w+)": lambda', text, re.MULTILINE)
+    assert set(measured) == set(ATTACKS) - {"LatentDirichletAllocation"}

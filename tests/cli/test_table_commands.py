@@ -149,3 +149,13 @@ def test_regressions_are_shown_with_the_probability_of_their_intervals_and_in_th
     slope = model.coefficients(merged)[-1]
     (row,) = [row for row in csv.DictReader(run("export m.posterior -o -")[1].splitlines()) if row["entry"] == "age"]
     assert float(row["mean"]) == pytest.approx(slope["mean"])
+
+
+def test_large_whole_numbers_are_counts_with_a_hint_at_what_to_do(run, tmp_path, rng):
+    rows = "\n".join(
+        f"{days},{visits}" for days, visits in zip(rng.integers(0, 40, 60), rng.poisson(1, 60), strict=True)
+    )
+    (tmp_path / "a.csv").write_text(f"days,visits\n{rows}\n", encoding="utf-8")
+    for command in ("fit classes a.csv --components 2 -o a.posterior", "columns a.csv"):
+        assert "--kinds days=real" in " ".join(run(command)[2].split())
+        assert "--kinds" not in run(f"{command} --kinds days=real")[2]

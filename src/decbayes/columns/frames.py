@@ -185,7 +185,8 @@ def columns_of(
     for name, column in columns.items():
         doubts = "" if name in asked else column.doubts(values_in(frame, name))
         if doubts:
-            report(f"Column '{name}' is taken as {column.kind}, and {doubts}")
+            remedy = f"If so: --kinds {name}=KIND, in Python `kinds`."
+            report(f"Column '{name}' is taken as {column.kind}, and {doubts} {remedy}")
     return columns
 
 

@@ -131,7 +131,9 @@ def pooled_columns(
     scarce = [name for name, having in zip(columns, there, strict=True) if 0 < having < rules.least_cell]
     known = {name: column for name, column in columns.items() if name not in scarce}
     places = [place for place, name in enumerate(columns) if name in known]
-    kept, _, changed = pooled(points[:, places], known, persons.counts, [rules.least_cell], agreed=False)
+    kept, _, changed = pooled(
+        points[:, places], known, persons.counts, [rules.least_cell], agreed=False, predictors=True
+    )
     for name, column in kept.items():
         check_levels(name, column, persons.total(len(points)), rules)
     changed += [

@@ -121,11 +121,12 @@ def model_of_frame(
     chosen = {target: "", **(kinds or {})}
     named = Categorical.kind if settings.get("yes") else ""
     chosen[target] = chosen[target] or named or model.outcome.kind_in(frame, target)
-    columns = columns_of(frame, chosen, names=names, report=report)
     # Among predictors whole numbers are numbers like others.
-    others = {name: column.as_predictor for name, column in columns.items() if name not in chosen}
-    others = {name: kind for name, kind in others.items() if kind}
-    columns |= columns_of(frame, others, names=others, report=report) if others else {}
+    likely = columns_of(frame, chosen, names=names, report=ignore)
+    others = {name: column.as_predictor for name, column in likely.items() if name not in chosen}
+    columns = columns_of(
+        frame, chosen | {name: kind for name, kind in others.items() if kind}, names=names, report=report
+    )
     settings = model.completed(settings, frame, columns, target)
     return model(target=target, columns=columns, terms=terms, **settings)
 

@@ -21,7 +21,7 @@ from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural
-from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, kinds_from, read_columns
+from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, counts_hint, kinds_from, read_columns
 from decbayes.posterior import Posterior
 from decbayes.workers import gathered
 
@@ -227,7 +227,7 @@ class Sequential(Tabular):
         names = split_names(columns)
         frame = read_frame(path, [*names, *([sequences] if names and sequences else [])])
         model = cls.from_frame(frame, kinds=kinds_from(kinds), sequences=sequences, report=report, **settings)
-        report(f"{path}: {columns_text(model.columns)}")
+        report(f"{path}: {columns_text(model.columns)}{counts_hint(model.columns, kinds)}")
         return model, model.separate(frame)
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:

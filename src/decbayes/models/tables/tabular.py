@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.arguments import Above, check_positive
-from decbayes.columns import KINDS, Column, columns_of, declared, plain
+from decbayes.columns import KINDS, Column, Poisson, columns_of, declared, plain
 from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, report_unagreed, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -26,6 +26,8 @@ from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
 from decbayes.models.tables.factors import FACTORS, emissions
 from decbayes.structure import Structure
 
+# Whole numbers with so large a mean may be something else than counts.
+LARGE_COUNT = 5.0
 Kinds = Annotated[str, "What a column holds, if its values mislead: age=real,grade=categorical."]
 Agreed = Annotated[Path | None, "Columns that sites have agreed on; see `decbayes columns`."]
 
@@ -150,7 +152,7 @@ class Tabular(Model):
         if agreed_columns is None:
             frame = read_frame(path, split_names(columns))
             model = cls.from_frame(frame, kinds=kinds_from(kinds), report=report, **settings)
-            report(f"{path}: {columns_text(model.columns)}")
+            report(f"{path}: {columns_text(model.columns)}{counts_hint(model.columns, kinds)}")
         else:
             model = cls(columns=read_columns(agreed_columns), **settings)
             frame = read_frame(path, list(model.columns))
@@ -167,6 +169,18 @@ def columns_text(columns: Columns) -> str:
     """What a table's columns hold, in a sentence."""
     kinds = {kind: [name for name, column in columns.items() if column.kind == kind] for kind in KINDS}
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+
+
+def counts_hint(columns: Columns, kinds: str) -> str:
+    """What to do if large whole numbers that nobody has called counts are days or amounts."""
+    asked = kinds_from(kinds)
+    large = [
+        name
+        for name, column in columns.items()
+        if isinstance(column, Poisson) and column.mean >= LARGE_COUNT and name not in asked
+    ]
+    remedy = ",".join(f"{name}=real" for name in large)
+    return f". Whole numbers are taken as counts; for days, ages or amounts: --kinds {remedy}" if large else ""
 
 
 def kinds_from(text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from decbayes.disclosure.preparing import pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.model import split_names
-from decbayes.models.tables.tabular import columns_file, kinds_from, read_columns
+from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_columns
 
 
 def columns(
@@ -63,6 +63,8 @@ def columns_in(source: Path, names: str, kinds: str, apart: tuple[str, str], rul
             raise InvalidData(f"{source}: there is no column '{name}' to tell sequences or persons apart.")
     used = [name for name in names_in(frame) if name not in apart]
     columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
+    if hint := counts_hint(columns, kinds):
+        messages().print(plain(hint.removeprefix(". ")))
     if rules is None:
         return columns
     persons = Persons.of(next((frame[name] for name in reversed(apart) if name), None))
