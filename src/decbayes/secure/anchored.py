@@ -29,8 +29,9 @@ def in_slots(posterior: Posterior, anchor: Posterior) -> Posterior:
 
         slot(k) = argmax_j A(λ_j + c_k) − A(λ_j),   λ_j: slot j of the anchor
 
-    Several components may share a slot. A slot of the anchor that is only the prior is a spare: components that no
-    other slot explains better than the prior does go there, the largest first.
+    Slots count alike, with the mean evidence of all: what they look like matters, not how much data the anchor had
+    there. Several components may share a slot. A slot that is only the prior is a spare: components that no other slot
+    explains better than the prior does go there, the largest first.
 
     Args:
         posterior: a site's fit.
@@ -58,7 +59,7 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
     families = anchor.structure.families
     exclusive = any(families[name].exclusive for name in coupled.factors)
     evidence = group_evidence(posterior, coupled.factors)
-    slots = {name: np.array(anchor.natural[name]) for name in compared(anchor.structure, coupled)}
+    slots = evened_slots(anchor, coupled)
     rows = {name: dense(posterior.contribution[name]) for name in slots}
     if not exclusive:
         gains = np.array([gain_in(anchor.structure, slots, rows, component) for component in range(len(evidence))])
@@ -75,6 +76,20 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
             for name, parts in rows.items():
                 slots[name][place] += parts[component]
     return chosen
+
+
+def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
+    """The slots' parameters in the factors that tell components apart, all with the same evidence."""
+    evidence, structure = group_evidence(anchor, coupled.factors), anchor.structure
+    filled = ~anchor.untouched(coupled) & (evidence > 0.0)
+    weights = np.ones(len(evidence))
+    weights[filled] = evidence[filled].mean() / evidence[filled] if filled.any() else 1.0
+    slots = {}
+    for name in compared(structure, coupled):
+        even = structure.prior[name] + weights[:, None] * dense(anchor.contribution[name])
+        proper = structure.families[name].contains_rows(even)
+        slots[name] = np.where(proper[:, None], even, anchor.natural[name])
+    return slots
 
 
 def compared(structure: Structure, coupled: CoupledSet) -> list[str]:

@@ -44,6 +44,8 @@ from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
 from decbayes.secure.folder import ANCHOR, KINDS, Folder, Sum
 from decbayes.secure.site import Site, proposals, whose_turn
+from decbayes.updates.rounds import check_data
+from decbayes.updates.update import shift
 
 if TYPE_CHECKING:
     from decbayes.network import Identity
@@ -205,7 +207,7 @@ def result(
     number: Annotated[
         PositiveInt | None, Parameter(name="--round", help="Of this round; default: the last open one.")
     ] = None,
-    as_json: Annotated[bool, json_option("result", "file", "round", "members", "rows", "persons")] = False,
+    as_json: Annotated[bool, json_option("result", "file", "round", "members", "rows", "persons", "shift")] = False,
 ) -> None:
     """Write the posterior of all members' data, from the last sum that is open.
 
@@ -227,11 +229,14 @@ def result(
     words = in_words(model_for(merged.posterior.structure))
     manifest = Manifest(merged.posterior.digest, words, shared.agreement.rules, rows=rows, persons=persons)
     save(merged.posterior, file, note={KEY: manifest.plain()})
-    messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}, {many(rows, 'row')}")
+    moved = shift(results[chosen - 2].posterior, merged.posterior) if chosen > 1 else None
+    by = "" if moved is None else f"; it moved the merge by {moved:.2g} standard deviations per parameter"
+    messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}, {many(rows, 'row')}{by}")
     for remark in merged.posterior.remarks:
         messages().print(str(remark))
     if as_json:
-        print_json({"file": file, "round": chosen, "members": merged.members, "rows": rows, "persons": persons})
+        size = {"members": merged.members, "rows": rows, "persons": persons}
+        print_json({"file": file, "round": chosen, **size, "shift": moved})
 
 
 @dataclass(frozen=True)
@@ -260,6 +265,8 @@ class Visit:
         read = model.read(the_data(model, self.data), report=told, **sources)
         persons = persons_of(model, self.data, self.person, **sources)
         safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, told=told)
+        if own is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
+            check_data(model, safe.data, own, f"What {self.site} has added to the last sum")
         fitted: Any = safe.model
         ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
         with fitting(1, ascent.passes) as bar:
