@@ -9,6 +9,8 @@ from decbayes.calibration.matches import judged
 from decbayes.calibration.validation import FORMAT, checked
 from decbayes.calibration.worlds import RESTARTS, Setting, number_and_length
 from decbayes.errors import NotCalibrated
+from decbayes.merging.reading import Coefficients, Curve, Reliability
+from decbayes.merging.reading._heterogeneity import Comparison
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
 
@@ -78,3 +80,31 @@ def test_candidates_of_scores_are_named_by_texts_or_numbers(names):
     assert checked(content | {"names": ["two"]}).names == ("two",)
     with pytest.raises(ValueError, match="do not match"):
         checked(content)
+
+
+def test_what_is_known_exactly_or_not_at_all_is_no_part_of_a_comparison():
+    found = Comparison(np.zeros(3), np.array([0.0, np.inf, 0.5]), np.ones(1))
+    np.testing.assert_array_equal(found.precision, [0.0, 0.0, 4.0])
+
+
+def test_each_row_of_coefficients_has_its_own_freedom(rng):
+    """Five sites, three coefficients in each of two rows; in the second only two can be told."""
+    precisions = np.tile(np.diag([4.0, 5.0, 6.0]), (5, 2, 1, 1))
+    precisions[:, 1, 2, 2] = 0.0
+    spread, _ = Coefficients(np.zeros((5, 2, 3)), precisions).compared(np.ones(2))
+    np.testing.assert_array_equal(spread.freedom, [12.0, 8.0])
+
+
+def test_next_to_no_evidence_has_no_probability_of_being_right():
+    structure = db.LatentDirichletAllocation(2, ("a", "b", "c"), topic_prior=1.0).structure
+    counts = [
+        [[90.0, 9.0, 0.0], [0.0, 9.0, 90.0]],
+        [[80.0, 9.0, 0.0], [0.0, 0.02, 0.2]],
+        [[70.0, 9.0, 0.0], [0.0, 8.0, 70.0]],
+    ]
+    alignment = db.align([db.Posterior(structure, {"topics": rows}) for rows in counts])
+    curve = Curve(2.0, (0.0, 0.0, 0.0))
+    sure = db.merging.confidence(alignment, Reliability(curve, Curve(2.0, (0.0,) * 4), 100, 0.9, 0.0)).probabilities
+    (coupled,) = structure.symmetry
+    assert np.isnan(sure[1][coupled]).tolist() == [False, True]
+    assert np.isfinite(np.concatenate([sure[0][coupled], sure[2][coupled]])).all()

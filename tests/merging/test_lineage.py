@@ -93,6 +93,12 @@ class TestFollow:
         assert kinds == {"born": new, "gone": lost}
         assert new not in before.ids
 
+    def test_what_people_have_called_a_component_it_is_still_called(self, rng):
+        before = replace(merged_of(rng, (0, 1)), names=("sport", "war"))
+        after = db.merging.follow(before, merged_of(rng, (1, 5, 0))).posterior
+        called = dict(zip(topic_of(before).tolist(), before.names, strict=True))
+        assert after.names == tuple(called.get(topic, "") for topic in topic_of(after).tolist())
+
     def test_of_an_empty_slot_nothing_is_said(self, rng):
         """An earlier merge may have had more slots than it could fill."""
         before = merged_of(rng, (0, 1, 2), components=5)

@@ -10,6 +10,7 @@ import pytest
 import decbayes as db
 from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
+from decbayes.merging import _merge
 from decbayes.merging.remarking import data_totals, same_totals, share_gains
 from decbayes.remarks import from_plain, lines
 
@@ -98,6 +99,13 @@ def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
     few = [fitted([-10.0, 10.0], rng, 6) for _ in range(3)]
     assert "small sites" in kinds(few)
     assert "small sites" not in kinds(few[:1])
+
+
+def test_a_warning_of_many_remarks_says_where_the_others_are(rng, monkeypatch):
+    many = tuple(db.Remark("odd", f"{number}.", "Look.") for number in range(5))
+    monkeypatch.setattr(_merge, "quick_remarks", lambda alignment: many)
+    with pytest.warns(MergeWarning, match="2 further remarks: see `remarks` of the result"):
+        db.merge([fitted([-10.0, 10.0], rng) for _ in range(2)])
 
 
 def test_every_site_has_a_name(rng):
