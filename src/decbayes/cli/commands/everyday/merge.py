@@ -1,6 +1,6 @@
 """`decbayes merge`: posteriors of many sites into one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -36,7 +36,7 @@ from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import Exchange
-from decbayes.updates.rounds import Round, together
+from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
 
 if TYPE_CHECKING:
@@ -245,37 +245,68 @@ def merge(
     options.check(telling)
     work_on(device)
     refused = duplicates == "refuse" and not options.robust
-    sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=refused)
-    check_received_files(posteriors, [site.posterior for site in sent.values()], rules_said(rules))
-
-    def keep(merged: Posterior, **note: Any) -> None:
-        holds = sorted(frozenset().union(*(site.data for site in sent.values())))
-        several = {"several": True} if len(sent) > 1 else {}
-        save(merged, output, note={"holds": holds, **several, **note, **merged_manifest(posteriors, merged)})
-
-    names = [path.name.removesuffix(".posterior") for path in posteriors]
-    rows = rows_behind(posteriors, [site.posterior for site in sent.values()])
-    if (whole := together(sent)) is not None:
+    received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=refused), output)
+    check_received_files(posteriors, received.posteriors, rules_said(rules))
+    if (whole := together(received.sent)) is not None:
         check_options_of_round(options, priors, telling)
-        say_missing(whole)
-        alignment = followed(whole.alignment, options.since)
-        conclude(alignment, names, output, replace(telling, confidence=False), keep, rows)
-        return
-    read = list(same_columns(priors.applied([site.posterior for site in sent.values()])))
+        merge_round(received, whole, options, telling)
+    else:
+        merge_posteriors(received, options, priors, telling)
+
+
+@dataclass(frozen=True)
+class Received:
+    """The files of all sites, and where their merge is written."""
+
+    paths: list[Path]
+    sent: Mapping[str, Sent]
+    output: Path
+
+    @property
+    def posteriors(self) -> list[Posterior]:
+        return [site.posterior for site in self.sent.values()]
+
+    @property
+    def names(self) -> list[str]:
+        return [path.name.removesuffix(".posterior") for path in self.paths]
+
+    @property
+    def rows(self) -> list[int] | None:
+        return rows_behind(self.paths, self.posteriors)
+
+    def keep(self, merged: Posterior, **note: Any) -> None:
+        """Write the merge, and beside it whose data are in it."""
+        holds = sorted(frozenset().union(*(site.data for site in self.sent.values())))
+        several = {"several": True} if len(self.sent) > 1 else {}
+        about = {"holds": holds, **several, **note, **merged_manifest(self.paths, merged)}
+        save(merged, self.output, note=about)
+
+
+def merge_round(received: Received, whole: Round, options: Aligning, telling: Telling) -> None:
+    """Merge the files of one round, whose components are in common slots."""
+    say_missing(whole)
+    alignment, quietly = followed(whole.alignment, options.since), replace(telling, confidence=False)
+    conclude(alignment, received.names, received.output, quietly, received.keep, received.rows)
+
+
+def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, telling: Telling) -> None:
+    """Merge files of sites that fitted by themselves: as labelled, robustly, or aligned."""
+    names, output, keep = received.names, received.output, received.keep
+    read = list(same_columns(priors.applied(received.posteriors)))
     expected = view_of(read[0].structure).expected(read)
     read = recentred(read)
     if options.naive:
         keep(merging.product(read))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
-        return
-    if options.robust:
+    elif options.robust:
         robust = robustly_merged(read, options)
         robust = replace(robust, posterior=replace(robust.posterior, remarks=robust.remarks(names)))
         keep(robust.posterior, **found_by(robust.alignment, [names[site] for site in robust.merged]))
         tell_robust(robust, names, output, options, telling)
-        return
-    reported, alignment = telling.reported(read), aligned(read, options.components, options.since, options.solving)
-    conclude(alignment, names, output, telling, keep, rows, reported, options.solving, expected)
+    else:
+        reported = telling.reported(read)
+        alignment = aligned(read, options.components, options.since, options.solving)
+        conclude(alignment, names, output, telling, keep, received.rows, reported, options.solving, expected)
 
 
 def conclude(
