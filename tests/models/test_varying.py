@@ -318,3 +318,28 @@ def test_rows_have_the_effect_of_their_own_site_whatever_others_are_known(rng):
         np.testing.assert_allclose(together[(rows["clinic"] == name).to_numpy()], alone)
     numbers = np.array([np.nan, 7.0, 3.0, 5.0])
     np.testing.assert_array_equal(places_among(numbers, np.array([3.0, np.nan])), [1, 2, 0, 2])
+
+
+def test_calibrated_deviations_between_sites_are_as_uncertain_as_exact_integration():
+    """Means of 30 sites with noise 1: the posterior of the standard deviation between them, on a grid."""
+    rng, sites, rows, deviation = np.random.default_rng(5), 30, 20, 0.5
+    levels = deviation * rng.normal(size=sites)
+    frames = [{"y": level + rng.normal(size=rows)} for level in levels]
+    model = db.LinearRegression("y", columns={"y": "real"}, varying=("intercept",))
+    start = [model.fit(frame).posterior for frame in frames]
+    refined = db.refine(model, frames, start, rounds=12).merged
+    plain, found = model.between(refined)[0], model.between(db.calibrate(model, frames, refined))[0]
+    means = np.array([frame["y"].mean() for frame in frames])
+    noise = np.mean([frame["y"].var(ddof=1) for frame in frames])
+    grid = np.exp(np.linspace(np.log(0.1), np.log(2.0), 800))  # of the standard deviation
+    variance = grid**2 + noise / rows
+    squares = ((means - means.mean()) ** 2).sum()
+    precision = noise / grid**2  # Λ; the prior is Gamma(1/2, 1/2 · 0.1), and d log Λ = 2 d log deviation
+    log_density = -0.5 * (sites - 1) * np.log(variance) - 0.5 * squares / variance
+    log_density += 0.5 * np.log(precision) - 0.05 * precision
+    below = np.cumsum(np.exp(log_density - log_density.max()))
+    low, high = np.interp([0.05, 0.95], below / below[-1], grid)
+    assert np.log(found["high"] / found["low"]) == pytest.approx(np.log(high / low), rel=0.1)
+    assert np.log(plain["high"] / plain["low"]) < 0.85 * np.log(high / low)
+    assert found["low"] == pytest.approx(low, rel=0.1)
+    assert found["high"] == pytest.approx(high, rel=0.1)

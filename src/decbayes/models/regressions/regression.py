@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from decbayes.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
@@ -553,7 +554,11 @@ class Regression(Tabled, Model):
         return self.variation.widening(posterior.natural, sites, covariance)
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How far each term that varies does so: its standard deviation from site to site, with an interval."""
+        """How far each term that varies does so: its standard deviation from site to site, with an interval.
+
+        Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, by linear
+        response: log-normal around the estimate.
+        """
         check_level(level)
         check_structure(posterior, self.structure, "posterior")
         if not self.varying:
@@ -563,6 +568,11 @@ class Regression(Tabled, Model):
         unit = self.units_and_offset()[0][self.table.places] * noise**0.5
         low, high = (unit / np.sqrt(Gamma().quantile(natural, 0.5 - side * level)[0]) for side in (-0.5, 0.5))
         mean, deviation = (unit * part for part in deviation_between(*Gamma().columns(natural[0])))
+        if posterior.calibration is not None:
+            precision = posterior.mean(BETWEEN)[0]
+            relative = 0.5 * posterior.deviation(BETWEEN)[0] / precision
+            reach, mean = np.exp(float(ndtri(0.5 + 0.5 * level)) * relative), unit / np.sqrt(precision)
+            low, high, deviation = mean / reach, mean * reach, mean * relative
         parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
         return term_rows(posterior.structure.labels[BETWEEN], parts)
 

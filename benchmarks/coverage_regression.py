@@ -1,0 +1,162 @@
+"""How often 90 % intervals of regressions hold the truth, after one broadcast and after three rounds.
+
+    python benchmarks/coverage_regression.py [--quick] [--worlds N] [--only NAME]
+
+Data are drawn from each model with known coefficients (an intercept and two slopes), at 5 sites of 100 and at 30 sites
+of 30 rows. Coverage is over all coefficients but the baseline, with its standard error (worlds are independent,
+coefficients of a world are not). "robust" are clustered Poisson counts with plain and with robust errors. "between" is
+the standard deviation of an intercept between sites, 0.5, refined for five rounds: intervals of mean field, and of
+linear response (`db.calibrate`). The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import warnings
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np
+from scipy.special import expit
+
+import decbayes as db
+
+SLOPES = np.array([0.5, -0.3])
+SIZES = {5: 100, 30: 30}
+REALS = {"x": "real", "z": "real"}
+
+
+def predictors(rng, size):
+    return {"x": rng.normal(size=size), "z": rng.normal(size=size)}
+
+
+def line(frame):
+    return SLOPES @ np.array([frame["x"], frame["z"]])
+
+
+def linear(rng, size):
+    frame = predictors(rng, size)
+    return frame | {"y": 1.0 + line(frame) + rng.normal(size=size)}
+
+
+def logistic(rng, size):
+    frame = predictors(rng, size)
+    return frame | {"y": rng.random(size) < expit(-0.5 + line(frame))}
+
+
+def counts(rng, size):
+    frame = predictors(rng, size)
+    return frame | {"y": rng.poisson(np.exp(0.3 + line(frame)))}
+
+
+def dispersed(rng, size):
+    frame = predictors(rng, size)
+    return frame | {"y": rng.poisson(np.exp(0.3 + line(frame)) * rng.gamma(2.0, 0.5, size))}
+
+
+def times(rng, size):
+    frame = predictors(rng, size)
+    died, lost = rng.exponential(3.0 * np.exp(-line(frame))), rng.uniform(1, 6, size)
+    return frame | {"t": np.minimum(died, lost), "y": died < lost}
+
+
+def ordered(rng, size):
+    frame = predictors(rng, size)
+    further = rng.random((size, 2)) < expit(0.3 + line(frame))[:, None]
+    return frame | {"y": np.array(["low", "mid", "top"])[np.cumprod(further, axis=1).sum(axis=1)]}
+
+
+def survival_model():
+    columns = {"y": "yes/no", "t": "real", **REALS}
+    return db.SurvivalRegression("y", columns=columns, time="t", cuts=(0.7, 1.5, 3.0), rate=0.3)
+
+
+MODELS = {
+    "linear": (linear, lambda: db.LinearRegression("y", columns={"y": "real", **REALS})),
+    "logistic": (logistic, lambda: db.LogisticRegression("y", columns={"y": "yes/no", **REALS})),
+    "Poisson": (counts, lambda: db.PoissonRegression("y", columns={"y": "count", **REALS})),
+    "negative binomial": (
+        dispersed,
+        lambda: db.NegativeBinomialRegression("y", columns={"y": "count", **REALS}, dispersion=2.0),
+    ),
+    "survival": (times, survival_model),
+    "ordered": (
+        ordered,
+        lambda: db.OrderedRegression("y", columns={"y": db.columns.Categorical("low", "mid", "top"), **REALS}),
+    ),
+}
+
+
+def held(model, posterior):
+    rows = {row["term"]: row for row in model.coefficients(posterior)}
+    truth = zip(("x", "z"), SLOPES, strict=True)
+    return float(np.mean([rows[name]["low"] <= slope <= rows[name]["high"] for name, slope in truth]))
+
+
+def of_model(name, sites, seed):
+    draw, made = MODELS[name]
+    rng, model = np.random.default_rng(seed), made()
+    shards = [draw(rng, SIZES[sites]) for _ in range(sites)]
+    sent = [model.fit_site(shard).posterior for shard in shards]
+    refined = db.refine(model, shards, sent, rounds=3).merged
+    return {"one broadcast": held(model, db.merge(model.recentred(sent))), "refined": held(model, refined)}
+
+
+def robust(sites, seed):
+    """Clusters of five rows with a rate of their own each."""
+    rng, model = np.random.default_rng(seed), MODELS["Poisson"][1]()
+    shards, clusters = [], []
+    for _ in range(sites):
+        cluster = np.repeat(np.arange(SIZES[sites] // 5), 5)
+        frame = {name: values[cluster] for name, values in predictors(rng, len(cluster) // 5).items()}
+        rate = np.exp(0.3 + line(frame)) * rng.gamma(2.0, 0.5, len(cluster) // 5)[cluster]
+        shards.append(frame | {"y": rng.poisson(rate)})
+        clusters.append(cluster)
+    merged = db.merge(model.recentred([model.fit_site(shard).posterior for shard in shards]))
+    wide = db.calibrate(model, shards, merged, method="robust", clusters=clusters)
+    return {"plain": held(model, merged), "robust": held(model, wide)}
+
+
+def between(sites, seed, deviation=0.5):
+    rng = np.random.default_rng(seed)
+    model = db.LogisticRegression("y", columns={"y": "yes/no", **REALS}, varying=("intercept",))
+    shards = []
+    for _ in range(sites):
+        frame = predictors(rng, SIZES[sites])
+        drawn = rng.random(SIZES[sites]) < expit(-0.5 + line(frame) + deviation * rng.normal())
+        shards.append(frame | {"y": drawn})
+    refined = db.refine(model, shards, [model.fit(shard).posterior for shard in shards], rounds=5).merged
+    posteriors = {"mean field": refined, "linear response": db.calibrate(model, shards, refined)}
+    rows = {name: model.between(posterior)[0] for name, posterior in posteriors.items()}
+    return {name: float(row["low"] <= deviation <= row["high"]) for name, row in rows.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="ten data sets")
+    parser.add_argument("--worlds", type=int, default=100)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    measured = {name: lambda sites, seed, name=name: of_model(name, sites, seed) for name in MODELS}
+    measured |= {"robust": robust, "between": between}
+    table = {}
+    for name, measure in ((name, measure) for name, measure in measured.items() if arguments.only in name):
+        for sites in SIZES:
+            runs = [measure(sites, seed) for seed in range(10 if arguments.quick else arguments.worlds)]
+            for label in runs[0]:
+                values = np.array([run[label] for run in runs])
+                error = float(values.std(ddof=1) / np.sqrt(len(values)))
+                table[f"{name}, {sites} sites of {SIZES[sites]}, {label}"] = (
+                    round(float(values.mean()), 3),
+                    round(error, 3),
+                )
+                print(
+                    f"{name}, {sites} sites of {SIZES[sites]}, {label}: {values.mean():.3f} ± {error:.3f}", flush=True
+                )
+    print(json.dumps({"benchmark": "coverage_regression", **table}))
+
+
+if __name__ == "__main__":
+    main()
