@@ -236,7 +236,7 @@ def run(name, how, sites, seed):
         **{label: float(np.abs((mean - best) / error)[shown].max()) for label, mean in averages.items()},
         "forecast": 0.0
         if expected is None
-        else float(expected[shown].max()) * (0.25 if model.outcome.recentres else 1),
+        else float(expected[shown].max()),
         "HK": float(np.median((t.ppf(0.95, sites - 1) * widths / (norm.ppf(0.95) * error))[shown])),
     }
     if how == "random" and (other := peers(model, data)) is not None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import re
 import warnings
 from pathlib import Path
@@ -243,7 +244,15 @@ def private_releases(reader):
     assert abs(age["mean"] - 0.04) < 5 * age["deviation"]  # drawn by the operating system: no seed
 
 
+def claims_of_survival(reader):
+    names = reader.names
+    assert ",".join(f"{cut:g}" for cut in names["cuts"]) == "360,540,810,1170"  # which the commands have
+    assert names["apart"](names["refined"]) < 0.2
+    assert names["apart"](names["merged"]) < 0.8
+
+
 CLAIMS = {
+    "survival.md": claims_of_survival,
     "private-releases.md": private_releases,
     "privacy.md": privacy,
     "index.md": quickstart,
@@ -274,6 +283,8 @@ GROUPS = {
     "page.md": [pytest.mark.xdist_group("sockets")],
     "wearables.md": [pytest.mark.xdist_group("sockets")],
     "other-libraries.md": [pytest.mark.xdist_group("jax")],
+    # The data of this page, and what it is compared with.
+    "survival.md": [pytest.mark.skipif(importlib.util.find_spec("lifelines") is None, reason="lifelines is missing")],
 }
 
 

@@ -19,9 +19,8 @@ from decbayes.views.view import LEVEL, TOP, View
 
 # Points of time of a curve.
 TIMES = 61
-# The share of the forecast error that recentring leaves, and the error that is worth a warning, in deviations
-# (benchmarks/regression.py prints forecasts beside errors).
-LEFT, ROUGH = 0.25, 0.5
+# The error of a merge that is worth a warning, in deviations (benchmarks/regression.py has forecasts beside errors).
+ROUGH = 0.5
 
 
 class CoefficientView(View):
@@ -88,7 +87,6 @@ class CoefficientView(View):
         distances = self.model.forecast(posteriors) if len(posteriors) > 1 else None
         if distances is None:
             return ()
-        distances = distances * (LEFT if self.model.outcome.recentres else 1.0)
         largest, term = float(distances.max()), self.model.table.design.labels[int(distances.argmax())]
         rough = largest > ROUGH
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
