@@ -234,9 +234,7 @@ def run(name, how, sites, seed):
         "1 round": apart(refined[1]),
         "3 rounds": apart(refined[3]),
         **{label: float(np.abs((mean - best) / error)[shown].max()) for label, mean in averages.items()},
-        "forecast": 0.0
-        if expected is None
-        else float(expected[shown].max()),
+        "forecast": 0.0 if expected is None else float(expected[shown].max()),
         "HK": float(np.median((t.ppf(0.95, sites - 1) * widths / (norm.ppf(0.95) * error))[shown])),
     }
     if how == "random" and (other := peers(model, data)) is not None:
