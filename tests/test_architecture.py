@@ -74,7 +74,7 @@ ALLOWED = {
     "sklearn": FOUNDATION | {"columns", "extras", "merging", "models", "streams", "updates"},
     "views": FOUNDATION | {"calibration", "columns", "merging", "models"},
     "page": FOUNDATION | {"merging", "models", "views"},
-    "plot": FOUNDATION | {"extras", "merging", "models", "views"},
+    "plot": FOUNDATION | {"calibration", "extras", "merging", "models", "views"},
     "solvers": {"merging"},
     "checking": {"calibration", "models"},
     "texts": {"inputs", "models", "views"},

@@ -14,6 +14,9 @@ from decbayes.merging.grouping.grouping import Grouping
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, identity, inverse
 
+OF_ROUND = "Posteriors of round"
+"""How the reason for the slots of a round begins."""
+
 
 def as_labelled(posteriors: Iterable[Posterior]) -> Alignment:
     """The alignment of posteriors that are in common slots already: each component stays under its number."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from decbayes.plot._components import mixture as mixture
     from decbayes.plot._components import states as states
     from decbayes.plot._components import topics as topics
+    from decbayes.plot._curves import slots as slots
     from decbayes.plot._probabilities import calibration as calibration
     from decbayes.plot._probabilities import simplex as simplex
     from decbayes.plot._sites import alignment as alignment
@@ -29,6 +30,7 @@ else:
         {
             "._changes": "changes",
             "._components": "classes components features images mixture states topics",
+            "._curves": "slots",
             "._probabilities": "calibration simplex",
             "._sites": "alignment network tree",
         },

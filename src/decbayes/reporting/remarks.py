@@ -52,7 +52,7 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     for coupled in findings.sets:
         noticed += [*private(findings, coupled), *varying(findings, coupled), *matches(findings, coupled)]
         noticed += small(findings, coupled)
-    return ordered([*noticed, *lineage(findings), *findings.view.advice(findings.alignment)])
+    return ordered([*noticed, *lineage(findings), *findings.view.advice(findings.alignment, findings.names)])
 
 
 def of_merge(findings: Findings) -> tuple[Remark, ...]:

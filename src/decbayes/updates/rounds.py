@@ -160,9 +160,9 @@ class Round:
     @property
     def alignment(self) -> "Alignment":
         """Which site has what in each slot."""
-        from decbayes.merging.placing import as_labelled
+        from decbayes.merging.placing import OF_ROUND, as_labelled
 
-        return replace(as_labelled(self.slots), reason=f"Posteriors of round {self.number}, in common slots.")
+        return replace(as_labelled(self.slots), reason=f"{OF_ROUND} {self.number}, in common slots.")
 
     @property
     def missing(self) -> int:

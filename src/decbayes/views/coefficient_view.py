@@ -69,7 +69,7 @@ class CoefficientView(View):
             return "counts vary more than the model allows, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
-    def advice(self, alignment: Alignment) -> Iterator[Remark]:
+    def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
         """Which coefficients differ by more than chance, and how to let them."""
         notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
         if not notable:

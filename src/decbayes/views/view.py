@@ -201,8 +201,8 @@ class View:
         """Why it is not known whether sites differ by more than chance; empty if it is, or if nothing is compared."""
         return ""
 
-    def advice(self, alignment: "Alignment") -> Iterator[Remark]:
-        """What stands out in a merge of such models, and what to do about it."""
+    def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
+        """What stands out in a merge of such models, and what to do about it; `names` are those of the sites."""
         return iter(())
 
     def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:

@@ -1,13 +1,15 @@
 """Topics as their words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from decbayes.errors import StructureMismatch
+from decbayes.merging import Alignment
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.views.values import MOST_NUMBERS, Part, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
 
@@ -37,6 +39,12 @@ class WordView(View):
 
     def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality:
         return Quality(posterior, top)
+
+    def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
+        """Topics to look at, sites that share no words, and what would make topics better."""
+        from decbayes.views.topic_remarks import MergedTopics
+
+        return MergedTopics(alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]).remarks()
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
         """How different topics are, which words distinguish each and, with `counts`, how coherent it is."""

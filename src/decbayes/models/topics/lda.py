@@ -208,7 +208,7 @@ class LatentDirichletAllocation(Predicting):
             )
         ascent = self._climbing(start)
         search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
-        return fit_best(
+        fit = fit_best(
             lambda: search.begin(site.first(random).written_out(), site.first_tables()),
             search.step,
             lambda reached: site.posterior(search.statistics(reached), search.tables(reached)),
@@ -217,6 +217,14 @@ class LatentDirichletAllocation(Predicting):
             progress=progress,
             keep=search.keep,
         )
+        return fit if prior is not None or start is not None else self._doubted(fit, site.counts)
+
+    def _doubted(self, fit: Fit, counts: Counts) -> Fit:
+        """The fit with a remark, if texts are too short for its topics."""
+        from decbayes.models.topics.short_texts import short_texts
+
+        remarks = short_texts(self, fit.posterior, counts)
+        return replace(fit, posterior=replace(fit.posterior, remarks=remarks)) if remarks else fit
 
     def fit_many(
         self,

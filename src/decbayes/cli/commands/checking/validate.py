@@ -12,7 +12,7 @@ from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as scored
 from decbayes.cli.shared.common_options import the_data
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -56,6 +56,10 @@ def validate(
         bool,
         Parameter(negative="", help="Check how close a posterior is to the exact one; give the data it was fitted to."),
     ] = False,
+    picture: Annotated[
+        Path | None, Parameter(help="Draw scores against numbers of components into this file (.png, .svg, .pdf).")
+    ] = None,
+    dpi: Dpi = DPI,
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
@@ -65,6 +69,7 @@ def validate(
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
     check_output(output, *files)
+    check_picture(picture, *files)
     if approximation:
         diagnosis = diagnosed(files, columns, held_back)
         if as_json:
@@ -80,6 +85,10 @@ def validate(
         )
     if output is not None:
         scores.save(output)
+    if picture is not None:
+        from decbayes.plot import slots
+
+        save_picture(slots(scores).figure, picture, dpi)
     if as_json:
         print_json(*score_rows(scores))
     else:

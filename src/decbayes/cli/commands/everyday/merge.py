@@ -369,7 +369,7 @@ def say_missing(whole: Round) -> None:
 
 def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
     """The remarks of any merge, and those of the model."""
-    return ordered([*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment)])
+    return ordered([*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment, names)])
 
 
 def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":

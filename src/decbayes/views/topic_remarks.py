@@ -1,0 +1,171 @@
+"""What to know about merged topics before relying on them: which to look at, and what would make them better.
+
+`benchmarks/topic_quality.py` measures what rounds and wide fits gain.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import rel_entr, xlogy
+
+from decbayes.families import Array
+from decbayes.merging import Alignment, tree
+from decbayes.merging.alignment import MOST_LOOKED_AT
+from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.coupled import in_memory
+from decbayes.merging.placing import OF_ROUND
+from decbayes.merging.remarking import listed
+from decbayes.models.topics.quality import FACTOR, Quality
+from decbayes.remarks import Remark
+
+TOP = 10
+# Ranks that a topic's mixed sources are ahead of its leading words' mass, as a share of the number of topics.
+MIXED = 0.5
+# Of the gain in fit by twice the slots, the share that shows in predictions.
+KEPT, WORTH_SAYING = 0.2, 0.02
+# Σ √(p q) of two sites' word frequencies: below this they share hardly any words, above it they hold like documents.
+STRANGERS, ALIKE = 0.25, 0.85
+# Mean KL of sites' topics to the merged ones, in nats per word, from which on a round is advised.
+BLURRED = 0.1
+MOST_COMPONENTS = 400  # for which a tree is quick
+
+
+@dataclass(frozen=True)
+class MergedTopics:
+    """The topics of a merge, and what each site has put into them."""
+
+    alignment: Alignment
+    names: Sequence[str]
+
+    @cached_property
+    def quality(self) -> Quality:
+        return Quality(self.alignment.merged(), TOP)
+
+    @cached_property
+    def sources(self) -> list[csr_array]:
+        """For each site (topics, words) counts, as the site numbers its topics."""
+        return [csr_array(posterior.contribution[FACTOR]) for posterior in self.alignment.posteriors]
+
+    @cached_property
+    def affinity(self) -> Array:
+        """(sites, sites): Σ_w √(p_w q_w) of the sites' word frequencies."""
+        totals = np.array([np.maximum(source.sum(axis=0), 0.0) for source in self.sources])
+        roots = np.sqrt(totals / np.maximum(totals.sum(axis=1, keepdims=True), LEAST_EVIDENCE))
+        return np.asarray(roots @ roots.T)
+
+    def remarks(self) -> Iterator[Remark]:
+        """All of them; none for many sites, which would take longer than the merge."""
+        quick = 1 < len(self.names) <= MOST_LOOKED_AT and in_memory(self.alignment.posteriors)
+        if not quick or not self.alignment.structure.symmetry:
+            return
+        yield from self.strangers()
+        yield from self.to_look_at()
+        if not self.refined:
+            yield from self.more_slots()
+            yield from self.further_gain()
+
+    @property
+    def refined(self) -> bool:
+        """Whether these are posteriors of a round, which share their slots already."""
+        return self.alignment.reason.startswith(OF_ROUND)
+
+    def strangers(self) -> Iterator[Remark]:
+        """Groups of sites that use other words: two languages, say."""
+        from scipy.sparse.csgraph import connected_components
+
+        filled = np.flatnonzero(self.affinity.diagonal() > 0.5)
+        linked = csr_array((self.affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
+        count, group = connected_components(linked, directed=False) if len(filled) > 1 else (1, np.zeros(1))
+        if count > 1:
+            texts = [listed([self.names[site] for site in filled[group == one]]) for one in range(count)]
+            yield Remark(
+                "nothing shared",
+                f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts))}.",
+                "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
+            )
+
+    def to_look_at(self) -> Iterator[Remark]:
+        """Topics whose sources differ from them, and whose leading words have little mass: they often read badly."""
+        used = self.quality.used
+        if len(used) < 4:
+            return
+        ahead = ranks(self.apart()[used]) - ranks(self.leading_mass()[used])
+        worst = used[np.flatnonzero(ahead > MIXED * len(used))]
+        if len(worst):
+            named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in worst.tolist())
+            yield Remark(
+                "mixed topics",
+                f"Worth a look: topics {named}." if len(worst) > 1 else f"Worth a look: topic {named}.",
+                "Read their words: `decbayes split` divides, `decbayes drop` leaves one out, a round may mend it.",
+                "What the sites have put there differs most from the merge, and few words stand out.",
+                "note",
+            )
+
+    def apart(self) -> Array:
+        """Mean KL of the sites' topics in each slot to the merge, weighted by their evidence."""
+        shares = self.quality.shares
+        total, weight = np.zeros(len(shares)), np.zeros(len(shares))
+        for source, assignment in zip(self.sources, self.alignment.assignments, strict=True):
+            evidence = np.asarray(source.sum(axis=1)).ravel()
+            (slots,) = assignment.values()
+            for topic in np.flatnonzero(evidence >= 1.0).tolist():
+                row, slot = source[[topic]], slots[topic]
+                version = np.maximum(row.data, 0.0) / evidence[topic]
+                total[slot] += evidence[topic] * rel_entr(version, shares[slot, row.indices]).sum()
+                weight[slot] += evidence[topic]
+        return np.asarray(total / np.maximum(weight, LEAST_EVIDENCE))
+
+    def leading_mass(self) -> Array:
+        return np.asarray(np.take_along_axis(self.quality.shares, self.quality.columns, axis=1).sum(axis=1))
+
+    def more_slots(self) -> Iterator[Remark]:
+        """What twice the slots would gain at most."""
+        slots = len(self.quality.shares)
+        components = sum(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors)
+        fits = 2 * slots <= components <= MOST_COMPONENTS and self.alignment.structure.resizable
+        if not fits:
+            return
+        grown = tree(self.alignment.posteriors)
+        few, many = (fit_of(grown.cut(number).merged().contribution[FACTOR]) for number in (slots, 2 * slots))
+        gain = KEPT * (many - few)
+        if gain >= WORTH_SAYING:
+            yield Remark(
+                "more slots",
+                f"With {2 * slots} slots, not {slots}, it would predict better, by up to {gain:.2f} nats per word.",
+                f"Merge with --components {2 * slots}; `decbayes validate --cuts` finds the number on held-back data.",
+                "Estimated from how much better twice as many slots describe the sites' topics.",
+                "note",
+            )
+
+    def further_gain(self) -> Iterator[Remark]:
+        """A round gains most where sites found other topics than the merge has; wide fits if documents are alike."""
+        evidence = self.quality.learned
+        if float(self.apart() @ evidence) < BLURRED * float(evidence.sum()):
+            return
+        pairs = self.affinity[np.triu_indices(len(self.names), 1)]
+        alike = bool(pairs.min() >= ALIKE)
+        slots = len(self.quality.shares)
+        narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots
+        wide = f" Or fit wide: {2 * slots} topics per site, merged into {slots}; the sites hold like documents."
+        yield Remark(
+            "one round",
+            "One round of refinement usually makes merged topics more different, and they predict better.",
+            f"`decbayes refine DATA --folder shared`, once per site.{wide if alike and narrow else ''}",
+            "The sites' topics differ from the merged ones.",
+            "note",
+        )
+
+
+def ranks(values: Array) -> NDArray[np.intp]:
+    """0 for the smallest."""
+    return np.argsort(np.argsort(values, kind="stable"), kind="stable")
+
+
+def fit_of(counts: csr_array) -> float:
+    """Σ counts · log frequency within slots, per word: how well slots describe what is in them."""
+    dense = np.maximum(csr_array(counts).toarray(), 0.0)
+    return float((xlogy(dense, dense).sum() - xlogy(dense.sum(axis=1), dense.sum(axis=1)).sum()) / dense.sum())

@@ -1,0 +1,94 @@
+"""What is said about merged topics, and about fits of short texts."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import decbayes as db
+from decbayes.models.topics.short_texts import scores
+from decbayes.views import view_of
+
+WORDS = 60
+
+
+def planted(rng, themes, documents, length, *, mixing=0.05):
+    """Documents of one theme each: theme t uses ten words of its own."""
+    chosen = rng.choice(themes, documents)
+    shares = np.full((documents, WORDS), mixing / WORDS)
+    for row, theme in enumerate(chosen):
+        shares[row, 10 * theme : 10 * theme + 10] += (1 - mixing) / 10
+    return csr_array(rng.multinomial(length, shares / shares.sum(axis=1, keepdims=True)))
+
+
+def model(topics):
+    return db.LatentDirichletAllocation(topics, [f"w{n}" for n in range(WORDS)], topic_prior=0.1)
+
+
+def advised(posteriors, names=(), **options):
+    alignment = db.align(posteriors, **options)
+    return {remark.kind: remark for remark in view_of(alignment.structure).advice(alignment, names)}
+
+
+def test_sites_that_share_no_words_are_two_groups(rng):
+    sites = [model(2).fit(planted(rng, themes, 60, 40, mixing=0.01), rng=rng).posterior for themes in ([0, 1], [1, 2])]
+    others = [model(2).fit(planted(rng, [4, 5], 60, 40, mixing=0.01), rng=rng).posterior for _ in range(2)]
+    remark = advised([*sites, *others], ["a", "b", "x", "y"])["nothing shared"]
+    assert remark.what == "2 groups of sites share hardly any words: a, b; x, y."
+    assert remark.is_warning
+    assert "nothing shared" not in advised(sites)
+
+
+def test_twice_the_slots_are_worth_it_only_if_slots_are_too_few(rng):
+    sites = [model(6).fit(planted(rng, range(6), 150, 40), rng=rng).posterior for _ in range(3)]
+    few = advised(sites, components=3)["more slots"]
+    assert "With 6 slots, not 3," in few.what
+    assert "more slots" not in advised(sites, components=6)
+
+
+def test_a_topic_that_mixes_two_things_is_worth_a_look(rng):
+    """Five slots for six themes: one of them holds two."""
+    sites = [model(6).fit(planted(rng, range(6), 150, 40), rng=rng).posterior for _ in range(3)]
+    alignment = db.align(sites, components=5)
+    merged = alignment.merged()
+    halves = merged.mean("topics").reshape(5, 6, 10).sum(axis=2)
+    mixed = int(np.sort(halves, axis=1)[:, -2].argmax())
+    remark = {each.kind: each for each in view_of(alignment.structure).advice(alignment)}.get("mixed topics")
+    assert remark is not None
+    assert f"topic {mixed} (" in remark.what
+
+
+def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
+    calm = [model(3).fit(planted(rng, range(3), 80, 40), rng=rng).posterior for _ in range(2)]
+    assert "one round" not in advised(calm)
+    alike = [model(3).fit(planted(rng, range(6), 80, 40), rng=rng).posterior for _ in range(2)]
+    assert "fit wide: 6 topics per site" in advised(alike)["one round"].advice
+    unlike = [model(2).fit(planted(rng, themes, 80, 40), rng=rng).posterior for themes in ([0, 1, 2], [2, 3, 4])]
+    advice = advised(unlike)["one round"].advice
+    assert "refine DATA --folder" in advice
+    assert "fit wide" not in advice
+    assert advised(alike[:1]) == {}
+
+
+def test_short_texts_that_topics_predict_worse_than_frequencies_say_so(rng):
+    noise = csr_array(rng.multinomial(6, np.full((300, WORDS), 1.0 / WORDS)))
+    (remark,) = model(10).fit(noise, rng=rng).posterior.remarks
+    assert (remark.kind, remark.is_warning) == ("short texts", True)
+    assert "6 words on average" in remark.rests_on
+    assert model(6).fit(planted(rng, range(6), 300, 12), rng=rng).posterior.remarks == ()
+    assert model(10).fit(csr_array(noise.toarray() * 20), rng=rng).posterior.remarks == (), "long documents"
+
+
+def test_held_out_words_are_scored_without_what_their_document_has_added(rng):
+    """With one topic both are the same up to the prior: frequencies of all other documents."""
+    documents = csr_array(rng.multinomial(6, np.full((40, 8), 0.125)))
+    one = db.LatentDirichletAllocation(1, list("abcdefgh"), topic_prior=1e-9)
+    posterior = one.fit(documents, rng=rng).posterior
+    observed, held = db.checking.hold_out(documents, share=0.3, rng=0)
+    by_topics, by_frequency = scores(one, posterior, documents, csr_array(observed), csr_array(held))
+    counts, left = documents.toarray(), csr_array(held).toarray()
+    expected = 0.0
+    for row in range(len(counts)):
+        others = counts.sum(axis=0) - counts[row]
+        expected += float((left[row] * np.log(np.maximum(others, 1e-12) / others.sum()))[left[row] > 0].sum())
+    assert by_topics == pytest.approx(expected / left.sum(), abs=1e-6)
+    assert by_frequency == pytest.approx(by_topics, abs=1e-6)
