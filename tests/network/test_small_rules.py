@@ -1,5 +1,8 @@
 """Small rules of the protocol that histories seldom test by themselves."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from groups import charter_of, gaussian_charter, identities, later_charter
@@ -7,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decbayes as db
-from decbayes.errors import Refused
-from decbayes.network import Proof, Rules, open_record, sign_record, verify
+from decbayes.errors import InvalidCharter, Refused
+from decbayes.network import Charter, Proof, Rules, open_record, sign_record, verify
+from decbayes.network.protocol.group.decisions import PROTOCOL, check_vote
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
+from decbayes.network.protocol.records.merges import within_share
+from decbayes.network.protocol.records.notes import own_information
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
@@ -212,3 +218,69 @@ def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_
         number == 2 for number in range(5)
     ]
     assert not any("hardly counts" in flag for each in told[False].values() for flag in each["flags"])
+
+
+def test_whoever_has_one_observation_counts_with_it():
+    np.testing.assert_array_equal(within_share(np.array([1.0, 1.0]), 0.3), 1.0)
+
+
+def test_after_fifty_questions_in_vain_a_version_is_overdue_once():
+    gossip = Gossip(Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
+    entry, overdue = (MEMBERS[0].id, 5, b"a" * 32), []
+    for _ in range(120):
+        gossip._remember([entry], [])
+        overdue.append(len(gossip.overdue))
+    assert (overdue[48], overdue[49], overdue[-1]) == (0, 1, 1)
+    gossip._remember([(MEMBERS[0].id, 6, b"a" * 32)], [])
+    assert gossip._vain[MEMBERS[0].id][1] == 1, "another version is asked for anew"
+
+
+def test_an_excluded_member_leaves_the_pool_and_its_hash():
+    pool, held = Pool(CHARTER), record(5)
+    pool.add(held)
+    before = pool.root, pool.evidence_digest
+    assert pool.exclude(Proof(held.signed, record(5, 2.0).signed))
+    assert list(pool.counted()) == []
+    assert pool.root != before[0]
+    assert pool.evidence_digest != before[1]
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 63])
+def test_votes_have_numbers_that_a_store_can_hold(number):
+    ballot = SimpleNamespace(motion=SimpleNamespace(group=CHARTER.id), digest=b"d" * 32)
+    fine = SimpleNamespace(protocol=PROTOCOL, group=CHARTER.id, motion=b"d" * 32, number=(1 << 63) - 1)
+    check_vote(SimpleNamespace(header=fine), ballot)
+    with pytest.raises(Refused) as refusal:
+        check_vote(SimpleNamespace(header=SimpleNamespace(**vars(fine) | {"number": number})), ballot)
+    assert refusal.value.reason == "version"
+
+
+def test_what_is_settled_is_not_asked_for_again():
+    decisions = Pool(CHARTER).decisions
+    entry = b"s" * 32, b"v" * 32
+    assert decisions.wants(entry)
+    decisions.settled[entry[0]] = None
+    assert not decisions.wants(entry)
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "a\x1b[2J"])
+def test_groups_and_members_have_printable_names(text):
+    for changed in ({"group": text}, {"members": {text: MEMBERS[0].public}}):
+        with pytest.raises(InvalidCharter, match="is not a name"):
+            replace(CHARTER, **changed)
+
+
+def test_no_two_groups_have_one_id_by_chance():
+    """128 random bits."""
+    settings = {"group": "g", "secret": bytes(32), "model_name": "GaussianMean", "members": CHARTER.members}
+    first, second = (Charter(settings=CHARTER.settings, **settings).id for _ in range(2))
+    assert first != second
+    assert len(bytes.fromhex(first)) == 16
+
+
+def test_where_a_merge_is_no_sum_nobody_says_how_it_depends_on_their_data():
+    data = np.zeros((5, 1))
+    for rules, known in ((Rules(intervals=True), True), (Rules(intervals=True, robust=True), False)):
+        charter = gaussian_charter(MEMBERS, rules=rules)
+        found = own_information(charter, charter.model.fit(data).posterior, data)
+        assert (found is not None) == known
