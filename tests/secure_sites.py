@@ -16,8 +16,8 @@ def share_of(value, rows=5):
 
 
 def agreed(names=NAMES, **changed):
-    usual = {"rounds": 2, "rules": None}
-    return Agreement("means", {name: public(name) for name in names}, ANCHOR, **{**usual, **changed})
+    usual = {"rounds": 2, "rules": None, "anchor": ANCHOR}
+    return Agreement("means", {name: public(name) for name in names}, **{**usual, **changed})
 
 
 class Sites:

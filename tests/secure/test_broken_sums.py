@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from masked_sums import NAMES, Sum, drawn, signing, terms_of, whole
-from secure_sites import Sites, agreed, opened_total, share_of
+from secure_sites import ANCHOR, Sites, agreed, opened_total, share_of
 
 from decbayes.errors import SumRefused
 from decbayes.secure import Folder, Message, Seat, Share, folder, masks, opened, seat, site, terms
@@ -198,11 +198,24 @@ def left_out_after_a_result(tmp_path):
     assert refused(lambda: sites.visit("west", without=("south",)))
 
 
-def same_anchor_other_members(tmp_path):
-    """Another study with the same anchor and fewer members: the difference would be the missing member."""
+def same_model_other_members(tmp_path):
+    """Another study with fewer members, at this anchor or another: the difference would be the missing member."""
     Sites(tmp_path, rounds=1).turns(times=3)
-    other = Sites(tmp_path, names=("east", "north", "west"), folder="another", rounds=1)
-    assert refused(lambda: other.turns(times=3))
+    for number, anchor in enumerate((ANCHOR, share_of(3.0).posterior)):
+        other = Sites(tmp_path, names=("east", "north", "west"), folder=f"{number}", rounds=1, anchor=anchor)
+        assert refused(lambda other=other: other.turns(times=3))
+
+
+def only_this_anchor(self, about):
+    """Looks up the anchor in place of the model."""
+    before = self._opened().get(about.anchor)
+    if before is not None and before != site.members_of(about):
+        raise SumRefused("no")
+
+
+def remembers_the_anchor(self, about):
+    opened_before = self._opened() | {about.anchor: site.members_of(about)}
+    site.write_whole(self._made() / site.OPENED, site.json.dumps(opened_before).encode(), private=True)
 
 
 def nobody_is_left_out_unasked(tmp_path):
@@ -264,6 +277,14 @@ def watch(shared, seen):
     """Note every message that was ever there: of one member and sum there is one of a kind."""
     for file in shared.path.glob("round_*/*.*"):
         assert seen.setdefault(str(file), file.read_bytes()) == file.read_bytes(), file
+
+
+def a_link_in_place_of_a_folder(tmp_path):
+    sites = Sites(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (sites.folder.path / "round_1").symlink_to(tmp_path / "elsewhere")
+    assert refused(lambda: sites.visit("north"))
+    assert not any((tmp_path / "elsewhere").iterdir())
 
 
 def forged_file(tmp_path):
@@ -497,8 +518,8 @@ BROKEN = {
     "numbers of any size": (seat, "checked_steps", any_steps, numbers_that_wrap),
     "keys without a secret": (masks, "pair_seed", weak_seed, weak_key),
     "sums over more members are not given up": (site.Site, "_give_up_all_but", nothing, late_packet),
-    "opened sums are not remembered": (site.Site, "_remember_opened", nothing, same_anchor_other_members),
-    "opened sums are not looked up": (site.Site, "_check_opened", nothing, same_anchor_other_members),
+    "opened sums are not remembered": (site.Site, "_remember_opened", nothing, same_model_other_members),
+    "opened sums are not looked up": (site.Site, "_check_opened", nothing, same_model_other_members),
     "a site draws its key again": (site.Site, "_keyed", drawn_again, lost_file),
     "a site forgets its secrets": (site.Site, "_stored", always_new, lost_file),
     "messages are sent before secrets are stored": (site.Site, "_step", published_first, interrupted),
@@ -507,6 +528,13 @@ BROKEN = {
     "any anchor": (folder.Agreement, "of", classmethod(anchor_unchecked), another_anchor),
     "no bound on a member": (Share, "bounded", itself, heavy_member),
 }
+
+
+def test_remembering_anchors_in_place_of_models_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr(site.Site, "_check_opened", only_this_anchor)
+    monkeypatch.setattr(site.Site, "_remember_opened", remembers_the_anchor)
+    with pytest.raises(AssertionError):
+        same_model_other_members(tmp_path)
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -164,6 +164,8 @@ class Folder:
         """What lies there for one sum, over all members but some."""
         terms = self.agreement.terms(number, anchor, without)
         place = self.path / "-".join([f"round_{number}", *(["without", *sorted(without)] if without else [])])
+        if place.is_symlink():
+            raise SumRefused(f"{place} is a link that leads elsewhere. Remove it.")
         messages: dict[Kind, dict[str, Message]] = {kind: {} for kind in KINDS}
         problems = []
         for file in sorted(place.iterdir()) if place.is_dir() else ():

@@ -136,17 +136,25 @@ class Site:
         return self.folder.merged(last).posterior, load(self._file(last.terms, "posterior"))
 
     def _check_opened(self, terms: Terms) -> None:
-        """Refuse a second sum relative to one anchor over other members: the difference would show some of them."""
-        before = self._opened().get(terms.anchor)
+        """Refuse a sum of a model whose sum over other members was opened: the difference would show some of them.
+
+        The anchor does not matter: it only says into which slots a site's fit goes.
+        """
+        before = self._opened().get(self._model())
         if before is not None and before != members_of(terms):
             raise SumRefused(
-                f"{self.name} has opened a sum relative to this anchor over other members. Both sums together would "
-                "show what the members have who are in only one of them. Agree on another anchor."
+                f"{self.name} has opened a sum of this model over other members. Both sums together would show what "
+                f"members have who are in only one of them. {ACCEPT}"
             )
 
     def _remember_opened(self, terms: Terms) -> None:
-        opened = self._opened() | {terms.anchor: members_of(terms)}
+        opened = self._opened() | {self._model(): members_of(terms)}
         write_whole(self._made() / OPENED, json.dumps(opened, sort_keys=True).encode(), private=True)
+
+    def _model(self) -> str:
+        """The model with any number of components."""
+        structure = self.folder.agreement.anchor.structure
+        return (structure.with_components(1) if structure.resizable else structure).fingerprint
 
     def _opened(self) -> dict[str, list[str]]:
         file = self.private / OPENED
@@ -177,6 +185,7 @@ DONE: dict[Kind, str] = {
     "masked": "contribution masked and sent",
     "opening": "part of the opening sent",
 }
+ACCEPT = "Whoever accepts that, or has other data now, gives this site another folder for its secrets (--private)."
 RESTORE = "Restore that folder; else the others must begin again without it."
 
 
