@@ -1,6 +1,7 @@
 """How far to believe a result: data set aside, diagnoses, probabilities of matches, plans tried in advance."""
 
 from decbayes.calibration import (
+    Accuracy,
     Information,
     Plan,
     Scores,
@@ -15,6 +16,7 @@ from decbayes.models.core.evaluation import adjusted_rand, hold_back, hold_out, 
 from decbayes.models.mixtures import gibbs
 
 __all__ = [
+    "Accuracy",
     "Information",
     "Plan",
     "Scores",

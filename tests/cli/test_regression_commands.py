@@ -154,3 +154,32 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert robust.deviation("coefficients") == pytest.approx(expected.deviation("coefficients"), rel=1e-4)
     assert model.coefficients(robust)[1]["deviation"] > 1.2 * model.coefficients(plain)[1]["deviation"]
     assert "robust errors, 2 sites" in run("show r.posterior")[1]
+
+
+def test_accuracy_by_files_is_the_sum_of_the_sites(run, trial):
+    run(f"fit survival-regression a.csv {SURVIVAL} -o a.posterior")
+    run("fit survival-regression b.csv --like a.posterior -o b.posterior")
+    run("merge a.posterior b.posterior -o m.posterior")
+    for name in "ab":
+        assert run(f"accuracy m.posterior {name}.csv -o {name}.accuracy")[0] == 0
+    printed = run("accuracy m.posterior a.accuracy b.accuracy --json")[1].splitlines()
+    merged = db.load(trial / "m.posterior")
+    model = db.SurvivalRegression.from_structure(merged.structure)
+    parts = [db.checking.Accuracy.of(model, model.read(trial / f"{name}.csv"), merged) for name in "ab"]
+    assert json.loads(printed[0])["concordance"] == pytest.approx((parts[0] + parts[1]).concordance)
+    assert "concordance 0." in run("accuracy m.posterior a.accuracy b.accuracy")[1]
+    status, _, errors = run("accuracy a.posterior a.accuracy b.accuracy")
+    assert (status, "another posterior" in errors) == (1, True)
+    assert run("accuracy m.posterior a.csv b.csv")[0] == 2
+
+
+def test_sites_with_other_units_are_named_when_columns_are_agreed(run, trial):
+    text = (trial / "b.csv").read_text().splitlines()
+    months = [
+        text[0],
+        *(",".join([str(12 * float(age)), rest]) for age, rest in (row.split(",", 1) for row in text[1:])),
+    ]
+    (trial / "b.csv").write_text("\n".join(months))
+    for name in "ab":
+        run(f"columns {name}.csv --columns age,sex,days --kinds age=real,days=real -o {name}.columns")
+    assert "Does b use other units" in run("columns a.columns b.columns -o agreed.columns")[2]

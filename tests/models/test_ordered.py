@@ -88,3 +88,16 @@ def test_levels_and_columns_must_fit(rng):
         db.OrderedRegression.from_frame(
             frame | {"effect": frame["effect"] == "none"}, "effect ~ dose", kinds={"effect": "yes/no"}
         )
+
+
+def test_steps_with_coefficients_of_their_own_are_separate_logistic_regressions(rng):
+    """Outcomes without an order as nested dichotomies."""
+    x = rng.normal(size=300)
+    place = np.array(["home", "clinic", "hospice"])[rng.integers(3, size=300)]
+    frame, order = {"x": x, "place": place}, ["home", "clinic", "hospice"]
+    model = db.OrderedRegression.from_frame(frame, "place ~ x + x:threshold", levels=order)
+    rows = {row["term"]: row["mean"] for row in model.coefficients(model.fit(frame).posterior)}
+    beyond = place != "home"
+    first = db.LogisticRegression.from_frame({"x": x, "y": beyond}, "y ~ x")
+    slope = first.coefficients(first.fit({"x": x, "y": beyond}).posterior)[1]["mean"]
+    assert rows["x"] == pytest.approx(slope, abs=0.02)

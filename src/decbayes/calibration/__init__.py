@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from decbayes.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.calibration.accuracy import Accuracy as Accuracy
     from decbayes.calibration.checks import Diagnosis as Diagnosis
     from decbayes.calibration.checks import PredictiveCheck as PredictiveCheck
     from decbayes.calibration.checks import diagnose as diagnose
@@ -39,6 +40,7 @@ else:
             ".matches": "overlap",
             ".plans": "PlanReport advice try_plan",
             ".shares": "TopicShares topic_shares",
+            ".accuracy": "Accuracy",
             ".sites": "Information",
             ".trials": "Plan",
             ".validation": "Choice Scores validate",

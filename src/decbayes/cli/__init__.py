@@ -255,6 +255,16 @@ command(
 )
 command(
     CHECKING,
+    "accuracy",
+    """Print how well a regression predicts: concordance (of yes or no: the area under the ROC curve; of survival:
+    Harrell's), and observed beside expected events by risk.
+
+    Each site writes sums over its pairs and groups; then one of them adds up these files.""",
+    "decbayes accuracy merged.posterior a.csv -o a.accuracy",
+    "decbayes accuracy merged.posterior a.accuracy b.accuracy",
+)
+command(
+    CHECKING,
     "overlap",
     """Compute how much of each component of a site the other sites' merge has in the same slot.
 

@@ -6,6 +6,7 @@ from decbayes.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.columns.column import Column as Column
+    from decbayes.columns.comparing import unlike as unlike
     from decbayes.columns.frames import agree as agree
     from decbayes.columns.frames import coded as coded
     from decbayes.columns.frames import columns_of as columns_of
@@ -25,6 +26,7 @@ else:
         __name__,
         {
             ".column": "Column",
+            ".comparing": "unlike",
             ".frames": "agree coded columns_of declared decoded plain",
             ".kinds": "KINDS Categorical Gaussian Missing Poisson YesNo register",
             ".rare": "OTHER",

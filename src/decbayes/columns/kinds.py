@@ -209,6 +209,17 @@ class YesNo(Column):
         return rng.integers(2, size=size).astype(np.float64)
 
 
+def far_apart(different: Array, times: Any) -> bool:
+    """Whether the largest or the smallest value occurs again and again, far from all others."""
+    if len(different) <= FEW_VALUES:
+        return False
+    for ends, rest in ((different[[-1, -2]], different[:-1]), (different[[0, 1]], different[1:])):
+        gap, spread = abs(ends[0] - ends[1]), rest[-1] - rest[0]
+        if gap > spread and times[np.searchsorted(different, ends[0])] > 1:
+            return True
+    return False
+
+
 def yes_first(codes: Array) -> Array:
     """1 for the first category, 0 for all others."""
     return np.where(np.isnan(codes), np.nan, (codes == 0).astype(np.float64))
@@ -306,7 +317,9 @@ class Gaussian(Column):
     def doubts(self, values: Raw) -> str:
         """A Gaussian class would shrink onto a value that occurs again and again."""
         numbers = seen(values)
-        _, times = np.unique(numbers, return_counts=True)
+        different, times = np.unique(numbers, return_counts=True)
+        if far_apart(different, times):
+            return "has one value far from all others in several rows. Is it a code for missing values, such as 999?"
         varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
         if varied or len(numbers) == len(times):
             return ""

@@ -425,6 +425,10 @@ class Model(Settings):
         """(observations, coefficients): how each observation pulls at coefficients, for robust errors."""
         raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
 
+    def risks(self, posterior: Posterior, data: Any) -> Any:
+        """What accuracy is computed from (`db.checking.Accuracy`): risks, outcomes and what was expected."""
+        raise NotCalibrated(f"Concordance and calibration are for regressions, not for {type(self).__name__}.")
+
     def robust_deviations(
         self, posterior: Posterior, middle: Array, clusters: int
     ) -> Mapping[str, Mapping[str, Array]]:

@@ -121,6 +121,10 @@ class OrderedRegression(Regression):
         options |= {"levels": tuple(split_names(levels))} if levels else {}
         return super().from_file(path, formula=formula, varying=varying, **options)
 
+    def _order(self, points: Array) -> tuple[Array, Array, Array]:
+        reached = np.array(self.stack.places)[self.table.targets(points).astype(int)].astype(np.float64)
+        return -reached, np.ones(len(reached)), np.full(len(reached), -np.inf)
+
     def probabilities(self, posterior: Posterior, data: Any) -> Array:
         """(N, levels): how probable each level is, in each row of `data`.
 

@@ -21,6 +21,7 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, Row, ignore, split_names
 from decbayes.models.core.points import check_fit, check_structure
+from decbayes.models.core.risks import Risks
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._making import Tabled, Target, model_of_columns, model_of_file
@@ -397,6 +398,25 @@ class Regression(Tabled, Model):
         each, summed = (rows.weights * slopes)[:, None] * rows.matrix, np.zeros((len(points), rows.matrix.shape[1]))
         np.add.at(summed, rows.observation, each)
         return summed
+
+    def risks(self, posterior: Posterior, data: Any) -> Risks:
+        """Of each observation its linear predictor without baseline and offset, and what was expected of it."""
+        check_structure(posterior, self.structure, "posterior")
+        points, natural, (size, zero) = self.points(data), posterior.natural[FACTOR], self.target_units
+        rows = self.table.rows(points)
+        effects = self.outcome.moments(natural)[0].copy()
+        effects[list(self.baseline_places)] = 0.0
+        expected = self.outcome.predicted(natural, *self._linear(posterior, points, rows, None), 0.9)["mean"]
+        parts = np.column_stack([rows.matrix @ effects, rows.targets, zero + size * expected, np.ones(len(expected))])
+        summed = np.zeros((len(points), 4))
+        np.add.at(summed, rows.observation, parts)
+        risk = summed[:, 0] / np.maximum(summed[:, 3], 1.0)
+        return Risks(risk, *self._order(points), summed[:, 1], summed[:, 2])
+
+    def _order(self, points: Array) -> tuple[Array, Array, Array]:
+        """When outcomes happened, whether, and since when they could: larger ones happened earlier."""
+        targets = self.table.targets(points)
+        return -targets, np.ones(len(targets)), np.full(len(targets), -np.inf)
 
     def robust_deviations(
         self, posterior: Posterior, middle: Array, clusters: int

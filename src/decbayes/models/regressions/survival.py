@@ -238,6 +238,11 @@ class SurvivalRegression(Regression):
         """A time until which curves are worth drawing: little is known long after the last cut."""
         return 1.5 * self.cuts[-1] if self.cuts else 1.0 / self.rate
 
+    def _order(self, points: Array) -> tuple[Array, Array, Array]:
+        values = dict(zip(self.columns, points.T, strict=False))
+        entry = values[self.entry] if self.entry else np.full(len(points), -np.inf)
+        return values[self.time], values[self.target], entry
+
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """The probability of no event until the last cut, with an interval; see `survival` for whole curves."""
         if not self.cuts:

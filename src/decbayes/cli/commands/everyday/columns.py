@@ -10,7 +10,7 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, rules_named
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
-from decbayes.columns import Column, agree, coded, columns_of
+from decbayes.columns import Column, agree, coded, columns_of, unlike
 from decbayes.columns.frames import names_in
 from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.preparing import pooled_columns
@@ -39,7 +39,10 @@ def columns(
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
     in_force = rules_named(rules)
-    agreed = agree(*(columns_in(source, columns, kinds, (sequences, person), in_force) for source in sources))
+    sites = [columns_in(source, columns, kinds, (sequences, person), in_force) for source in sources]
+    for line in unlike(dict(zip((source.stem for source in sources), sites, strict=True))):
+        messages().print(plain(line))
+    agreed = agree(*sites)
     if output_file is not None:
         write_text(output_file, columns_file(agreed))
     if as_json:

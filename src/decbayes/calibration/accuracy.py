@@ -1,0 +1,155 @@
+"""How well a regression orders observations, and whether it expects as many events as there are: sums over sites."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.errors import InvalidFile, NotCalibrated
+from decbayes.families import Array
+from decbayes.models.core.model import Model, Row
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.risks import Risks
+from decbayes.posterior import Posterior
+
+# Where groups of risk end: differences of the linear predictor from that of somebody typical.
+EDGES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+# Rows of pairs that are compared at a time.
+BLOCK = 500
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Sums of some sites that say how well a regression predicts; they add up.
+
+    Attributes:
+        at: the digest of the posterior.
+        concordant: pairs of one site where the higher risk had the event earlier, or the larger outcome; ties are half.
+        comparable: all pairs whose order is known.
+        observed: events, or sums of outcomes, in each group of risk.
+        expected: what the model expected there.
+        persons: how many persons each group has.
+
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(50, 10, 400)
+    >>> data = {"age": age, "ill": rng.random(400) < 1 / (1 + np.exp(5 - 0.1 * age))}
+    >>> model = db.LogisticRegression.from_frame(data, "ill ~ age")
+    >>> accuracy = db.checking.Accuracy.of(model, data, model.fit(data).posterior)
+    >>> 0.7 < accuracy.concordance < 0.8
+    True
+    """
+
+    at: str
+    concordant: float
+    comparable: float
+    observed: tuple[float, ...]
+    expected: tuple[float, ...]
+    persons: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, model: Model, data: Any, posterior: Posterior, *, least: int = 5, persons: Persons = EACH
+    ) -> "Accuracy":
+        """The sums of one site's data. Groups with fewer than `least` persons are joined to the next."""
+        risks: Risks = model.risks(posterior, data)
+        concordant, comparable = pairs(risks)
+        group = np.searchsorted(EDGES, risks.risk)
+        having = [persons.among(group == place) for place in range(len(EDGES) + 1)]
+        joined = joined_groups(having, least)[group]
+
+        def summed(part: Array) -> tuple[float, ...]:
+            return tuple(float(part[joined == place].sum()) for place in range(len(having)))
+
+        kept = tuple(persons.among(joined == place) for place in range(len(having)))
+        observed, expected = summed(risks.observed), summed(risks.expected)
+        return cls(posterior.digest, concordant, comparable, observed, expected, kept)
+
+    def __add__(self, other: "Accuracy") -> "Accuracy":
+        if self.at != other.at:
+            raise NotCalibrated("The sites' sums belong to different posteriors: compute them at one merged posterior.")
+        observed, expected, persons = (
+            tuple(a + b for a, b in zip(*both, strict=True))
+            for both in (
+                (self.observed, other.observed),
+                (self.expected, other.expected),
+                (self.persons, other.persons),
+            )
+        )
+        pairs = self.concordant + other.concordant, self.comparable + other.comparable
+        return Accuracy(self.at, *pairs, observed, expected, tuple(map(int, persons)))
+
+    @property
+    def concordance(self) -> float:
+        """The share of pairs in the right order: 0.5 by chance; of yes or no the area under the ROC curve."""
+        return self.concordant / self.comparable if self.comparable else float("nan")
+
+    @property
+    def groups(self) -> list[Row]:
+        """Observed and expected sums by risk, and their ratio."""
+        ends = ["", *(f"{edge:g}" for edge in EDGES), ""]
+        names = [
+            f"{low} to {high}" if low and high else f"from {low}" if low else f"below {high}"
+            for low, high in pairwise(ends)
+        ]
+        rows: list[Row] = []
+        for name, observed, expected, persons in zip(names, self.observed, self.expected, self.persons, strict=True):
+            if persons:
+                rows.append(
+                    {
+                        "risk": name,
+                        "persons": persons,
+                        "observed": observed,
+                        "expected": expected,
+                        "ratio": observed / expected,
+                    }
+                )
+        return rows
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Accuracy":
+        """The inverse of `to_json`, with checks."""
+        try:
+            values = json.loads(text)
+            lists = {name: tuple(values[name]) for name in ("observed", "expected", "persons")}
+            read = cls(**values | lists)
+            numbers = [read.concordant, read.comparable, *read.observed, *read.expected, *read.persons]
+            if not isinstance(read.at, str) or not np.isfinite(np.array(numbers, dtype=np.float64)).all():
+                raise ValueError
+            if {len(part) for part in lists.values()} != {len(EDGES) + 1}:
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InvalidFile("This is not a site's file of `decbayes accuracy`.") from None
+        return read
+
+
+def pairs(risks: Risks) -> tuple[float, float]:
+    """How many pairs are in the right order, ties of the risk counting half, and how many there are to compare."""
+    concordant = comparable = 0.0
+    for begin in range(0, len(risks.time), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        first = risks.event[block, None].astype(bool) & (risks.time[block, None] < risks.time[None, :])
+        first &= risks.entry[None, :] < risks.time[block, None]
+        apart = risks.risk[block, None] - risks.risk[None, :]
+        concordant += float((first & (apart > 0)).sum() + 0.5 * (first & (apart == 0)).sum())
+        comparable += float(first.sum())
+    return concordant, comparable
+
+
+def joined_groups(having: Sequence[int], least: int) -> NDArray[np.intp]:
+    """For each group the one that it is counted in: small ones are joined to the next, the last to the one before."""
+    place = np.arange(len(having), dtype=np.intp)
+    total, begin, last = 0, 0, -1
+    for group, persons in enumerate(having):
+        total += persons
+        if total >= least:
+            place[begin : group + 1], last, begin, total = group, group, group + 1, 0
+    if begin < len(having):
+        place[begin:] = last if last >= 0 else len(having) - 1
+    return place

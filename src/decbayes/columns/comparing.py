@@ -1,0 +1,71 @@
+"""Mix-ups between sites, from what they found in their columns: other units, codes for missing values, typos."""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+import numpy as np
+
+from decbayes.columns.column import Column
+
+# A real column of one site is unlike those of others if its scale is so many times theirs, or they its, and its centre
+# is so many of their scales away. Patients differ by less; kPa and mmHg, or 999 for a missing value, by more.
+SCALES, AWAY = 4.0, 2.0
+ALIKE = 0.85
+
+
+def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
+    """A line for each column in which a site looks as if it meant something else: `sites` are their columns by name.
+
+    >>> units = {"a": (131, 15), "b": (126, 13), "c": (17.3, 2)}
+    >>> sites = {name: {"pressure": db.columns.Gaussian(*unit)} for name, unit in units.items()}
+    >>> print(*db.columns.unlike(sites))
+    Column 'pressure': the centre of c is 17.3 and its scale 2; of the others they are 128 and 14. Does c use ...
+    """
+    names = dict.fromkeys(name for columns in sites.values() for name in columns)
+    lines = []
+    for name in names:
+        there = {site: columns[name] for site, columns in sites.items() if name in columns}
+        if len(there) > 1:
+            lines += [*other_units(name, there), *typos(name, there)]
+    return lines
+
+
+def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
+    """The site that is most unlike all others, if one is."""
+    units = {site: column.zero_and_unit for site, column in sites.items() if column.factor == "real"}
+    apart = []
+    for site, (centre, scale) in units.items() if len(units) > 1 else ():
+        others = [unit for other, unit in units.items() if other != site]
+        middle, usual = (float(np.median(part)) for part in zip(*others, strict=True))
+        times, away = max(scale / usual, usual / scale), abs(centre - middle) / min(scale, usual)
+        if times > SCALES and away > AWAY:
+            apart.append((times, site, centre, scale, middle, usual))
+    if apart:
+        _, site, centre, scale, middle, usual = max(apart)
+        yield (
+            f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; of the others they are "
+            f"{middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
+        )
+
+
+def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
+    """Categories of one site that look like one that it lacks and others have."""
+    entries = {site: set(column.entries) for site, column in sites.items() if column.factor == "categorical"}
+    for site, own in entries.items():
+        others = [categories for other, categories in entries.items() if other != site]
+        elsewhere = set().union(*others)
+        for category in sorted(own - elsewhere):
+            missed = {simple(other): other for other in elsewhere - own if undigited(other) != undigited(category)}
+            near = get_close_matches(simple(category), missed, n=1, cutoff=ALIKE)
+            if near and (len(entries) > 2 or site == max(entries)):
+                yield f"Column '{name}': '{category}' is only at {site}; did it mean '{missed[near[0]]}'?"
+
+
+def simple(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()
+
+
+def undigited(text: str) -> str:
+    """Grade 1 is no typo of grade 2."""
+    return re.sub(r"\d+", "", text) if re.search(r"\d", text) else f"{text} "

@@ -1,0 +1,60 @@
+"""Mix-ups between sites: found where there are some, and not where patients merely differ."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+
+Real, Categorical = db.columns.Gaussian, db.columns.Categorical
+
+
+def sites(*columns):
+    return {name: {"x": column} for name, column in zip("abcde", columns, strict=False)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "blamed"),
+    [
+        ((Real(130, 15), Real(125, 18), Real(17, 2)), "c"),  # mmHg and kPa
+        ((Real(130, 15), Real(16.5, 2)), "b"),
+        ((Real(60, 15), Real(250, 380), Real(55, 12)), "b"),  # 999 for missing
+        ((Real(1.7, 0.1), Real(1.72, 0.09), Real(171, 9.5), Real(1.68, 0.1)), "c"),  # metres and centimetres
+    ],
+)
+def test_other_units_are_found_and_the_site_is_named(columns, blamed):
+    (line,) = db.columns.unlike(sites(*columns))
+    assert f"the centre of {blamed} is" in line
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (Real(30, 6), Real(55, 20), Real(60, 18)),  # the young and the old
+        (Real(0, 1), Real(0.1, 5)),
+        (db.columns.Poisson(1.0), db.columns.Poisson(30.0)),
+        (Categorical("f", "m"), Categorical("f")),
+        (Categorical("grade 1"), Categorical("grade 2")),
+        (Categorical("male"), Categorical("female")),
+        (Categorical("I", "II"), Categorical("II", "III")),
+    ],
+)
+def test_sites_that_merely_differ_are_not_blamed(columns):
+    assert db.columns.unlike(sites(*columns)) == []
+
+
+def test_typos_are_found_in_the_site_that_has_them():
+    (line,) = db.columns.unlike(
+        sites(Categorical("heart", "skin"), Categorical("Heart ", "skin"), Categorical("heart"))
+    )
+    assert line == "Column 'x': 'Heart' is only at b; did it mean 'heart'?"
+
+
+def test_a_code_for_missing_values_is_asked_about_and_not_quoted():
+    said = []
+    age = np.r_[np.random.default_rng(0).normal(50, 10, 60).round(1), [999.0, 999.0]]
+    db.columns.columns_of({"age": age}, report=said.append)
+    assert "code for missing values" in said[0]
+    assert not any("999.0" in line for line in said)
+    said.clear()
+    db.columns.columns_of({"age": age[:-2]}, report=said.append)
+    assert said == []
