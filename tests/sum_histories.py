@@ -66,8 +66,18 @@ class History:
             self.look()
         return self
 
+    def check_end(self):
+        """Where nobody is hostile or left out, both rounds are open in the end.
+
+        If some leave a member out while others already open the sum with it, neither sum ever opens: that is safe.
+        """
+        for name, copy in self.copies.items():
+            if not self.hostile and not self.missing and len(copy.results()) != 2:
+                raise Broken(f"{name} sees {len(copy.results())} results")
+
     def step(self):
         kinds = ["visit"] * 20 + ["carry"] * 40 + ["interrupted"] * 6 + ["cut"] * 2 + ["without", "again", "damage"]
+        kinds += ["without"] * 6 if self.missing else []
         kinds += ["second_key", "second_packet"] if self.hostile else []
         kind = kinds[self.rng.integers(len(kinds))]
         one, other = (self.names[k] for k in self.rng.permutation(len(self.names))[:2])
