@@ -199,10 +199,10 @@ def fit(
     safe = within(model, observations, in_force, persons=persons)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
-    write = partial(save_draft, site=site, changed=safe.changed, left_out=told.left_out)
     write = partial(
-        write, output=output, observations=observations, rules=in_force, persons=safe.persons, person=person
-    )
+        save_draft, site=site, changed=safe.changed, left_out=told.left_out, output=output, observations=observations,
+        rules=in_force, persons=safe.persons, person=person,
+    )  # fmt: skip
     write = partial(write, **beside(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
         if before is None or forgetting is None:
@@ -212,10 +212,7 @@ def fit(
     outcome = learned(outcome, files)
     write(outcome.posterior)
     forget(output)
-    messages().print(f"{output}: {outcome.text}")
-    print_modelled(outcome.posterior, messages().print)
-    for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
-        messages().print(plain(line))
+    print_outcome(outcome, output)
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
 
@@ -273,6 +270,13 @@ def learned(outcome: Outcome | None, files: Sequence[Path]) -> Outcome:
             "empty rows. Nothing was written."
         )
     return outcome
+
+
+def print_outcome(outcome: Outcome, output: Path) -> None:
+    messages().print(f"{output}: {outcome.text}")
+    print_modelled(outcome.posterior, messages().print)
+    for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
+        messages().print(plain(line))
 
 
 def outcome_values(outcome: Outcome, output: Path, observations: int) -> dict[str, Any]:
