@@ -32,11 +32,23 @@ def test_a_line_that_is_taken_out_is_missed(ledger, line):
         ledger.entries()
 
 
-@pytest.mark.parametrize(("old", "new"), [(b'"a"', b'"x"'), (b"200", b"900"), (b"Kim", b"Lee")])
-def test_a_change_of_any_line_but_the_last_breaks_the_chain(ledger, old, new):
+@pytest.mark.parametrize("line", [0, 1, 2])
+@pytest.mark.parametrize(("old", "new"), [(b'posterior":"0', b'posterior":"1'), (b"200", b"900"), (b"Kim", b"Lee")])
+def test_a_change_of_any_line_is_noticed(ledger, line, old, new):
     lines = ledger.path.read_bytes().splitlines(keepends=True)
-    ledger.path.write_bytes(b"".join([lines[0].replace(old, new), *lines[1:]]))
-    with pytest.raises(DamagedLedger, match="line 2"):
+    assert old in lines[line]
+    lines[line] = lines[line].replace(old, new)
+    ledger.path.write_bytes(b"".join(lines))
+    with pytest.raises(DamagedLedger, match=f"line {line + 1} was changed"):
+        ledger.entries()
+
+
+def test_a_line_with_a_new_hash_breaks_the_chain(ledger):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    forged = Ledger(ledger.path.with_suffix(".forged"))
+    forged.append(replace(ENTRY, file="a", approver="Lee"))
+    ledger.path.write_bytes(b"".join([forged.path.read_bytes(), *lines[1:]]))
+    with pytest.raises(DamagedLedger, match="line 2 does not follow"):
         ledger.entries()
 
 

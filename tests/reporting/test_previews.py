@@ -68,3 +68,10 @@ def test_a_preview_of_a_file_states_its_manifest(rng):
     for words in ("north", "7 (missing values)", "fewer than 5 persons", "draft"):
         assert words in text
         assert words in str(seen)
+
+
+def test_a_page_without_data_does_not_say_that_the_file_may_leave():
+    assert "once approved" in page_of("fine").text
+    unchecked = page_of("look", checked=False).text
+    assert "once approved" not in unchecked
+    assert "the data were not checked" in unchecked

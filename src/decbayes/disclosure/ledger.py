@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from decbayes.privacy.releasing import Spending
 
 FIRST = "0" * 64
+# The digest of a line in the line itself, so that a change of the last one is noticed as well.
+CHECK = "digest"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Entry:
 
 
 class Ledger:
-    """An append-only file of releases, each line chained to the one before it by a hash.
+    """An append-only file of releases, each line with its own hash and chained to the one before it.
 
     Args:
         path: the file; it is made with the first entry.
@@ -103,7 +105,7 @@ class Ledger:
             before = list(self._checked(file.read()))
             check(before)
             chained = replace(entry, before=before[-1].digest if before else FIRST)
-            file.write(canonical_json(chained.plain()) + b"\n")
+            file.write(canonical_json(chained.plain() | {CHECK: chained.digest}) + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -146,9 +148,12 @@ class Ledger:
             raise DamagedLedger(f"{self.path}: line {len(lines) + 1} is only half there. {REMEDY}")
         for number, line in enumerate(lines, start=1):
             try:
-                entry = msgspec.json.decode(line, type=Entry)
+                values = msgspec.json.decode(line, type=dict[str, Any])
+                check, entry = values.pop(CHECK, ""), msgspec.convert(values, Entry)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 raise DamagedLedger(f"{self.path}: line {number} cannot be read. {REMEDY}") from None
+            if check != entry.digest:
+                raise DamagedLedger(f"{self.path}: line {number} was changed. {REMEDY}")
             if entry.before != before:
                 raise DamagedLedger(f"{self.path}: line {number} does not follow the line before it. {REMEDY}")
             before = entry.digest

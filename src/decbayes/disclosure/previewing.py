@@ -28,6 +28,7 @@ from decbayes.posterior import Posterior
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
 
 
+RELEASED = "released"
 NOT_CHECKED = "not given. Not checked: cells, persons, earlier releases, and whether the file is about your data"
 
 
@@ -74,6 +75,8 @@ class Preview:
         if doubts:
             points = "one point" if doubts == 1 else f"{doubts} points"
             return f"No rule is broken. Look at {points} before you release it."
+        if dict(self.facts).get("status") == RELEASED:
+            return "No rule is broken, and it was released already."
         return "No rule is broken. It may leave once somebody approves: `decbayes release`."
 
     def __str__(self) -> str:
@@ -159,7 +162,7 @@ def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
         "rules": "none" if manifest.rules is None else in_words(manifest.rules),
         "software": manifest.software,
         "posterior": manifest.posterior[:12],
-        "status": "draft" if not manifest.released else "released",
+        "status": RELEASED if manifest.released else "draft",
         "approved by": approved,
         "reason": manifest.reason,
     }

@@ -57,7 +57,10 @@ class Rules:
         if self.least_outcome > self.least_cell:
             raise InvalidRules("least_outcome cannot exceed least_cell: those with an outcome are among all.")
         if self.least_observations < self.least_cell:
-            raise InvalidRules("least_observations cannot be below least_cell: a file would be a small cell itself.")
+            raise InvalidRules(
+                f"least_observations ({self.least_observations}) cannot be below least_cell ({self.least_cell}): a "
+                f"file would be a small cell itself. Set least_observations to {self.least_cell} or more."
+            )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Rules":

@@ -39,7 +39,7 @@ def verdict(preview: Preview) -> Markup:
 
 
 def figures(preview: Preview) -> Markup:
-    shown = [("may leave, once approved", "yes") if preview.may_leave else ("may leave", "no")]
+    shown = [may_leave(preview)]
     if preview.membership is not None:
         shown.append(("of pairs: member told from non-member (chance: 50 %)", f"{preview.membership:.0%}"))
     groups = preview.sizes[preview.sizes > 0.5]
@@ -48,6 +48,12 @@ def figures(preview: Preview) -> Markup:
     if len(preview.deviations):
         shown.append(("posterior deviations: the most that one person moves it", f"{preview.deviations[0]:.2f}"))
     return tag("div", [tag("div", tag("b", value), tag("span", name)) for name, value in shown], class_="figures")
+
+
+def may_leave(preview: Preview) -> tuple[str, str]:
+    if not preview.may_leave:
+        return "may leave", "no"
+    return ("may leave, once approved", "yes") if preview.checked else ("may leave: the data were not checked", "?")
 
 
 def facts(preview: Preview) -> Markup | None:
