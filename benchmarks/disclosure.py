@@ -1,6 +1,6 @@
 """What files reveal with and without the disclosure rules, and what the rules cost.
 
-    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only price] [--models NAME …]
+    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price] [--models NAME …]
 
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
 tests/planted.py. The share of seeds in which it finds the planted value.
@@ -10,7 +10,8 @@ records and must tell its records from as many others; 0.5 is chance. Without ru
 under the merge without rules minus that with the usual rules, in nats per observation: the mean of `--splits` divisions
 into sites and its standard error, since fits with and without rules may end in different optima. For regressions the
 mean ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is
-divided evenly among them. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
+divided evenly among them. `states`: the same of hidden Markov models, in nats per step, with made-up sequences of four
+real columns at four sites: what it costs to hide rare moves. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
 benchmark of their own. The last line is JSON.
 """
 
@@ -300,18 +301,20 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", type=int, default=40, help="divisions into sites, for prices")
-    parser.add_argument("--only", choices=("files", "price"))
+    parser.add_argument("--only", choices=("files", "price", "states"))
     parser.add_argument("--models", nargs="*", help="models to attack; default: all")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     told = {}
-    if arguments.only != "price":
+    if arguments.only in (None, "files"):
         told["models"] = files(
             arguments.models or MODELS,
             range(1 if arguments.quick else arguments.seeds),
             SIZES[:1] if arguments.quick else SIZES,
         )
-    if arguments.only != "files":
+    if arguments.only in (None, "states"):
+        told["states"] = chains(range(1 if arguments.quick else 2 * arguments.seeds))
+    if arguments.only in (None, "price"):
         told["price"] = prices(range(1 if arguments.quick else arguments.splits), 2 if arguments.quick else None)
     print(json.dumps(told))
 
@@ -330,6 +333,32 @@ def files(names, seeds, sizes):
         print(f"| {name} | {found[0]:.0%} | {found[1]:.0%} | {' | '.join(shown)} |", flush=True)
         told[name] = {"without": found[0], "with": found[1], "membership": tests}
     return told
+
+
+def chains(seeds):
+    """What hiding rare moves costs: sequences per site, their length, states, and nats per step."""
+    print("\n| sequences × steps | states | files with rare moves | price, nats per step |")
+    print("|---|---|---|---|")
+    told = {}
+    for count, length, states in ((30, 40, 4), (200, 20, 4), (200, 40, 6)):
+        runs = [chain_price(count, length, states, seed) for seed in seeds]
+        costs, hidden = np.array([run[0] for run in runs]), np.mean([run[1] for run in runs])
+        error = float(costs.std() / np.sqrt(len(costs)))
+        print(f"| {count} × {length} | {states} | {hidden:.0%} | {costs.mean():+.4f} ± {error:.4f} |", flush=True)
+        told[f"{count} x {length}, {states}"] = {"nats": float(costs.mean()), "error": error}
+    return told
+
+
+def chain_price(count, length, states, seed, sites=4, tested=200):
+    columns = {f"x{place}": db.columns.Gaussian() for place in range(4)}
+    model = db.HiddenMarkov(states, columns=columns, stickiness=2.0 * states, ascent=db.Ascent(restarts=0))
+    data = db.simulate(model, sites * count + tested, rng=seed, length=length).data
+    shards, test = [data[count * site : count * (site + 1)] for site in range(sites)], data[sites * count :]
+    bare = [model.fit(shard, rng=seed).posterior for shard in shards]
+    safe = [guarded(model, posterior, shard, RULES) for posterior, shard in zip(bare, shards, strict=True)]
+    hidden = np.mean([any("Moves" in change for change in each.changed) for each in safe])
+    scores = [model.score(db.merge(files), test) for files in (bare, [each.posterior for each in safe])]
+    return scores[0] - scores[1], hidden
 
 
 def prices(seeds, most):

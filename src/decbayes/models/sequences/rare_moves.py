@@ -19,6 +19,8 @@ from decbayes.families import Array
 Cells = NDArray[np.bool_]
 # Persons or moves that are nobody's.
 NEARLY = 1e-6
+# How often moves of few persons, or of nobody, are expected beside others that stand in for them.
+RARELY = 0.01
 # Rounds of fitting sums of rows and columns, and how exact these end up.
 ROUNDS, EXACT = 2000, 1e-10
 # The resolution of flows, which are integers.
@@ -42,7 +44,8 @@ def hidden(table: Array, persons: Array, least: float) -> Array:
     rare = (persons < least - NEARLY) & (table > NEARLY)
     if not rare.any():
         return table
-    return shared_out(table, covered(table, persons, rare, least))
+    cells = covered(table, persons, rare, least)
+    return shared_out(table, np.where(cells, np.where(persons < least - NEARLY, RARELY, 1.0), 0.0))
 
 
 def covered(table: Array, persons: Array, rare: Cells, least: float) -> Cells:
@@ -92,11 +95,11 @@ def may_be_empty(table: Array, cells: Cells, place: tuple[int, int]) -> bool:
     return bool(flow >= np.floor(table[place] * scale))
 
 
-def shared_out(table: Array, cells: Cells) -> Array:
-    """The table with the same sums whose `cells` are as even as these allow: a function of sums and of other cells."""
-    part = np.where(cells, table, 0.0)
+def shared_out(table: Array, weights: Array) -> Array:
+    """The table with the same sums whose weighted cells are as the weights suggest: a function of sums alone."""
+    cells = weights > 0
+    part, even = np.where(cells, table, 0.0), weights.copy()
     rows, columns = part.sum(axis=1, keepdims=True), part.sum(axis=0, keepdims=True)
-    even = cells.astype(np.float64)
     for _ in range(ROUNDS):
         even *= ratio(rows, even.sum(axis=1, keepdims=True))
         off = np.abs(even.sum(axis=0, keepdims=True) - columns).max()
