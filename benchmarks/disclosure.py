@@ -11,8 +11,8 @@ under the merge without rules minus that with the usual rules, in nats per obser
 into sites and its standard error, since fits with and without rules may end in different optima. For regressions the
 mean ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is
 divided evenly among them. `states`: the same of hidden Markov models, in nats per step, with made-up sequences of four
-real columns at four sites: what it costs to hide rare moves. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
-benchmark of their own. The last line is JSON.
+real columns at four sites: what it costs to hide rare moves. Some tables come with statsmodels (`pip install
+statsmodels`). Topics have a benchmark of their own. The last line is JSON.
 """
 
 import argparse
