@@ -1,6 +1,7 @@
 """What files reveal with and without the disclosure rules, and what the rules cost.
 
     python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price] [--models NAME …]
+        [--data NAME …]
 
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
 tests/planted.py. The share of seeds in which it finds the planted value.
@@ -302,6 +303,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", type=int, default=40, help="divisions into sites, for prices")
     parser.add_argument("--only", choices=("files", "price", "states"))
+    parser.add_argument("--data", nargs="*", help="beginnings of names of data, for prices; default: all")
     parser.add_argument("--models", nargs="*", help="models to attack; default: all")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -315,7 +317,9 @@ def main():
     if arguments.only in (None, "states"):
         told["states"] = chains(range(1 if arguments.quick else 2 * arguments.seeds))
     if arguments.only in (None, "price"):
-        told["price"] = prices(range(1 if arguments.quick else arguments.splits), 2 if arguments.quick else None)
+        told["price"] = prices(
+            range(1 if arguments.quick else arguments.splits), 2 if arguments.quick else None, arguments.data
+        )
     print(json.dumps(told))
 
 
@@ -361,12 +365,13 @@ def chain_price(count, length, states, seed, sites=4, tested=200):
     return scores[0] - scores[1], hidden
 
 
-def prices(seeds, most):
+def prices(seeds, most, wanted):
     """What the rules cost, data set by data set."""
     print("\n| data and model | sites × records | price, nats | deviations, with / without |")
     print("|---|---|---|---|")
     told = {}
-    for name, (frame, model_of) in list(questions().items())[:most]:
+    asked = {name: each for name, each in questions().items() if not wanted or name.startswith(tuple(wanted))}
+    for name, (frame, model_of) in list(asked.items())[:most]:
         runs = [price(frame, model_of, seed) for seed in seeds]
         costs, ratio = np.array([run[0] for run in runs]), np.median([run[1] for run in runs])
         error = float(costs.std() / np.sqrt(len(costs)))

@@ -191,10 +191,11 @@ def report() -> None:
 def preview() -> None:
     """The preview of docs/privacy.md, as a browser shows it."""
     page = (Path(__file__).parent / "privacy.md").read_text(encoding="utf-8")
-    (making,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    section = page[page.index("## See it before it goes") : page.index("## Approve and release")]
+    (making,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     with TemporaryDirectory() as folder, chdir(folder):
         exec(making, {"__name__": "__page__"})
-        for line in re.findall(r"^decbayes (?:fit|preview) .*$", page, re.MULTILINE):
+        for line in re.findall(r"^decbayes (?:fit|preview) .*$", section, re.MULTILINE):
             subprocess.run([sys.executable, "-m", *line.split()], check=True)
         look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1640", "--screenshot=shot.png"]
         subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "preview.html"], check=True)
