@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import beta, chi2
 
 import decbayes as db
 from decbayes.errors import NotPrivate
-from decbayes.privacy.releasing import GRID, largest_norm, summed_records
+from decbayes.privacy import discrete_gaussian
+from decbayes.privacy.releasing import GRID, largest_norm, released, summed_records
 
 REALS = {"age": db.columns.Gaussian(centre=50, scale=20), "dose": db.columns.Gaussian(centre=0, scale=1)}
 OTHERS = {"ward": db.columns.Categorical("a", "b", "c"), "old": db.columns.YesNo()}
@@ -167,3 +168,44 @@ def test_noise_has_the_stated_size(noise, sites, rng):
 def test_models_without_a_bound_refuse_with_the_reason(model, reason):
     with pytest.raises(NotPrivate, match=reason):
         model.mechanism()
+
+
+def audited(without, with_record, delta):
+    """A lower bound on ε, with 99.9 % confidence, from what a test on the first half of paired runs decides on the
+    second: log((P(decide | in) − δ) / P(decide | out)), exact binomial limits.
+    """
+    half = len(without) // 2
+    places = np.quantile(without[:half], [0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
+    gains = [((with_record[:half] > t).mean() - delta) / max((without[:half] > t).mean(), 1e-9) for t in places]
+    place = places[int(np.argmax(gains))]
+    hits, false = (int((values[half:] > place).sum()) for values in (with_record, without))
+    runs = len(without) - half
+    low, high = beta.ppf(0.0005, hits, runs - hits + 1), beta.ppf(0.9995, false + 1, runs - false)
+    return float(np.log(max(low - delta, 1e-12) / high))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("broken", "caught"), [(1.0, False), (2.0, True)])
+def test_an_audit_finds_no_more_than_was_promised_and_a_wrong_bound(broken, caught, rng):
+    """10⁵ paired runs of a small model, with and without the record that moves its sums most. With half of the noise
+    that the bound asks for, the audit finds more than ε.
+    """
+    delta, model = 0.01, db.LogisticRegression("y", columns={"a": db.columns.YesNo(), "y": db.columns.YesNo()})
+    privacy, ledger = db.Privacy(1.0, delta), Open()
+    mechanism = model.mechanism()
+    mechanism.shares = (1.0,)
+    anchor = np.array([-20.0, 0.0])  # where an event is most surprising
+    record = summed_records(mechanism, anchor, [np.array([[1.0, 1.0]])], 0) / largest_norm(mechanism.size(0))
+    assert np.linalg.norm(record) > 0.9
+    prior = db.Posterior.of_prior(model.structure)
+    release = released(
+        model.structure, mechanism, prior, [np.empty((0, 2))], privacy, ledger=ledger, model="", site="", data_set=""
+    )
+    scale = largest_norm(mechanism.size(0)) * broken / release.variance**0.5
+    assert ledger.last.mu * broken == pytest.approx(scale, rel=1e-9)
+    noise = discrete_gaussian(release.variance, 2 * 100_000) / release.variance**0.5
+    # The best test looks along the record, where the noise of all numbers adds up to one of the same size.
+    without, with_record = np.split(noise, 2)
+    found = audited(without, with_record + scale * np.linalg.norm(record), delta)
+    assert (found > 1.0) == caught
+    assert found > 0.6, "a tight bound: the audit comes near it"

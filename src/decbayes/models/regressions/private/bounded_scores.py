@@ -63,6 +63,7 @@ class RealScores(Scores):
 
     steepest, heaviest = 1.0, 1.0
     bend: ClassVar[float] = 0.3
+    loss: ClassVar[float] = 28.0
     estimates_noise: ClassVar[bool] = True
     reach: ClassVar[float] = 2.5
 
@@ -90,9 +91,10 @@ def clipped_square(reach: float) -> float:
 
 @dataclass(frozen=True)
 class CountScores(Scores):
-    """Counts clipped at two deviations of a typical one, with their expectation subtracted.
+    """Counts clipped so that no slope exceeds two deviations of a typical one, with their expectation subtracted.
 
-    `typical` is the agreed mean of the counts; the variance is mean + mean² / `dispersion`.
+    `typical` is the agreed mean of the counts; the variance is mean + mean² / `dispersion`, and the slope of a count is
+    (y − mean) / (1 + mean / dispersion).
     """
 
     typical: float
@@ -105,8 +107,9 @@ class CountScores(Scores):
         return float(np.log(self.typical))
 
     @property
-    def reach(self) -> float:
-        return 2.0 * float(np.sqrt(self.typical + self.typical**2 / self.dispersion))
+    def most(self) -> float:
+        """Two deviations of the slope of a typical count."""
+        return 2.0 * float(np.sqrt(self.typical / (1.0 + self.typical / self.dispersion)))
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
@@ -115,13 +118,13 @@ class CountScores(Scores):
     @property
     def steepest(self) -> float:  # type: ignore[override]
         # The expectation of a clipped residual is at most a tenth of the clip: the law over mechanisms tries.
-        return 1.1 * self.reach
+        return 1.1 * self.most
 
     def slopes(self, targets: Array, linear: Array, observation: Observations, deviation: float) -> Slopes:
         mean = np.exp(linear.clip(-HIGHEST, HIGHEST))
-        low, high = np.maximum(mean - self.reach, 0.0), mean + self.reach
-        expected, covariance = self.clipped_moments(mean, low, high)
         scale = 1.0 / (1.0 + mean / self.dispersion)
+        low, high = np.maximum(mean - self.most / scale, 0.0), mean + self.most / scale
+        expected, covariance = self.clipped_moments(mean, low, high)
         weight = scale**2 * covariance
         factor = np.minimum(1.0, self.heaviest / np.maximum(weight, 1e-300))
         slope = factor * scale * (targets.clip(low, high) - expected)

@@ -27,17 +27,18 @@ COUNT, SQUARES, WEIGHTS = 0.01, 0.04, 0.1
 # No step of one round is longer, before the last one; coefficients are in agreed units.
 LONGEST = 1.0
 LARGEST_COEFFICIENT = 20.0
-LEAST_DEVIATION, MOST_DEVIATION = 0.01, 3.0
+LEAST_DEVIATION, MOST_DEVIATION = 0.02, 2.0
 
 
 class Round(NamedTuple):
-    """One round's sums, in the units of coefficients: Σh², Σψ², slopes, weights; and the noise of the last two."""
+    """One round's sums, in the units of coefficients: Σh², Σψ², slopes, weights; and their noise."""
 
     rows: float
     squares: float
     slope: Array
     weight: Array
     anchor: Array
+    noise: float
     slope_noise: float
     weight_noise: float
 
@@ -116,17 +117,18 @@ class RegressionMechanism(Mechanism):
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
         rounds = [self.unscaled(total) for total in totals]
         last, done = rounds[-1], len(rounds) == self.rounds
-        variance = self.variance(last)
+        rows = max(float(np.average([one.rows for one in rounds], weights=[one.noise**-2 for one in rounds])), 1.0)
+        variance, unsure = self.variance(rounds, rows)
         family = self.model.outcome.family
         before = self.prior_precision()
         combined = combine(rounds, *before, self.scores.bend)
         sampling = np.asarray(variance * np.linalg.inv(combined.precision), dtype=np.float64)
-        posterior = self.posterior(family, combined, sampling, variance, last)
+        posterior = self.posterior(family, combined, sampling, variance, rows)
         price = float(np.sqrt(np.trace(sampling + combined.noise) / np.trace(sampling)))
         ahead = combined.mean if done else nearby(combined.mean, last.anchor[: self.side])
         ahead = ahead.clip(-LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
-        anchor = np.append(ahead, np.sqrt(variance)) if self.scores.estimates_noise else ahead
-        quality = max(last.rows, 1.0) / totals[-1].copies * rate / self.side
+        anchor = np.append(ahead, np.sqrt(variance + unsure)) if self.scores.estimates_noise else ahead
+        quality = rows / totals[-1].copies * rate / self.side
         return Estimate(posterior, np.sqrt(np.diag(combined.noise)), combined.misfit, price, anchor, quality)
 
     def unscaled(self, total: Total) -> Round:
@@ -143,29 +145,38 @@ class RegressionMechanism(Mechanism):
             total.values[first:middle] * slope_unit,
             unpacked(total.values[middle:], self.side) * weight_unit,
             total.anchor,
+            total.deviation,
             total.deviation * slope_unit,
             total.deviation * weight_unit,
         )
 
-    def variance(self, last: Round) -> float:
-        """That of the outcome's noise, if it has one; else 1."""
+    def variance(self, rounds: Sequence[Round], rows: float) -> tuple[float, float]:
+        """That of the outcome's noise, and how well it is known; 1 and 0 if it has none.
+
+        Every round estimates it. The agreed unit of the target is a guess that counts where these are all noise.
+        """
         if not isinstance(self.scores, RealScores):
-            return 1.0
-        mean_square = np.clip(last.squares / max(last.rows, 1.0), 1e-4, 0.9)
-        found = self.scores.variance(float(mean_square), float(last.anchor[-1]))
-        return float(np.clip(found, LEAST_DEVIATION**2, MOST_DEVIATION**2))
+            return 1.0, 0.0
+        found, exact = [1.0], [1.0]
+        for each in rounds:
+            clip = (RealScores.reach * float(each.anchor[-1])) ** 2
+            mean_square = float(np.clip(each.squares / rows, 1e-3, 0.9))
+            found.append(self.scores.variance(mean_square, float(each.anchor[-1])))
+            exact.append((rows * self.parts[1] / (clip * each.noise)) ** 2)
+        mean = float(np.average(found, weights=exact))
+        return float(np.clip(mean, LEAST_DEVIATION**2, MOST_DEVIATION**2)), float(1.0 / np.sqrt(np.sum(exact)))
 
     def prior_precision(self) -> tuple[Array, Array]:
         """Mean and precision of the coefficients before data; the latter in units of the noise's precision."""
         mean, covariance = self.model.outcome.moments(self.model.structure.prior[FACTOR])
         return mean, np.asarray(np.linalg.inv(covariance), dtype=np.float64)
 
-    def posterior(self, family: Any, combined: Combined, sampling: Array, variance: float, last: Round) -> Posterior:
+    def posterior(self, family: Any, combined: Combined, sampling: Array, variance: float, rows: float) -> Posterior:
         covariance, structure = sampling + combined.noise, self.model.structure
         if isinstance(family, GaussianGamma):
             usual = family.parameters(structure.prior[FACTOR])
-            shape = usual["shape"][0] + 0.5 * max(last.rows, 1.0)
-            rate = usual["rate"][0] + 0.5 * max(last.rows, 1.0) * variance
+            shape = usual["shape"][0] + 0.5 * rows
+            rate = usual["rate"][0] + 0.5 * rows * variance
             weight = np.linalg.inv(covariance) * rate / shape
             natural = family.natural(
                 mean=combined.mean[None], scaled_precision=weight[None], shape=shape[None], rate=rate[None]
