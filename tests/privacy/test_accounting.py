@@ -28,7 +28,7 @@ def test_delta_is_the_integral_of_what_one_density_has_more_than_the_other(epsil
     assert epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), CASES[:4])
+@pytest.mark.parametrize(("epsilon", "delta"), CASES[1:3])
 def test_another_librarys_accountant_agrees_over_rounds(epsilon, delta):
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     mu, shares = mu_of(epsilon, delta), np.array([1, 2, 4]) / 7

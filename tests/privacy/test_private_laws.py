@@ -109,10 +109,10 @@ def test_neighbouring_data_sets_differ_by_one_record_and_no_rounding(name, rng):
     size = mechanism.size(0)
     anchor = mechanism.start() + 0.1
     points = strange_records(model, 61, rng)
-    whole = summed_records(mechanism, anchor, [points], 0)
+    whole = summed_records(mechanism, anchor, points, 0)
     for left_out in (0, 17, 60):
-        rest = summed_records(mechanism, anchor, [np.delete(points, left_out, axis=0)], 0)
-        alone = summed_records(mechanism, anchor, [points[left_out : left_out + 1]], 0)
+        rest = summed_records(mechanism, anchor, np.delete(points, left_out, axis=0), 0)
+        alone = summed_records(mechanism, anchor, points[left_out : left_out + 1], 0)
         assert (whole - rest == alone).all()
         assert sum(int(step) ** 2 for step in alone) <= largest_norm(size) ** 2
 
@@ -124,7 +124,7 @@ def test_a_mechanism_that_breaks_its_bound_releases_nothing(rng):
     mechanism.record_statistics = lambda *given: 3.0 * honest(*given)
     points = strange_records(model, 500, rng)
     with pytest.raises(db.errors.InvalidData, match="larger than its stated bound; nothing was released"):
-        summed_records(mechanism, mechanism.start(), [points], 0)
+        summed_records(mechanism, mechanism.start(), points, 0)
 
 
 class Open:
@@ -142,7 +142,7 @@ def test_noise_has_the_stated_size(noise, sites, rng):
     points = strange_records(model, 50, rng)
     prior = db.Posterior.of_prior(model.structure)
     mechanism = model.mechanism()
-    exact = summed_records(mechanism, mechanism.start(), [points], 0)
+    exact = summed_records(mechanism, mechanism.start(), points, 0)
     releases = [model.release(prior, points, privacy, ledger=ledger) for _ in range(12)]
     away = np.concatenate([(one.values - exact) / one.variance**0.5 for one in releases])
     low, high = chi2.ppf([1e-6, 1 - 1e-6], len(away))
@@ -195,11 +195,11 @@ def test_an_audit_finds_no_more_than_was_promised_and_a_wrong_bound(broken, caug
     mechanism = model.mechanism()
     mechanism.shares = (1.0,)
     anchor = np.array([-20.0, 0.0])  # where an event is most surprising
-    record = summed_records(mechanism, anchor, [np.array([[1.0, 1.0]])], 0) / largest_norm(mechanism.size(0))
+    record = summed_records(mechanism, anchor, np.array([[1.0, 1.0]]), 0) / largest_norm(mechanism.size(0))
     assert np.linalg.norm(record) > 0.9
     prior = db.Posterior.of_prior(model.structure)
     release = released(
-        model.structure, mechanism, prior, [np.empty((0, 2))], privacy, ledger=ledger, model="", site="", data_set=""
+        model.structure, mechanism, prior, np.empty((0, 2)), privacy, ledger=ledger, model="", site="", data_set=""
     )
     scale = largest_norm(mechanism.size(0)) * broken / release.variance**0.5
     assert ledger.last.mu * broken == pytest.approx(scale, rel=1e-9)

@@ -79,10 +79,10 @@ def test_with_hardly_any_noise_it_is_the_fit_of_all_rows(kind, quick_noise, rng)
 
 @pytest.mark.parametrize("noise", ["each", "shared"])
 def test_intervals_contain_the_noise_and_say_so(noise, quick_noise, rng):
-    """Over 20 data sets most 90 % intervals hold; the same intervals without the noise would not."""
+    """Over 12 data sets most 90 % intervals hold; the same intervals without the noise would not."""
     privacy = db.Privacy(1.0, 1e-6, noise=noise, sites=4 if noise == "shared" else 0)
     hold, narrow = [], []
-    for _ in range(20):
+    for _ in range(12):
         model, points = made("logistic", 4 * 1000, rng)
         merged, _ = all_rounds(model, np.split(points, 4), privacy)
         for row, truth in zip(model.coefficients(merged.posterior), TRUTH, strict=True):
@@ -90,7 +90,7 @@ def test_intervals_contain_the_noise_and_say_so(noise, quick_noise, rng):
             hold.append(away < 1.645)
             narrow.append(away < 1.645 / merged.price)
     assert "noise of private releases" in merged.posterior.uncertainty
-    assert 0.78 < np.mean(hold) <= 1.0  # 60 intervals at 0.9, four standard errors
+    assert 0.7 < np.mean(hold) <= 1.0  # 36 intervals at 0.9, four standard errors
     if noise == "each":
         assert np.mean(narrow) < np.mean(hold)
         assert merged.price > 1.2

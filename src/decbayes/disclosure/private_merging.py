@@ -114,8 +114,7 @@ def remarks_on(mechanism: Mechanism, estimate: Estimate, privacy: Privacy, done:
             "differential privacy",
             f"Released with differential privacy: {privacy}.",
             "State this promise with the result.",
-            f"Intervals contain the noise and are {estimate.price:.3g} times as wide as without it; {done} of "
-            f"{mechanism.rounds} rounds are done.",
+            f"{mechanism.cost.format(price=estimate.price)}; {done} of {mechanism.rounds} rounds are done.",
             "note",
         )
     ]
@@ -148,7 +147,7 @@ class PrivatePlan:
     Attributes:
         privacy: the promise.
         quality: Q = n μ² / p, with n the rows per independent noise and p the number of parameters.
-        price: how many times wider intervals would be than without noise, roughly.
+        price: how many times wider intervals would be than without noise, roughly; NaN for models without any.
         rounds: how many releases each site makes.
         rows_needed: rows per site from which on there is no warning.
         remarks: a warning if the price is high.
@@ -162,10 +161,9 @@ class PrivatePlan:
     remarks: tuple[Remark, ...] = ()
 
     def __str__(self) -> str:
-        text = (
-            f"Intervals would be about {self.price:.2g} times as wide as without noise (Q = {self.quality:.3g}), after "
-            f"{self.rounds} rounds. {self.privacy}."
-        )
+        wider = f"Intervals would be about {self.price:.2g} times as wide as without noise"
+        cost = wider if self.price == self.price else "Means would be released, without intervals"
+        text = f"{cost} (Q = {self.quality:.3g}), after {self.rounds} rounds. {self.privacy}."
         return " ".join([text, *map(str, self.remarks)])
 
 

@@ -5,7 +5,7 @@ estimate from earlier private releases. So one person moves a sum by at most a b
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -95,6 +95,9 @@ class Mechanism(ABC):
     loss: ClassVar[float] = 20.0
     """The price is about √(1 + loss / Q)."""
 
+    cost: ClassVar[str] = "Intervals contain the noise and are {price:.3g} times as wide as without it"
+    """What a result says about its price."""
+
     @property
     @abstractmethod
     def parameters(self) -> int:
@@ -107,6 +110,10 @@ class Mechanism(ABC):
     @abstractmethod
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         """(N, d): the statistic of each record at an anchor, in round `number`; of norm at most 1."""
+
+    def portions(self, data: Any) -> Iterable[Any]:
+        """Data, in as many parts as memory asks for."""
+        return [data]
 
     @abstractmethod
     def size(self, number: int) -> int:

@@ -103,7 +103,7 @@ def released(
     structure: Structure,
     mechanism: Mechanism,
     anchor: Posterior | PrivateMerge,
-    data: Sequence[Any],
+    data: Any,
     privacy: Privacy,
     *,
     ledger: Books,
@@ -111,7 +111,7 @@ def released(
     site: str = "",
     data_set: str = "data",
 ) -> Release:
-    """One site's release at an anchor, once the ledger has recorded what it spends; `data` come in blocks."""
+    """One site's release at an anchor, once the ledger has recorded what it spends."""
     place, number, known = public_anchor(structure, mechanism, anchor, privacy)
     mu = privacy.mu * sqrt(mechanism.shares[number])
     bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
@@ -159,11 +159,11 @@ def smallest_deviation(bound: int, mu: float) -> int:
     return deviation if bound / deviation <= mu else deviation + 1
 
 
-def summed_records(mechanism: Mechanism, anchor: Array, blocks: Sequence[Any], number: int) -> Integers:
+def summed_records(mechanism: Mechanism, anchor: Array, data: Any, number: int) -> Integers:
     """The exact sum of all records' statistics, each rounded to the grid by itself."""
     size = mechanism.size(number)
     total = np.zeros(size, dtype=np.int64)
-    for block in blocks:
+    for block in mechanism.portions(data):
         records = bounded(GRID.quantize(mechanism.record_statistics(anchor, block, number)), size)
         total = exact_sum(
             [total, *(records[start : start + BLOCK].sum(axis=0) for start in range(0, len(records), BLOCK))]

@@ -377,7 +377,7 @@ class Model(Settings):
         """
         raise NotPrivate(
             f"{type(self).__name__} has no private release: nobody has bounded what one record adds to its statistics. "
-            "Regressions have one."
+            "Regressions, and mixtures of yes/no and categorical columns, have one."
         )
 
     def release(
@@ -417,7 +417,7 @@ class Model(Settings):
 
         Persons.of(persons).check_most(self.count(data), privacy.rows_per_person)
         return released(
-            self.structure, self.mechanism(), anchor, [self.opened(data)], privacy,
+            self.structure, self.mechanism(), anchor, self.opened(data), privacy,
             ledger=ledger, model=type(self).__name__, site=site, data_set=data_set,
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
+
+if TYPE_CHECKING:
+    from decbayes.privacy.mechanism import Mechanism
 
 Start = Literal["k-means++", "random"]
 
@@ -174,6 +177,11 @@ class Clusters(Model):
         check_held(points, hidden)
         together = np.where(np.isnan(hidden), points, hidden)
         return self._log_density(posterior, together) - self._log_density(posterior, points)
+
+    def mechanism(self) -> "Mechanism":
+        from decbayes.models.mixtures.private import ClassMechanism
+
+        return ClassMechanism(self)
 
     @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
