@@ -86,10 +86,10 @@ class ClassMechanism(Mechanism):
                 (marks[:, self.blocks[j], None] * marks[:, None, self.blocks[other]]).reshape(len(marks), -1)
                 for j, other in self.pairs
             ]
-            return np.concatenate(tables, axis=1) / np.sqrt(len(self.pairs))
+            return np.asarray(np.concatenate(tables, axis=1) / np.sqrt(len(self.pairs)), dtype=np.float64)
         shares = self.shares_at(anchor, marks)
         described = np.concatenate([np.ones((len(marks), 1)), marks @ self.contrasts], axis=1)
-        return (shares[:, :, None] * described[:, None, :]).reshape(len(marks), -1) / self.norm
+        return np.asarray((shares[:, :, None] * described[:, None, :]).reshape(len(marks), -1) / self.norm)
 
     def marks(self, data: Any) -> Array:
         """(N, categories of all columns): 1 for the category that each row has."""
@@ -203,7 +203,8 @@ class ClassMechanism(Mechanism):
 
 def discrete_columns(model: "Clusters") -> tuple[tuple[int, ...], Codes]:
     """How many categories each column has, and where it is in the data."""
-    sizes, places = [], []
+    sizes: list[int] = []
+    places: list[int] = []
     for part in model.emissions.parts:
         if isinstance(part.likelihood, Categories):
             sizes += part.likelihood.sizes
@@ -231,7 +232,7 @@ def nearest_shares(values: Array, total: float) -> Array:
     """The nearest numbers that are not negative and have this sum."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+    return np.asarray(np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
 
 
 def fit_pairs(
