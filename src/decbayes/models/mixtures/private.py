@@ -69,7 +69,7 @@ class ClassMechanism(Mechanism):
     def size(self, number: int) -> int:
         if number == 0:
             return sum(self.sizes[j] * self.sizes[other] for j, other in self.pairs)
-        return self.classes * (1 + self.contrasts.shape[1])
+        return self.classes * (1 + int(self.contrasts.shape[1]))
 
     def start(self) -> Array:
         return np.zeros(0)
