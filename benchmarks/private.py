@@ -1,6 +1,6 @@
 """What differential privacy costs: errors and intervals of private merges beside the fit of all rows, and membership.
 
-    python benchmarks/private.py [--sets N] [--jobs N] [--only price,classes,membership] [--models NAME,…]
+    python benchmarks/private.py [--quick] [--sets N] [--jobs N] [--only price,classes,membership] [--models NAME,…]
                                  [--epsilons E,…] [--sizes SITESxROWS,…] [--picture FILE]
 
 *Price*: regressions of five predictors (two of them bounded, one without effect) and an intercept, δ = 1e-5. Each data
@@ -13,10 +13,11 @@ within their standard errors. With diffprivlib installed, its logistic regressio
 gains over one class, in held-out score, the private merge keeps.
 
 *Membership*: how often the best linear test ranks a record that was used above one that was not, given all releases of
-one site, with noise and without.
+one site, with noise and without. The last line is a JSON object.
 """
 
 import argparse
+import json
 import os
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -130,7 +131,7 @@ def price(setting, sets, pool):
         + (f" diffprivlib {np.sqrt(other / plain_error):.2f}" if other == other else ""),
         flush=True,
     )
-    return ratio, hold
+    return float(ratio), float(hold)
 
 
 def one_kept(setting, seed):
@@ -154,7 +155,7 @@ def one_kept(setting, seed):
 def classes(sets, pool, sizes, epsilons):
     print("\n| sites × rows | ε | noise | Q | kept, mean | median | worst |")
     print("|---" * 7 + "|")
-    model = db.CategoricalMixture(4, dimension=8, categories=3)
+    model, means = db.CategoricalMixture(4, dimension=8, categories=3), {}
     for setting in product(sizes, epsilons, ("each", "shared")):
         (sites, rows), epsilon, noise = setting
         privacy = privacy_of(epsilon, noise, sites)
@@ -162,6 +163,8 @@ def classes(sets, pool, sizes, epsilons):
         kept = np.array([*pool.map(partial(one_kept, setting), range(sets))])
         figures = f"{kept.mean():.3f} | {np.median(kept):.3f} | {kept.min():.2f}"
         print(f"| {sites} × {rows:,} | {epsilon:g} | {noise} | {quality:.3g} | {figures} |", flush=True)
+        means[str(setting)] = float(kept.mean())
+    return means
 
 
 def one_membership(rows, epsilon, seed):
@@ -184,9 +187,12 @@ def one_membership(rows, epsilon, seed):
 def membership(sets, pool, epsilons):
     print("\n| records | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " | hardly any noise |")
     print("|---" * (len(epsilons) + 2) + "|")
+    found = {}
     for rows in (50, 500, 5000):
         columns = [np.mean([*pool.map(partial(one_membership, rows, e), range(sets))]) for e in (*epsilons, 100.0)]
         print(f"| {rows:,} | " + " | ".join(f"{auc:.3f}" for auc in columns) + " |", flush=True)
+        found[str(rows)] = [float(auc) for auc in columns]
+    return found
 
 
 def draw(found, path):
@@ -214,6 +220,7 @@ def draw(found, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two small data sets")
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="price,classes,membership")
@@ -222,6 +229,9 @@ def main():
     parser.add_argument("--sizes", default="5x200,10x1000,20x2000")
     parser.add_argument("--picture", default="")
     given = parser.parse_args()
+    if given.quick:
+        given.sets, given.sizes, given.epsilons = 2, "5x200", "3"
+    measured = {}
     epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
     sizes = [tuple(map(int, size.split("x"))) for size in given.sizes.split(",")]
     warnings.simplefilter("ignore")
@@ -235,12 +245,14 @@ def main():
                 setting: price(setting, given.sets, pool)
                 for setting in product(given.models.split(","), sizes, epsilons, ("each", "shared"))
             }
+            measured["price"] = {str(setting): figures for setting, figures in found.items()}
             if given.picture:
                 draw(found, given.picture)
         if "classes" in given.only:
-            classes(given.sets, pool, sizes, epsilons)
+            measured["classes"] = classes(given.sets, pool, sizes, epsilons)
         if "membership" in given.only:
-            membership(given.sets, pool, epsilons[:2])
+            measured["membership"] = membership(given.sets, pool, epsilons[:2])
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":
