@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part differ|matches|intervals|proofs] [--sets N] [--only TEXT] [--skip N]
+    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags] [--sets N] [--only TEXT]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often "p < 0.05: sites differ" is said of sites that are the same (it should be 5 %), and of sites that
@@ -8,8 +8,10 @@ differ by half a deviation. `matches`: how far the probability of a match is abo
 often matches that are at least 99 % sure are right; inside the model and outside it (heavy tails, correlated features,
 one component fewer than there are). `intervals`: how often 90 % intervals of the means of clusters that overlap hold
 the truth, as they are after one broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match,
-and how often that is a match of the best alignment of all. --only takes the settings whose names contain a text. The
-last line is one JSON object.
+and how often that is a match of the best alignment of all. `slots`: how often what is said about the number of slots
+is true on new data. `copies`: how often the same data at two sites are noticed, and how often that is said where there
+are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest. --only
+takes the settings whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import os
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 sys.path.sort(key=lambda folder: folder == str(Path(__file__).parent))
@@ -30,6 +33,7 @@ import decbayes as db
 from decbayes.calibration.matches import Matches
 from decbayes.models.core.registry import model_for
 
+DISPERSION = 1.5
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
 
 
@@ -78,8 +82,13 @@ def chain(rng, apart, length):
 
 def regression(kind, sites, rows, between=0.0):
     """Two real columns and a yes/no column; `between` is the deviation of a slope between sites."""
-    kinds = {"linear": "real", "logistic": "yes/no", "poisson": "count"}
-    models = {"linear": db.LinearRegression, "logistic": db.LogisticRegression, "poisson": db.PoissonRegression}
+    kinds = {"linear": "real", "logistic": "yes/no", "poisson": "count", "negative binomial": "count"}
+    models = {
+        "linear": db.LinearRegression,
+        "logistic": db.LogisticRegression,
+        "poisson": db.PoissonRegression,
+        "negative binomial": partial(db.NegativeBinomialRegression, dispersion=DISPERSION),
+    }
 
     def drawn(rng):
         model = models[kind]("y", columns={"x": "real", "z": "real", "b": "yes/no", "y": kinds[kind]})
@@ -98,6 +107,8 @@ def outcomes(kind, mean, rng):
         return mean + rng.normal(size=len(mean))
     if kind == "logistic":
         return (rng.random(len(mean)) < 1.0 / (1.0 + np.exp(-mean))).astype(float)
+    if kind == "negative binomial":
+        mean = mean + np.log(rng.gamma(DISPERSION, 1.0 / DISPERSION, size=len(mean)))
     return rng.poisson(np.exp(mean)).astype(float)
 
 
@@ -119,6 +130,8 @@ SAME = {
     "logistic regression, 20 × 60": regression("logistic", 20, 60),
     "Poisson regression, 20 × 20": regression("poisson", 20, 20),
     "Poisson regression, 5 × 100": regression("poisson", 5, 100),
+    "negative binomial regression, 10 × 60": regression("negative binomial", 10, 60),
+    "negative binomial regression, 20 × 20": regression("negative binomial", 20, 20),
 }
 DIFFERENT = {
     "known variance, apart, 10 × 100, differing": clusters(None, 6.0, 10, 100, 0.5),
@@ -127,6 +140,7 @@ DIFFERENT = {
     "linear regression, 10 × 40, differing": regression("linear", 10, 40, 0.5),
     "logistic regression, 20 × 100, differing": regression("logistic", 20, 100, 0.5),
     "Poisson regression, 10 × 60, differing": regression("poisson", 10, 60, 0.5),
+    "negative binomial regression, 10 × 60, differing": regression("negative binomial", 10, 60, 0.5),
 }
 
 
@@ -262,6 +276,104 @@ def partners(slots):
     return same
 
 
+NUMBERS = {
+    "clusters apart": (6.0, lambda rng, size: rng.normal(size=size)),
+    "clusters that overlap": (2.5, lambda rng, size: rng.normal(size=size)),
+    "heavy tails": (6.0, heavy),
+}
+CLEARLY = 0.05  # nats per observation
+
+
+def slots(options):
+    """Five clusters, of which each of six sites sees three and fits three components; what more slots gain is known."""
+    for name, (apart, noise) in NUMBERS.items():
+        if options.only not in name:
+            continue
+        found, enough, few, begun = [], [], [], time.time()
+        for seed in range(options.skip, options.skip + options.sets):
+            rng = np.random.default_rng([seed, 29])
+            centres = apart * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.5]])
+            labels = [rng.choice(rng.permutation(5)[:3], size=60) for _ in range(6)]
+            shards = [centres[label] + noise(rng, (60, 2)) for label in labels]
+            new = centres[rng.choice(np.concatenate(labels), size=1000)] + noise(rng, (1000, 2))
+            model = db.GaussianMixture(3, 2, covariance="diagonal")
+            posteriors = [fit.posterior for fit in model.fit_many(shards, rng=rng)]
+            automatic, default = (db.align(posteriors, components=number) for number in ("auto", None))
+            found += [float(number_of(automatic) == 5)] if "joining any two" in automatic.reason else []
+            better = gain_of_more(posteriors, default, new) > CLEARLY
+            warned = [remark for remark in db.merging.remarks(default) if remark.kind == "few slots"]
+            enough += [float(not better)] if "no better" in default.reason and not warned else []
+            few += [float(better)] if any(remark.is_warning for remark in warned) else []
+            narrow = db.align(posteriors, components=3)
+            if any(remark.kind == "few slots" and remark.is_warning for remark in db.merging.remarks(narrow)):
+                few.append(float(gain_of_more(posteriors, narrow, new) > CLEARLY))
+        said = {"auto: this many": found, "default: more would be no better": enough, "more slots would be better": few}
+        for statement, true in said.items():
+            if true:
+                yield {"statement": statement, "setting": name, **rate(true), **timed(begun, options)}
+
+
+def number_of(alignment):
+    return alignment.structure.components(alignment.structure.symmetry[0])
+
+
+def gain_of_more(posteriors, alignment, new):
+    """How much better new data are predicted with one, two or twice as many slots, at best."""
+    merged, number = alignment.merged(), number_of(alignment)
+    score = model_for(merged.structure).score(merged, new)
+    more = [db.align(posteriors, components=number + further).merged() for further in (1, 2, number)]
+    return max(model_for(wide.structure).score(wide, new) for wide in more) - score
+
+
+def copies(options):
+    """Six sites of forty rows; or a seventh has the rows of the first, fitted from another start."""
+    worlds = {"clusters": clusters("diagonal", 4.0, 6, 40), "latent classes": classes(0.4, 6, 40)}
+    for name, drawn in worlds.items():
+        for twice in (True, False):
+            setting, said, begun = f"{name}, {'one site twice' if twice else 'no copies'}", [], time.time()
+            for seed in range(options.skip, options.skip + options.sets if options.only in setting else 0):
+                rng = np.random.default_rng([seed, 30])
+                model, shards = drawn(rng)
+                posteriors = [fit.posterior for fit in model.fit_many(shards, rng=rng)]
+                posteriors += [model.fit(shards[0][::-1], rng=rng).posterior] if twice else []
+                remarks = db.merging.remarks(db.align(posteriors))
+                said.append(float(any(remark.kind == "counted twice" for remark in remarks)))
+            if said:
+                yield {
+                    "statement": "the same data count twice",
+                    "setting": setting,
+                    **rate(said),
+                    **timed(begun, options),
+                }
+
+
+def flags(options):
+    """Eight sites; in some data sets the last has units ten or a hundred times larger."""
+    worlds = {
+        "known variance, 8 × 50": clusters(None, 6.0, 8, 50),
+        "diagonal, 8 × 50": clusters("diagonal", 6.0, 8, 50),
+        "diagonal, 8 × 20": clusters("diagonal", 6.0, 8, 20),
+        "linear regression, 8 × 50": regression("linear", 8, 50),
+    }
+    for name, drawn in worlds.items():
+        for times in (1.0, 10.0, 100.0):
+            setting = f"{name}, units × {times:g}" if times > 1.0 else f"{name}, all honest"
+            if options.only not in setting:
+                continue
+            faulty, honest, begun = [], [], time.time()
+            for seed in range(options.skip, options.skip + options.sets):
+                rng = np.random.default_rng([seed, 31])
+                model, shards = drawn(rng)
+                shards[-1] = times * shards[-1]
+                posteriors = [fit.posterior for fit in model.fit_many(shards, rng=rng)]
+                named = [standing.flagged for standing in db.merging.robust_merge(posteriors).sites]
+                faulty.append(float(named[-1]))
+                honest.append(float(np.mean(named[:-1])))
+            if times > 1.0:
+                yield {"statement": "a site with wrong units is named", "setting": setting, **rate(faulty)}
+            yield {"statement": "an honest site is named", "setting": setting, **rate(honest), **timed(begun, options)}
+
+
 def rate(shares):
     """The mean over data sets, and its standard error."""
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
@@ -272,7 +384,15 @@ def timed(begun, options):
     return {"seconds": round((time.time() - begun) / options.sets, 2)}
 
 
-PARTS = {"differ": differ, "matches": matches, "intervals": intervals, "proofs": proofs}
+PARTS = {
+    "differ": differ,
+    "matches": matches,
+    "intervals": intervals,
+    "proofs": proofs,
+    "slots": slots,
+    "copies": copies,
+    "flags": flags,
+}
 
 
 def main():

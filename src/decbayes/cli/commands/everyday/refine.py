@@ -94,7 +94,11 @@ def refine(
     *,
     where: Where = BY_NAME,
     components: Annotated[
-        str | None, Parameter(help="In the first round: number of components, or 'auto'; the same at all sites.")
+        str | None,
+        Parameter(
+            help="In the first round: number of components, or 'auto' to estimate it from the first posteriors; the same "
+            "at all sites."
+        ),
     ] = None,
     passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
     damping: Annotated[
