@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import decbayes as db
 from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
+from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.remarking import data_totals, same_totals, share_gains
 from decbayes.remarks import from_plain, lines
 
@@ -84,6 +86,31 @@ def test_one_slot_is_not_explained_by_any_two_of_them(rng):
     one = db.GaussianMixture(1, 1, variance=1.0, prior_variance=400.0)
     alignment = db.align([fitted([0.0], rng, 40, one) for _ in range(4)], components="auto")
     assert alignment.reason == "1 slot: components that share a slot differ by no more than noise may explain."
+
+
+@pytest.mark.parametrize(("apart", "share"), [(1.0, 0.5), (2.0, 0.5), (3.0, 0.3), (6.0, 0.5), (4.0, 0.1)])
+def test_the_gain_of_a_split_in_predictions_is_that_of_two_normal_halves(apart, share):
+    """Against numerical integration: a mixture of two, and one normal distribution of the same variance each."""
+    line, places = np.linspace(-30.0, 30.0, 60001), apart * np.array([-(1.0 - share), share])
+    two = share * norm.pdf(line, places[0]) + (1.0 - share) * norm.pdf(line, places[1])
+    better = np.sum(two * (np.log(two) - norm.logpdf(line))) * (line[1] - line[0])
+    known = share * (1.0 - share) * apart**2 / 2.0  # if the half of each observation were known
+    (estimate,) = predictive_gains(np.array([100.0 * known]), 100.0 * np.array([[share, 1.0 - share]]))
+    assert estimate == pytest.approx(better, abs=0.06)
+    assert estimate < known
+
+
+def test_clusters_that_overlap_are_no_warning_of_too_few_slots(rng):
+    """Sites see different pairs of overlapping clusters: components differ, and more slots would predict no better."""
+    centres, model = (
+        2.5 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+        db.GaussianMixture(2, 2, covariance="diagonal"),
+    )
+    shards = [centres[rng.choice(seen, size=80)] + rng.normal(size=(80, 2)) for seen in ([0, 1], [1, 2], [0, 2]) * 2]
+    alignment = db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)], components=2)
+    (shared,) = alignment.shared().values()
+    assert shared.unlike
+    assert not [remark for remark in db.merging.remarks(alignment) if remark.kind == "few slots" and remark.is_warning]
 
 
 def test_components_that_differ_by_little_are_a_note(rng):

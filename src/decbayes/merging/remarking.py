@@ -26,8 +26,8 @@ SAME = 1e-9
 NO_CHANCE = 28.0
 # The most decimals that data are taken to be rounded to; sums of other numbers are never the same by chance.
 DECIMALS = 6
-# Nats per observation of all slots that splitting gains beyond noise, from which on more slots would predict better.
-COSTLY = 0.05
+# Nats per observation that splitting slots should gain in predictions, from which on that is worth a warning.
+COSTLY = 0.02
 # The number of sites that a remark names.
 MOST_NAMED = 5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
@@ -68,8 +68,8 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         return
     budget = all(structure.families[name].countable for name in coupled.factors)
     several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
-    excess = float(shared.excess[list(shared.unlike)].sum())
-    serious = excess > COSTLY and not budget
+    gain = float(shared.predictive[list(shared.unlike)].sum())
+    serious = gain > COSTLY and not budget
     weighed = decided == "predictions"
     better = "may predict better, although sites predict each other no better" if weighed else "probably predict better"
     meaning = better if serious else "be finer, and hardly predict better" if not budget else "be finer"
@@ -78,7 +78,9 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         "few slots",
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
         MORE_SLOTS[decided],
-        f"Splitting {'them' if several else 'it'} gains {excess:.2g} nats per observation more than noise would.",
+        f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per observation."
+        if serious
+        else "",
         "warning" if serious else "note",
     )
 

@@ -32,7 +32,7 @@ class Shared:
         evidence: sites × slots, the number of observations of each site.
         split: per slot, the gain of its best split, in units of the gain of splitting noise.
         limit: above this gain a slot holds components that differ.
-        excess: per slot, by how much that gain is more than noise explains, in nats per observation of all slots.
+        predictive: per slot, how much better its best split would predict, in nats per observation of all slots.
         parameters: the number of parameters that a component's data determine, in the median.
         per_parameter: observations per parameter of a component, in the median.
         versions: each site's version of each slot, in that slot.
@@ -50,7 +50,7 @@ class Shared:
     evidence: Array
     split: Array
     limit: float
-    excess: Array
+    predictive: Array
     parameters: float
     per_parameter: float
     versions: SlotSearch = field(repr=False)
@@ -94,28 +94,49 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     )
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
-    gains, by_noise = split_gains(SlotSearch(components, np.concatenate(slots), base, count))
+    labels = np.concatenate(slots)
+    gains, by_noise, halves = halved(SlotSearch(components, labels, base, count))
     return Shared(
         evidence=versions.evidence.reshape(sites, count),
         split=gains / by_noise,
         limit=unlike_above(problem, components.evidence),
-        excess=np.maximum(gains - by_noise, 0.0) / max(float(components.evidence.sum()), 1.0),
+        predictive=predictive_gains(gains - by_noise, halved_evidence(components.evidence, labels, halves, count)),
         parameters=2.0 * sampling_noise(components),
         per_parameter=data_per_parameter(components),
         versions=search,
     )
 
 
-def split_gains(search: SlotSearch) -> tuple[Array, Array]:
-    """Per slot, the gain of its best split, and that of splitting equally many noisy copies of one component.
+def halved_evidence(evidence: Array, labels: Indices, halves: Indices, count: int) -> Array:
+    """(slots, 2): the observations in each half of each slot."""
+    return np.bincount(2 * labels + halves, weights=evidence, minlength=2 * count).reshape(count, 2)
 
-    Noise is the loss of components from sharing a slot after all slots are split.
+
+def predictive_gains(gains: Array, evidence: Array) -> Array:
+    """How much better two halves of a slot predict than the slot, in nats per observation of all slots.
+
+    The gain g of a split, per observation, is that of predictions if the half of each observation were known:
+
+        g = predictive gain + I,    I the information that an observation has about its half
+
+    Halves that overlap therefore predict hardly better than the whole. Of two Gaussians d apart, with shares p and q,
+    g = pq d² / 2; and I lies between two bounds (Kolchinsky and Tracey), of which this takes the mean,
+
+        −p log(p + q e^−t) − q log(q + p e^−t)    with t = d² / 8 and t = d² / 2
     """
-    return halved(search)[:2]
+    sizes = evidence.sum(axis=1)
+    p, q = np.clip(evidence.T / np.maximum(sizes, LEAST_EVIDENCE), 1e-9, 1.0)
+    g = np.maximum(gains, 0.0) / np.maximum(sizes, LEAST_EVIDENCE)
+    near = np.minimum(g / (4.0 * p * q), 700.0)
+    bounds = [-p * np.log(p + q * np.exp(-t)) - q * np.log(q + p * np.exp(-t)) for t in (near, 4.0 * near)]
+    return np.asarray(np.maximum(g - np.mean(bounds, axis=0), 0.0) * sizes / max(float(sizes.sum()), 1.0))
 
 
 def halved(search: SlotSearch) -> tuple[Array, Array, Indices]:
-    """The same gains, and the half of its slot's best split that each component is in."""
+    """Per slot, the gain of its best split, and that of splitting as many noisy copies; and each component's half.
+
+    Noise is the loss of components from sharing a slot after all slots are split.
+    """
     gains, crowd, lost = np.zeros(search.count), np.ones(search.count), [np.zeros(0)]
     halves = np.zeros(len(search.labels), dtype=np.intp)
     for slot in np.flatnonzero(np.bincount(search.labels, minlength=search.count) > 1):

@@ -96,8 +96,8 @@ def refine(
     components: Annotated[
         str | None,
         Parameter(
-            help="In the first round: number of components, or 'auto' to estimate it from the first posteriors; the same "
-            "at all sites."
+            help="In the first round: number of components, or 'auto' to estimate it from the first posteriors. The "
+            "same at all sites."
         ),
     ] = None,
     passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
