@@ -109,7 +109,9 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
 
 def halved_evidence(evidence: Array, labels: Indices, halves: Indices, count: int) -> Array:
     """(slots, 2): the observations in each half of each slot."""
-    return np.bincount(2 * labels + halves, weights=evidence, minlength=2 * count).reshape(count, 2)
+    sums: Array = np.zeros(2 * count)
+    np.add.at(sums, 2 * labels + halves, evidence)
+    return sums.reshape(count, 2)
 
 
 def predictive_gains(gains: Array, evidence: Array) -> Array:
