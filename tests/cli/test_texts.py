@@ -230,7 +230,8 @@ def test_three_offices_share_words_and_recipe(run, tmp_path):
     assert run("words a.words b.words c.words -o words.txt")[0] == 0
     listed = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
     assert listed[0] == '# decbayes recipe {"ngrams": 2}'
-    listed = [line.partition("\t")[0] for line in listed]
+    assert listed[1] == "# decbayes documents 90"
+    listed = [line.partition("\t")[0] for line in listed[1:]]
     assert "the" not in listed
     assert run("fit topics a.jsonl --columns body --topics 2 --vocabulary words.txt -o a.posterior")[0] == 0
     for name in ("b", "c"):
@@ -263,7 +264,7 @@ def test_standard_input_several_files_and_lines_that_are_none(run, tmp_path, mon
     assert (tmp_path / "in.posterior").read_bytes() == (tmp_path / "a.posterior").read_bytes()
     (tmp_path / "b.jsonl").write_bytes(content)
     status, _, errors = run("fit topics a.jsonl b.jsonl --columns body --topics 2 --most-share 1 -o ab.posterior")
-    assert (status, "60 observations" in errors) == (0, True)
+    assert (status, "60 documents" in errors) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -300,3 +301,38 @@ def test_a_table_of_texts_has_the_encoding_that_was_given_however_long_they_are(
     )
     assert data.shape[0] == 1
     assert "näve" in model.vocabulary
+
+
+def test_common_words_are_judged_by_all_documents_together(run, tmp_path):
+    """A word that most documents of one site have, and few of all; and one that most of all have."""
+    themes = {"a": ("river", "boat"), "b": ("money", "fund"), "c": ("pawn", "rook")}
+    for name, words in themes.items():
+        lines = [f"minister {'harbour' if name == 'a' else ''} {words[n % 2]}" for n in range(20)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+        assert run(f"words {name}.txt -o {name}.{'words' if name != 'c' else 'list'}")[0] == 0
+    (tmp_path / "c.txt").write_bytes((tmp_path / "c.list").read_bytes())  # a list by its content
+    status, _, errors = run("words a.words b.words c.txt -o words.txt")
+    assert (status, "1 words that most documents of all sites have" in errors) == (0, True), errors
+    listed = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
+    assert "harbour\t20" in listed, "a third of all documents"
+    assert "# decbayes common minister\t60" in listed
+    assert "# decbayes documents 60" in listed
+    assert run("fit topics a.txt --vocabulary words.txt --topics 2 -o a.posterior")[0] == 0
+    assert "minister" not in db.load(tmp_path / "a.posterior").structure.labels["topics"]
+
+
+def test_stop_words_of_the_texts_language_are_left_out_unless_somebody_wants_them(run, tmp_path):
+    pytest.importorskip("bm25s")
+    words = "the and of to in that is was he for it with as his on be at by i this had not are but from or have"
+    english = words.split()
+    rng = np.random.default_rng(0)
+    lines = [" ".join([*rng.choice(english, 12), *rng.choice(["river", "boat", "money"], 6)]) for _ in range(40)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    errors = run("fit topics a.txt --topics 2 --most-share 1 -o a.posterior")[2]
+    assert "Stop words are left out (English); --stop-words none keeps them." in errors
+    assert db.load(tmp_path / "a.posterior").structure.labels["topics"] == ("boat", "money", "river")
+    assert run("fit topics a.txt --topics 2 --most-share 1 --stop-words none -o all.posterior")[0] == 0
+    assert "the" in db.load(tmp_path / "all.posterior").structure.labels["topics"]
+    (tmp_path / "b.txt").write_text("\n".join(["river boat", "money fund"] * 20), encoding="utf-8")
+    assert "Stop words" not in run("fit topics b.txt --topics 2 --most-share 1 -o b.posterior")[2]
+    assert "goes with no other name" in run("fit topics a.txt --topics 2 --stop-words none,english -o no")[2]

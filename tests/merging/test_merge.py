@@ -362,8 +362,9 @@ class TestPadding:
             db.merge(posteriors, components=3, solver=db.solvers.Matching())
         with pytest.raises(StructureMismatch, match="3 × 2 in one and 4 × 2 in the other"):
             db.merging.product(posteriors)
+        other = topics(4, 9).with_prior({"topics": topics(4, 9).prior["topics"] + 1.0})
         with pytest.raises(StructureMismatch, match=r"other\. Posteriors merge only"):
-            db.merge([draw(topics(3, 8), rng), draw(topics(4, 9), rng)])
+            db.merge([draw(topics(3, 8), rng), draw(other, rng)])
 
 
 class TestSymmetrized:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, repeat
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from decbayes.extras import require
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
-from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, unspaced
+from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, detected, unspaced
 from decbayes.inputs.tables import (
     Observations,
     check_unpacked,
@@ -31,37 +31,59 @@ from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without
 
 # `sort -u` of several lists leaves one such line if the sites agree, and it may be anywhere.
 MARK = "# decbayes recipe "
+# How many documents a list is from, and words that most of them have, which do not count unless other sites' lists are
+# joined to it and most documents of all sites are without them.
+SIZE, COMMON = "# decbayes documents ", "# decbayes common "
+OUR_LINES = (MARK, SIZE, COMMON)
 LONGEST_NUMBER = 15
+LIST, LOOKED_AT = ".words", 20
 
 
 class Vocabulary(NamedTuple):
     """The words that count, and how texts become words.
 
-    `documents` is how many documents have each word, as far as that is public; empty if nothing is known.
+    `documents` is how many documents have each word, as far as that is public; empty if nothing is known. `size` is how
+    many documents there are, 0 if that is not known, and `common` are words that too many of them have, with numbers.
     """
 
     words: tuple[str, ...]
     recipe: Recipe = USUAL
     documents: tuple[int, ...] = ()
+    size: int = 0
+    common: tuple[tuple[str, int], ...] = ()
 
     def text(self) -> str:
         recipe = str(self.recipe)
         numbers = [f"\t{number}" if number else "" for number in self.documents] or [""] * len(self.words)
-        lines = map("".join, zip(self.words, numbers, strict=True))
-        return "".join(f"{line}\n" for line in ([f"{MARK}{recipe}"] if recipe else []) + list(lines))
+        first = [f"{MARK}{recipe}"] if recipe else []
+        first += [f"{SIZE}{self.size}"] if self.size else []
+        first += [f"{COMMON}{word}\t{number}" for word, number in self.common]
+        return "".join(f"{line}\n" for line in [*first, *map("".join, zip(self.words, numbers, strict=True))])
+
+    def without_common(self, most_share: float) -> "Vocabulary":
+        """Without the words that more than this share of all documents have; other common words count again."""
+        most = most_share * self.size
+        back = [(word, number) for word, number in self.common if number <= most]
+        kept = sorted([*zip(self.words, self.documents or repeat(0), strict=False), *back])
+        words, numbers = tuple(word for word, _ in kept), tuple(number for _, number in kept)
+        common = tuple((word, number) for word, number in self.common if number > most)
+        return self._replace(words=words, documents=numbers if any(numbers) else (), common=common)
 
     def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
         """Without the words that are stop words."""
         kept = [place for place, word in enumerate(self.words) if not stops(word)]
         numbers = tuple(self.documents[place] for place in kept) if self.documents else ()
-        return self._replace(words=tuple(self.words[place] for place in kept), documents=numbers)
+        common = tuple((word, number) for word, number in self.common if not stops(word))
+        return self._replace(words=tuple(self.words[place] for place in kept), documents=numbers, common=common)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """One word per line, and after a tab how many documents have it. Two recipes in one list cannot both hold."""
     with reading(path, "text"), opened(path) as file:
         lines = [line.strip() for line in file if line.strip()]
-    listed = [numbered(line, path) for line in lines if not line.startswith(MARK)]
+    listed = [numbered(line, path) for line in lines if not line.startswith(OUR_LINES)]
+    common = tuple(numbered(line.removeprefix(COMMON), path) for line in lines if line.startswith(COMMON))
+    sizes = [numbered(f"\t{line.removeprefix(SIZE)}", path)[1] for line in lines if line.startswith(SIZE)]
     recipes = {line.removeprefix(MARK) for line in lines if line.startswith(MARK)}
     if not listed:
         raise InvalidData(f"{path} holds no words; one per line is expected.")
@@ -76,7 +98,8 @@ def read_vocabulary(path: Path) -> Vocabulary:
             "different things. Let all sites run `decbayes words` with the same options."
         )
     try:
-        return added_up(listed, Recipe.of(recipes.pop() if recipes else ""))
+        whole = added_up(listed, Recipe.of(recipes.pop() if recipes else ""))
+        return whole._replace(size=sizes[0], common=common) if len(sizes) == 1 else whole
     except InvalidStructure as error:
         raise InvalidData(f"{path}: {error}") from None
 
@@ -109,7 +132,32 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
             )
     all_lists = (vocabulary, *(other for _, other in others))
     listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
-    return added_up(sorted(listed), vocabulary.recipe)
+    whole = added_up(sorted(listed), vocabulary.recipe)
+    if not all(words.size for words in all_lists):
+        return whole
+    common = {word for words in all_lists for word, _ in words.common}
+    total = Counter(dict(zip(whole.words, whole.documents or repeat(0), strict=False)))
+    for words in all_lists:
+        total.update(dict(words.common))
+    kept = [(word, total[word]) for word in whole.words if word not in common]
+    frequent = tuple((word, total[word]) for word in sorted(common))
+    size = sum(words.size for words in all_lists)
+    return Vocabulary(
+        tuple(word for word, _ in kept), whole.recipe, tuple(number for _, number in kept), size, frequent
+    )
+
+
+def is_list(path: Path) -> bool:
+    """Whether a file is a list of words with numbers, as `decbayes words` writes it, whatever its name."""
+    if path.suffix == LIST:
+        return True
+    if not path.is_file() or ending(path) not in ("", "txt"):
+        return False
+    with opened(path, "utf-8", "surrogateescape") as file:
+        lines = [line.rstrip("\n") for line in islice(file, LOOKED_AT)]
+    marked = any(line.startswith(OUR_LINES) for line in lines)
+    numbers = [line.rpartition("\t")[2] for line in lines if line and not line.startswith(OUR_LINES)]
+    return marked or (bool(numbers) and all("\t" in line for line in lines) and all(map(str.isdecimal, numbers)))
 
 
 def counted_blocks(counts: Any) -> Iterable[csr_array]:
@@ -136,6 +184,21 @@ TEXT = "text"
 UNKNOWN, NO_WORD, MOST_REMEMBERED = -1, -2, 1 << 20
 
 
+class Chosen(NamedTuple):
+    """Words that count, words that too many documents have with their numbers, and how many documents there are.
+
+    `language` is the one whose stop words were left out unasked.
+    """
+
+    words: tuple[str, ...]
+    common: tuple[tuple[str, int], ...] = ()
+    size: int = 0
+    language: str = ""
+
+
+NOTHING_CHOSEN = Chosen(())
+
+
 @dataclass(frozen=True)
 class Documents:
     """Counts of words in documents, the words, how many tokens are none of them, and what could not be read."""
@@ -144,6 +207,8 @@ class Documents:
     vocabulary: tuple[str, ...]
     unknown: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
+    chosen: Chosen = NOTHING_CHOSEN
+    """How the words were chosen, if they were."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +222,21 @@ class Choice:
     most_share: float = 1.0
     most_words: int = 0
     stop_words: frozenset[str] = frozenset()
+    detect: bool = False
+    """Whether the stop words of the language that most documents are in are left out, too."""
 
-    def of(self, documents: Iterable[Sequence[str]]) -> tuple[str, ...]:
-        """The words that count, in alphabetical order."""
+    def of(self, documents: Iterable[Sequence[str]]) -> "Chosen":
+        """The words that count, in alphabetical order; those that too many documents have, and how many there are."""
         occurrences: Counter[str] = Counter()
         size = 0
         for document in documents:
             occurrences.update(set(document))
             size += 1
+        language, stopped = detected(occurrences) if self.detect else ("", frozenset[str]())
+        choice = replace(self, stop_words=self.stop_words | stopped)
         most = self.most_share * size
         kept = {word: count for word, count in occurrences.items() if self.least_documents <= count <= most}
-        telling = [word for word in kept if not self.stops(word)]
+        telling = [word for word in kept if not choice.stops(word)]
         if not telling:
             remedy = UNSPACED_REMEDY if unspaced(occurrences) else "lower --least-documents or raise --most-share"
             raise InvalidData(
@@ -176,7 +245,8 @@ class Choice:
             )
         if self.most_words:
             telling = sorted(telling, key=lambda word: (-kept[word], word))[: self.most_words]
-        return tuple(sorted(telling))
+        frequent = [(word, count) for word, count in occurrences.items() if count > most and not choice.stops(word)]
+        return Chosen(tuple(sorted(telling)), tuple(sorted(frequent)), size, language)
 
     def of_counts(self, words: Sequence[str], counts: Any) -> tuple[str, ...]:
         """The words of a table of counts that enough documents have, in its order; somebody has chosen the others."""
@@ -261,17 +331,17 @@ def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, cho
     left_out = LeftOut()
     if not is_large(*(path for path, _ in texts.files(LeftOut()))):
         tokens = list(documents())
-        words = vocabulary or choice.of(tokens)
-        counts, unknown = Counting(words, recipe).of_words(tokens)
-        return Documents(counts, words, unknown, left_out)
-    words = vocabulary or choice.of(documents())
-    left_out, counting = LeftOut(), Counting(words, recipe)
-    matrix, total = FileMatrix(len(words)), 0
+        chosen = Chosen(vocabulary) if vocabulary else choice.of(tokens)
+        counts, unknown = Counting(chosen.words, recipe).of_words(tokens)
+        return Documents(counts, chosen.words, unknown, left_out, chosen)
+    chosen = Chosen(vocabulary) if vocabulary else choice.of(documents())
+    left_out, counting = LeftOut(), Counting(chosen.words, recipe)
+    matrix, total = FileMatrix(len(chosen.words)), 0
     for batch in in_batches(documents(), ROWS):
         counts, unknown = counting.of_words(batch)
         matrix.append(counts)
         total += unknown
-    return Documents(matrix, words, total, left_out)
+    return Documents(matrix, chosen.words, total, left_out, chosen)
 
 
 def read_counts(path: Path) -> Observations:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from importlib import import_module
@@ -223,12 +223,42 @@ USUAL = Recipe()
 
 # The library's names of its lists; of its two English ones the longer.
 PREFIX, ENGLISH = "STOPWORDS_", ("EN_PLUS", "EN")
+# Words that say as little, and which the list lacks.
+ALSO_ENGLISH = ("also", "could", "mr", "mrs", "ms", "might", "must", "one", "shall", "us", "would")
+AUTO, NONE = "auto", "none"
+# Stop words as a share of the words of documents, and how many different ones, from which on a language is known.
+COVERED, DIFFERENT = 0.08, 12
 
 
 def stop_words_of(names: Iterable[str], recipe: Recipe) -> frozenset[str]:
     """The words of languages and files, as the recipe makes words of them: "don't" may be two."""
     listed = [word for name in names for word in words_of(name)]
     return frozenset(part for word in listed for part in (word, *recipe.cut(word)))
+
+
+def stopping(names: str, recipe: Recipe) -> tuple[frozenset[str], bool]:
+    """The stop words that somebody asks for, and whether those of the texts' language are left out, too."""
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    if NONE in given and len(given) > 1:
+        raise InvalidData(f"--stop-words {NONE} keeps all words: it goes with no other name.")
+    return stop_words_of([name for name in given if name not in (AUTO, NONE)], recipe), AUTO in given
+
+
+def detected(occurrences: Mapping[str, int]) -> tuple[str, frozenset[str]]:
+    """The language whose stop words the documents are full of, and these; nothing if there is none, or no list.
+
+    `occurrences` says how many documents have each word.
+    """
+    total = sum(occurrences.values())
+    if find_spec("bm25s") is None or not total:
+        return "", frozenset()
+    best = ("", frozenset[str](), 0.0)
+    for language, listed in languages().items():
+        present = frozenset(word for word in listed if word in occurrences)
+        share = sum(occurrences[word] for word in present) / total
+        if len(present) >= DIFFERENT and share > max(best[2], COVERED):
+            best = (language, frozenset(listed), share)
+    return best[0], best[1]
 
 
 def words_of(name: str) -> Iterator[str]:
@@ -253,7 +283,8 @@ def languages() -> dict[str, tuple[str, ...]]:
     listed_words = {name.lower(): listed for name, listed in named.items() if name not in ENGLISH} | {
         "english": english
     }
-    return {name: tuple(getattr(library, listed)) for name, listed in listed_words.items()}
+    words = {name: tuple(getattr(library, listed)) for name, listed in listed_words.items()}
+    return words | {"english": (*words["english"], *ALSO_ENGLISH)}
 
 
 def lists() -> Any:

@@ -21,6 +21,7 @@ from decbayes import merging
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.files import load, load_note
+from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model
@@ -144,18 +145,17 @@ class Round:
         A late site's first posterior is put into the slots of the round. `in_step` refuses any other mix of rounds.
         """
         (check_round if in_step else check_slots)(sent)
-        posteriors = [posterior.posterior for posterior in sent.values()]
-        begun = [posterior.posterior for posterior in sent.values() if posterior.round]
+        posteriors = same_columns([posterior.posterior for posterior in sent.values()])
+        begun = [posterior for posterior, each in zip(posteriors, sent.values(), strict=True) if each.round]
         if not begun:
             return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()))
         if len(begun) == len(posteriors):
-            return cls(sent, tuple(posteriors))
+            return cls(sent, posteriors)
         from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
 
         merged = merging.product(begun)
-        return cls(
-            sent, tuple(each.posterior if each.round else placed(each.posterior, merged) for each in sent.values())
-        )
+        pairs = zip(posteriors, sent.values(), strict=True)
+        return cls(sent, tuple(posterior if each.round else placed(posterior, merged) for posterior, each in pairs))
 
     @property
     def alignment(self) -> "Alignment":
@@ -206,7 +206,8 @@ class Round:
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
         name, latest = next(iter(self.sent.items()))
-        check_data(model, data, self.slots[0], name)
+        known = latest.posterior.structure
+        check_data(model_for(known), model.restricted(data, known), latest.posterior, name)
         update = Update(model, damping=damping)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
         sites = tuple(sorted(other.site for other in self.sent.values()))

@@ -16,7 +16,7 @@ from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed
-from decbayes.files import load_note, save
+from decbayes.files import load, load_note, save
 from decbayes.inputs.tables import LeftOut
 from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
@@ -102,10 +102,23 @@ def public_documents(path: Path | None, model: Model) -> tuple[int, ...]:
     if path is None:
         return tuple(getattr(model, PUBLIC, ()))
     numbers = load_note(path).get(PUBLIC, [])
+    numbers = over_words(numbers, path, model)
     proper = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
     if not proper or len(numbers) not in (0, len(getattr(model, "vocabulary", ()))):
         raise InvalidFile(f"{path}: its numbers of documents per word make no sense.")
     return tuple(numbers)
+
+
+def over_words(numbers: Any, path: Path, model: Model) -> Any:
+    """Numbers of a file over the model's words, which may be more: nothing is known of the others."""
+    words = tuple(getattr(model, "vocabulary", ()))
+    if not isinstance(numbers, list) or not numbers or len(numbers) == len(words):
+        return numbers
+    known = load(path).structure.labels.get("topics", ())
+    if len(known) != len(numbers) or not set(known) <= set(words):
+        return numbers
+    by_word = dict(zip(known, numbers, strict=True))
+    return [by_word.get(word, 0) for word in words]
 
 
 class Told:

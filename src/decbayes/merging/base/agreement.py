@@ -10,19 +10,24 @@ from decbayes.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.differing import model_differences
+from decbayes.merging.base.vocabularies import with_all_words
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure, shape_text
 
 
-def same_columns(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
-    """The posteriors with their columns in a common order, the smallest one, independent of the posteriors' order."""
+def same_columns(posteriors: Sequence[Posterior], *, grow: bool = True) -> tuple[Posterior, ...]:
+    """The posteriors with their columns in a common order, the smallest one, independent of the posteriors' order.
+
+    Where sites count different words, all get the words of all, unless vocabularies may not `grow`.
+    """
     given = tuple(posteriors)
     if not all(isinstance(posterior, Posterior) for posterior in given):
         return given  # refused by name below
     structures = [posterior.structure for posterior in given]
     if all(structure is structures[0] or structure.labels == structures[0].labels for structure in structures):
         return given
-    model = min(structures, key=lambda structure: tuple(structure.labels.values()))
+    given = with_all_words(given) if grow else given
+    model = min((each.structure for each in given), key=lambda structure: tuple(structure.labels.values()))
     return tuple(in_columns_of(model, posterior) for posterior in given)
 
 

@@ -275,6 +275,10 @@ class Model(Settings):
         """How many observations there are."""
         return count(data)
 
+    def restricted(self, data: Any, structure: Structure) -> Any:
+        """The data as a structure with fewer columns has them; words are the only columns that sites may add."""
+        return data
+
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         """Some of the observations, in that order."""
         return taken(data, rows)

@@ -288,6 +288,14 @@ class LatentDirichletAllocation(Predicting):
         having[counts.words] = np.bincount(words, minlength=width)
         return having
 
+    def restricted(self, data: Any, structure: Structure) -> Any:
+        """Counts of the structure's words only."""
+        words = structure.labels["topics"]
+        if tuple(words) == tuple(self.vocabulary):
+            return data
+        places = {word: place for place, word in enumerate(self.vocabulary)}
+        return csr_array(self.opened(data))[:, [places[word] for word in words]]
+
     def times_in(self, data: Any) -> Array:
         """How often each word of the vocabulary occurs."""
         counts = as_counts(self.opened(data), len(self.vocabulary))

@@ -23,7 +23,7 @@ from decbayes.inputs.documents import (
     read_documents,
     read_vocabulary,
 )
-from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stop_words_of, trust, unspaced
+from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stopping, trust, unspaced
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
     Encoding,
@@ -73,7 +73,9 @@ class OfTexts(Model):
             Path | None,
             "The words that all sites count, one per line, with their recipe and public numbers of documents.",
         ] = None,
-        stop_words: Annotated[str, "Words to ignore: languages or files, separated by commas."] = "",
+        stop_words: Annotated[
+            str, "Words to ignore: languages or files, separated by commas; 'auto': by the texts; 'none'."
+        ] = "auto",
         ngrams: Annotated[int, "Count pairs of neighbouring words (2), also three (3), and so on."] = 1,
         tokens: Annotated[str, "What a word is: words, characters, or a regular expression."] = "words",
         tokenizer: TokenizerName = "",
@@ -99,10 +101,10 @@ class OfTexts(Model):
         source = text_source(path, columns, format, encoding, whole, strict)
         listed = agreed_words(vocabulary, Recipe(tokens, trust(tokenizer), ngrams, not keep_case))
         words, recipe = listed.words, listed.recipe
-        choice = Choice(least_documents, most_share, most_words, stop_words_of(split_names(stop_words), recipe))
+        choice = Choice(least_documents, most_share, most_words, *stopping(stop_words, recipe))
         documents = read_documents(source, words, recipe=recipe, choice=choice)
         rare = f"in fewer than {least_documents} documents or in more than {most_share:.0%} of them"
-        also = ", or are stop words," if stop_words else ""
+        also = ", or are stop words," if choice.stop_words or documents.chosen.language else ""
         report_reading(documents, UNKNOWN if words else rare + also, recipe, report)
         public = listed.documents if words else public_numbers(documents.counts, least_documents)
         model: Any = cls
@@ -202,6 +204,8 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
     """Report what was left out, and words that look like sentences."""
     for line in documents.left_out:
         report(line)
+    if documents.chosen.language:
+        report(f"Stop words are left out ({documents.chosen.language.capitalize()}); --stop-words none keeps them.")
     if documents.unknown:
         report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")
     if recipe.tokens == "words" and not recipe.tokenizer and unspaced(documents.vocabulary):

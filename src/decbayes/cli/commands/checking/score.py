@@ -45,7 +45,7 @@ def score(
     if not 0.0 < held_out < 1.0:
         raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
     work_on(device)
-    read = same_columns([load(path) for path in posteriors])
+    read = same_columns([load(path) for path in posteriors], grow=False)
     warn_of_other_labels(posteriors, read)
     data = data if model_for(read[0].structure).many_files else table_file(data)
     scores = []

@@ -28,7 +28,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.agreement import same_columns
@@ -292,6 +292,7 @@ def merge_round(received: Received, whole: Round, options: Aligning, telling: Te
 def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, telling: Telling) -> None:
     """Merge files of sites that fitted by themselves: as labelled, robustly, or aligned."""
     names, output, keep = received.names, received.output, received.keep
+    say_new_words(received.posteriors)
     read = list(same_columns(priors.applied(received.posteriors)))
     expected = view_of(read[0].structure).expected(read)
     read = recentred(read)
@@ -338,6 +339,8 @@ def unfolded(paths: list[Path]) -> list[Path]:
 
         return releases_in(folder)
     exchange = Exchange.read(folder)
+    if not exchange.files:
+        raise NothingToMerge(f"{folder} is a directory without posterior files.")
     if exchange.behind:
         messages().print(
             plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: this is the round before it.")
@@ -360,6 +363,14 @@ def check_options_of_round(options: Aligning, priors: TopicPriors, telling: Tell
         raise WrongArgument(
             "Posteriors of a round are in common slots already. Leave out the options of the alignment but --since."
         )
+
+
+def say_new_words(posteriors: Sequence[Posterior]) -> None:
+    """A line if some sites count words that others do not."""
+    lists = [frozenset(posterior.structure.labels.get("topics", ())) for posterior in posteriors]
+    only = len(frozenset().union(*lists)) - len(frozenset.intersection(*lists))
+    if only:
+        messages().print(f"{only:,} words are not in the lists of all sites, and count nothing where they are missing.")
 
 
 def say_missing(whole: Round) -> None:

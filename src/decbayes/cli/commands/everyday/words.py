@@ -20,18 +20,17 @@ from decbayes.inputs.documents import (
     Choice,
     Vocabulary,
     holds_counts,
+    is_list,
     joined,
     public_numbers,
     read_documents,
     read_vocabulary,
 )
-from decbayes.inputs.recipes import Recipe, stop_words_of, trust
+from decbayes.inputs.recipes import Recipe, stopping, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
-from decbayes.models.core.model import split_names
 from decbayes.models.topics import LatentDirichletAllocation
 from decbayes.models.topics.sources import authors, report_reading, text_source
 
-LIST = ".words"
 THE_TEXTS = Reading()
 
 
@@ -50,7 +49,9 @@ def words(
         float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
     ] = 0.5,
     most_words: Annotated[NonNegativeInt, Parameter(help="Keep only the most frequent ones; 0 keeps all.")] = 0,
-    stop_words: Annotated[str, Parameter(help="Words to ignore: languages or files, separated by commas.")] = "",
+    stop_words: Annotated[
+        str, Parameter(help="Words to ignore: languages or files, separated by commas; 'auto': by the texts; 'none'.")
+    ] = "auto",
     ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
     tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
     keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
@@ -64,13 +65,15 @@ def words(
     Each word has its number of documents, rounded down to a multiple of --least-documents. Joined lists add them up.
     """
     check_output(output, *data, text=True, as_json=as_json)
-    lists = [path for path in data if path.suffix == LIST]
+    lists = [path for path in data if is_list(path)]
     if lists and lists != data:
         raise InvalidData(f"{lists[0]} is a list of words, other files are not: join lists, or list words of texts.")
     if lists:
         together = joined((path, read_vocabulary(path)) for path in lists)
-        stopping = Choice(stop_words=stop_words_of(split_names(stop_words), together.recipe))
-        vocabulary = together.without(stopping.stops)
+        stops = Choice(stop_words=stopping(stop_words, together.recipe)[0]).stops
+        vocabulary = together.without(stops).without_common(most_share)
+        if vocabulary.common:
+            messages().print(f"{len(vocabulary.common):,} words that most documents of all sites have are left out.")
     else:
         how: dict[str, Any] = {"stop_words": stop_words, "ngrams": ngrams, "tokens": tokens, "keep_case": keep_case}
         how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}
@@ -87,7 +90,7 @@ def words_of(
     rules: Rules | None,
     person: str,
     *,
-    stop_words: str = "",
+    stop_words: str = "auto",
     ngrams: int = 1,
     tokens: str = "words",
     keep_case: bool = False,
@@ -97,8 +100,7 @@ def words_of(
 ) -> Vocabulary:
     """The words that a site may list, and how they were made."""
     recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
-    stopped = stop_words_of(split_names(stop_words), recipe)
-    choice = Choice(least_in_list(least_documents, rules), most_share, most_words, stopped)
+    choice = Choice(least_in_list(least_documents, rules), most_share, most_words, *stopping(stop_words, recipe))
     return listed(list(data), reading, recipe, choice, person)
 
 
@@ -117,7 +119,10 @@ def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, p
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
     counts, least = documents.counts, choice.least_documents
     if not person:
-        return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least))
+        chosen = documents.chosen
+        common = tuple((word, number // least * least) for word, number in chosen.common)
+        size = chosen.size // least * least
+        return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least), size, common)
     model = LatentDirichletAllocation(1, documents.vocabulary)
     having = model.documents_with(counts, authors(source, person)).astype(np.int64)
     enough = np.flatnonzero(having >= least)

@@ -1,0 +1,82 @@
+"""Sites that count different words: each gets the words of all, and has seen none of those that it does not count.
+
+Topics have the same prior for any word, so that a site which comes with new words asks nothing of the others: their
+contributions to these words are zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
+
+
+def with_all_words(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
+    """The posteriors with the words of all; as they are if they do not differ in words alone, or agree on them."""
+    structures = [posterior.structure for posterior in posteriors]
+    names = growing(structures)
+    if not names:
+        return tuple(posteriors)
+    words = {name: all_words([structure.labels[name] for structure in structures]) for name in names}
+    return tuple(widened(posterior, words) for posterior in posteriors)
+
+
+def growing(structures: Sequence[Structure]) -> list[str]:
+    """The factors whose columns may grow, if some structure lacks columns of another: sparse counts of words."""
+    first = structures[0]
+    for structure in structures:
+        if structure.families != first.families or structure.labels.keys() != first.labels.keys():
+            return []
+    names = [name for name in first.labels if all(may_grow(structure, name) for structure in structures)]
+    others = first.labels.keys() - set(names)
+    if any(first.labels[name] != structure.labels[name] for structure in structures for name in others):
+        return []
+    agreed = all(len({float(structure.prior[name][0, 0]) for structure in structures}) == 1 for name in names)
+    return [name for name in names if agreed and grows([structure.labels[name] for structure in structures])]
+
+
+def grows(lists: Sequence[Sequence[str]]) -> bool:
+    """Whether lists differ, and each has words of the first: lists without a common word are a mistake."""
+    first = frozenset(lists[0])
+    return any(frozenset(words) != first for words in lists) and all(first.intersection(words) for words in lists)
+
+
+def may_grow(structure: Structure, name: str) -> bool:
+    """Whether columns are words that all have the same prior."""
+    prior = structure.prior[name]
+    named = len(structure.labels[name]) == prior.shape[1] > 0
+    return (
+        named and structure.families[name].countable and name in structure.sparse and bool(np.all(prior == prior[0, 0]))
+    )
+
+
+def all_words(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The words of all lists: in the order of a list that has them all, else sorted."""
+    union = frozenset().union(*lists)
+    return min((tuple(words) for words in lists if len(words) == len(union)), default=tuple(sorted(union)))
+
+
+def widened(posterior: Posterior, words: dict[str, tuple[str, ...]]) -> Posterior:
+    """The posterior over more words."""
+    current = posterior.structure
+    if all(current.labels[name] == listed for name, listed in words.items()):
+        return posterior
+    prior = {
+        name: np.full((len(part), len(words[name])), part[0, 0]) if name in words else part
+        for name, part in current.prior.items()
+    }
+    structure = Structure(
+        current.families, prior, current.symmetry, {**current.labels, **words}, current.sparse, current.model
+    )
+    moved = {name: at_places(posterior, name, listed) for name, listed in words.items()}
+    return replace(posterior, structure=structure, contribution={**posterior.contribution, **moved}, calibration=None)
+
+
+def at_places(posterior: Posterior, name: str, words: Sequence[str]) -> csr_array:
+    places = {word: place for place, word in enumerate(words)}
+    target = np.array([places[word] for word in posterior.structure.labels[name]], dtype=np.int32)
+    part = csr_array(posterior.contribution[name])
+    return csr_array((part.data, target[part.indices], part.indptr), shape=(part.shape[0], len(words)))
