@@ -185,6 +185,15 @@ command(
 )
 command(
     TOPICS,
+    "prevalence",
+    """Print the share of each topic per site and over time, with intervals.
+
+    Each site writes sums over its documents, which say nothing about single ones; these files add up.""",
+    "decbayes prevalence merged.posterior a.jsonl --date day --site a -o a.prevalence",
+    "decbayes prevalence merged.posterior a.prevalence b.prevalence --picture shares.png",
+)
+command(
+    TOPICS,
     "compare",
     "Say which topics changed, appeared or vanished from one merge to another.",
     "decbayes compare may.posterior june.posterior --picture changes.png",

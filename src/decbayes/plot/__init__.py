@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from decbayes.plot._components import states as states
     from decbayes.plot._components import topics as topics
     from decbayes.plot._curves import slots as slots
+    from decbayes.plot._prevalence import prevalence as prevalence
     from decbayes.plot._probabilities import calibration as calibration
     from decbayes.plot._probabilities import simplex as simplex
     from decbayes.plot._sites import alignment as alignment
@@ -31,6 +32,7 @@ else:
             "._changes": "changes",
             "._components": "classes components features images mixture states topics",
             "._curves": "slots",
+            "._prevalence": "prevalence",
             "._probabilities": "calibration simplex",
             "._sites": "alignment network tree",
         },

@@ -8,7 +8,8 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, spanning, svg
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
-from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares
+from decbayes.reporting.topic_map import topic_map
+from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares, Words
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
 from decbayes.views.values import Part, number, range_text
@@ -33,6 +34,8 @@ def overview(findings: Findings, parts: Sequence[Part]) -> Markup | None:
     points = {slot: part for slot, part in shown.items() if isinstance(part, Point)}
     profiled = {slot: part for slot, part in shown.items() if isinstance(part, Profile)}
     drawn = space(findings, points) if points else columns(profiled) if profiled else None
+    if any(isinstance(part, Words) for part in shown.values()):
+        drawn = topic_map(findings)
     matrix = view.matrix(merged)
     return joined([drawn, transitions(matrix)]) if matrix is not None else drawn
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from decbayes.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.models.topics._prevalence import Prevalence as Prevalence
+    from decbayes.models.topics._prevalence import prevalence as prevalence
     from decbayes.models.topics.finding import find as find
     from decbayes.models.topics.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.models.topics.quality import CoOccurrence as CoOccurrence
@@ -16,6 +18,7 @@ else:
         {
             ".finding": "find",
             ".lda": "LatentDirichletAllocation",
+            "._prevalence": "Prevalence prevalence",
             ".quality": "CoOccurrence Quality",
             ".word_prior": "with_priors",
         },

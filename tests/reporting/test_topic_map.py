@@ -1,0 +1,50 @@
+"""The map of topics in a report: links and buttons only, nothing of topics that may not be shown."""
+
+import re
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.models.topics.quality import Quality
+from decbayes.reporting.topic_map import places_of
+
+WORDS = [f"w{n}" for n in range(30)]
+
+
+@pytest.fixture
+def sites(rng):
+    model = db.LatentDirichletAllocation(3, WORDS, topic_prior=0.1)
+    shares = 0.9 * np.kron(np.eye(3), np.full((1, 10), 0.1)) + 0.1 / 30
+    shares[:, 0] += 0.3  # all topics use one word
+    shares /= shares.sum(axis=1, keepdims=True)
+    return [
+        model.fit(rng.multinomial(40, rng.dirichlet(np.full(3, 0.3), size=40) @ shares), rng=rng).posterior
+        for _ in range(2)
+    ]
+
+
+def test_every_topic_has_a_place_a_panel_and_three_orders_of_words(sites, tmp_path):
+    db.report(db.align(sites), tmp_path / "r.html", names=["north", "south"])
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    merged = db.merge(sites)
+    for topic, name in enumerate(Quality(merged).names):
+        assert f'href="#topic-{topic}"' in text
+        panel = re.search(rf'<div class="panel" id="topic-{topic}">(.*?)</div>', text, re.DOTALL)[1]
+        assert name in panel
+        assert "north" in panel
+        lists = [re.findall(r"<li><span>(.*?)</span>", part) for part in panel.split("<ol")[1:]]
+        probability = np.argsort(-merged.mean("topics")[topic], kind="stable")[:12]
+        assert lists[0] == [WORDS[place] for place in probability]
+        assert lists[1] == [WORDS[place] for place in merged.leading("topics", 12)[topic]]
+        assert lists[2].index("w0") > lists[0].index("w0") if "w0" in lists[2] else True
+
+
+def test_like_topics_are_near_each_other():
+    model = db.LatentDirichletAllocation(4, WORDS)
+    counts = np.zeros((4, 30))
+    counts[0, :10], counts[1, 1:11], counts[2, 10:20], counts[3, 20:] = 50, 50, 50, 50
+    places = places_of(Quality(db.Posterior(model.structure, {"topics": counts})), range(4))
+    apart = np.linalg.norm(places[:, None] - places, axis=2)
+    assert apart[0, 1] < 0.5 * min(apart[0, 2], apart[0, 3], apart[2, 3])
