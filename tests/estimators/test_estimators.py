@@ -19,21 +19,7 @@ from sklearn.utils.fixes import parse_version
 import decbayes as db
 from decbayes import sklearn as estimators
 
-NOT_COUNTS = "the target of this check is not a count"
-EXPECTED = {
-    "PoissonRegression": dict.fromkeys(
-        [
-            "check_n_features_in_after_fitting",
-            "check_regressors_train",
-            "check_regressor_data_not_an_array",
-            "check_regressors_no_decision_function",
-            "check_fit_idempotent",
-            "check_fit_check_is_fitted",
-            "check_n_features_in",
-        ],
-        NOT_COUNTS,
-    )
-}
+EXPECTED = {}
 if parse_version(sklearn.__version__) < parse_version("1.7.2"):
     subtracts = "this check subtracts a mean from integers in place, before 1.7.2"
     EXPECTED["LatentDirichletAllocation"] = {"check_positive_only_tag_during_fit": subtracts}
@@ -172,6 +158,21 @@ def test_counts_have_the_coefficients_that_scikit_learn_finds(rng):
     found = estimators.PoissonRegression(prior_variance=1e4, rounds=4).fit(rows, counts, sites=np.arange(400) % 4)
     peer = PoissonRegressor(alpha=0.0).fit(rows, counts)
     np.testing.assert_allclose([found.intercept_, *found.coef_], [peer.intercept_, *peer.coef_], atol=0.01)
+
+
+def test_targets_that_are_no_counts_have_the_same_mean_and_robust_errors(rng):
+    rows = rng.normal(size=(400, 2))
+    amounts = np.exp(1.0 + rows @ [0.5, -0.3]) * rng.gamma(0.5, 2.0, 400)
+    found = estimators.PoissonRegression(prior_variance=1e4).fit(rows, amounts)
+    peer = PoissonRegressor(alpha=0.0, tol=1e-8).fit(rows, amounts)
+    np.testing.assert_allclose([found.intercept_, *found.coef_], [peer.intercept_, *peer.coef_], atol=0.01)
+    assert found.posterior_.uncertainty == "calibrated by robust errors"
+    design = np.column_stack([np.ones(400), rows])
+    rate = peer.predict(rows)
+    bread = np.linalg.inv(design.T @ (rate[:, None] * design))
+    scores = (amounts - rate)[:, None] * design
+    errors = np.sqrt(np.diag(bread @ (scores.T @ scores * 400 / 397) @ bread))
+    np.testing.assert_allclose([row["deviation"] for row in found.coefficients()][1:], errors[1:], rtol=0.02)
 
 
 def texts(rng, kinds):

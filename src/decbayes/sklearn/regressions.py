@@ -1,6 +1,7 @@
 """Estimators of regressions: a number, a yes or no, or a count, from other numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,13 +9,18 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
+from decbayes.calibrated import Calibration
 from decbayes.columns import Column, Gaussian, Poisson, YesNo
 from decbayes.families import Array
 from decbayes.models.core.model import Model
 from decbayes.models.regressions.linear import LinearRegression as LinearModel
 from decbayes.models.regressions.logistic import LogisticRegression as LogisticModel
+from decbayes.models.regressions.outcome import Outcome
+from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.poisson import PoissonRegression as PoissonModel
 from decbayes.models.regressions.regression import Regression
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.sklearn.sited import Sited
 from decbayes.updates.forgetting import Forgetting
 
@@ -101,13 +107,17 @@ class Regressing(Sited):
         names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
         kinds: list[type[Column]] = [*[Gaussian] * (given.shape[1] - 1), self._outcome]
         columns = {str(name): kind.found_in(column) for name, kind, column in zip(names, kinds, given.T, strict=True)}
-        return self._model(
+        return self._kind(given[:, -1])(
             TARGET,
             columns=columns if self.columns is None else self.columns,
             intercept=self.fit_intercept,
             prior_variance=self.prior_variance,
             ascent=self._ascent(),
         )
+
+    def _kind(self, targets: Array) -> type[Regression]:
+        """The model of such targets."""
+        return self._model
 
 
 class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
@@ -134,7 +144,8 @@ class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
     """How often something happens, from other numbers.
 
-    See `decbayes.PoissonRegression` for `prior_variance`; all other settings are those of `LinearRegression`.
+    See `decbayes.PoissonRegression` for `prior_variance`; all other settings are those of `LinearRegression`. Targets
+    that are no whole numbers have the same mean, exp(xβ), and robust errors: nothing is then assumed of their variance.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 1))
@@ -149,10 +160,43 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
         """The expected count of each row."""
         return self._predicted(X)["mean"]
 
+    def _kind(self, targets: Array) -> type[Regression]:
+        return PoissonModel if (targets == np.rint(targets)).all() else QuasiPoisson
+
+    def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
+        learned = super()._learn(data, sites, earlier)
+        if isinstance(self.model_, QuasiPoisson) and not earlier and len(data) > data.shape[1]:
+            self.posterior_ = with_robust_errors(self.model_, self.posterior_, data)
+        return learned
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+class Amounts(PoissonOutcome):
+    """Numbers from 0 on with the mean exp(f), of which nothing else is known."""
+
+    def check_targets(self, name: str, targets: Array) -> None:
+        if not (targets >= 0).all():
+            raise ValueError(f"The target '{name}' must be a number from 0 on in every row.")
+
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class QuasiPoisson(PoissonModel):
+    """A Poisson regression of numbers that are no counts: its estimates hold, its own errors do not."""
+
+    outcome: ClassVar[Outcome] = Amounts()
+
+
+def with_robust_errors(model: Regression, posterior: Posterior, data: Array) -> Posterior:
+    scores = model.scores(posterior, data)
+    deviations = model.robust_deviations(posterior, scores.T @ scores, len(scores))
+    return replace(posterior, calibration=Calibration("robust errors", deviations))
 
 
 class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
