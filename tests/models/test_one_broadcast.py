@@ -56,14 +56,16 @@ def test_a_first_broadcast_is_the_likelihood_at_a_fit_with_the_anchor_which_is_t
     np.testing.assert_allclose(
         added, believed.natural[COEFFICIENTS] - anchored.structure.prior[COEFFICIENTS], atol=1e-3, rtol=1e-4
     )
-    np.testing.assert_allclose(model.site_belief(sent).natural[COEFFICIENTS], believed.natural[COEFFICIENTS], rtol=1e-3)
+    np.testing.assert_allclose(
+        model.site_beliefs(sent)[0].natural[COEFFICIENTS], believed.natural[COEFFICIENTS], rtol=1e-3
+    )
 
 
 def test_messages_of_counts_hold_their_sums(rng):
     """Xᵀy can be read off a first broadcast: that is how recentring knows one."""
     frame, model = counts(rng), model_of_counts()
     message = Quadratic.of(np.asarray(model.fit_site(frame).posterior.contribution[COEFFICIENTS]))
-    mean, _ = (message + model.anchor).moments()
+    mean, _ = (message + model.anchors[0]).moments()
     sums = message.shift - message.precision @ mean + message.precision[0]
     np.testing.assert_allclose(sums[0], frame["y"].sum(), atol=1e-6)
 
@@ -183,3 +185,29 @@ def test_exact_models_and_models_of_sites_that_differ_have_no_anchor(rng):
     assert linear.forecast([linear.fit(frame).posterior] * 2) is None
     varying = model_of_counts(varying=("intercept",))
     assert varying.fit_site(frame).posterior == varying.fit(frame).posterior
+
+
+@pytest.mark.parametrize("strength", [0.5, 5.0])
+def test_sites_expand_weak_and_strong_effects_where_these_are(strength):
+    """A prior of variance 1 around 0 would move a merge of strong effects by deviations."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(600, 2))
+    ill = rng.random(600) < 1 / (1 + np.exp(-strength * (x[:, 0] - 0.5 * x[:, 1])))
+    model = db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real", "b": "real"})
+    sites = [{"ill": ill[part], "a": x[part, 0], "b": x[part, 1]} for part in np.array_split(np.arange(600), 6)]
+    one = model.fit({"ill": ill, "a": x[:, 0], "b": x[:, 1]}).posterior
+    merged = db.merge([model.fit_site(site).posterior for site in sites])
+    apart = (merged.mean(COEFFICIENTS) - one.mean(COEFFICIENTS)) / one.deviation(COEFFICIENTS)
+    assert np.abs(apart).max() < 0.5
+
+
+def test_rare_outcomes_keep_their_level():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=3000)
+    ill = rng.random(3000) < 1 / (1 + np.exp(3.0 - 0.8 * x))
+    model = db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real"})
+    one = model.fit({"ill": ill, "a": x}).posterior
+    parts = np.array_split(np.arange(3000), 10)
+    merged = db.merge([model.fit_site({"ill": ill[part], "a": x[part]}).posterior for part in parts])
+    apart = (merged.mean(COEFFICIENTS) - one.mean(COEFFICIENTS)) / one.deviation(COEFFICIENTS)
+    assert np.abs(apart).max() < 0.5

@@ -77,8 +77,15 @@ def test_a_structure_tells_every_setting_that_is_not_declared_local(kind):
         models += [replace(small, varying=("b",)), replace(small, **further)]
     told = set().union(*(kind.settings_of(model.structure) for model in models))
     silent = {field.name for field in fields(kind) if field.metadata != LOCAL} - told
-    # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read.
-    assert silent <= {"ascent", "agreed", "recipe", "by", "approximation"}
+    # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read. Which
+    # level of an outcome is modelled stands in its column.
+    assert silent <= {"ascent", "agreed", "recipe", "by", "approximation", "yes"}
+
+
+def test_models_of_different_levels_have_different_structures():
+    columns = {"g": db.columns.Categorical("a", "b", "c"), "x": "real"}
+    first, second = (db.LogisticRegression("g", columns=columns, yes=level) for level in "bc")
+    assert first.structure != second.structure
 
 
 def test_other_tuning_keeps_the_prior_and_other_settings_do_not_pass_for_it(rng):

@@ -151,9 +151,9 @@ class Model(Settings):
         """The posterior of a site's data that is best to broadcast, before it knows of others: of most models `fit`."""
         return self.fit(data, rng=rng, progress=progress)
 
-    def site_belief(self, posterior: Posterior) -> Posterior:
-        """What a site believed when it computed its contribution in `fit_site`: of most models the posterior itself."""
-        return posterior
+    def site_beliefs(self, posterior: Posterior) -> list[Posterior]:
+        """What a site may have believed when it computed its contribution in `fit_site`: mostly itself."""
+        return [posterior]
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """First broadcasts, each moved to where all of them together are, as far as they tell what they are there."""

@@ -223,8 +223,11 @@ class Generalized(Outcome):
 
     family: ClassVar[FullGaussian] = FullGaussian()
 
-    anchor: ClassVar[float] = 1.0
-    """The prior variance of sites' first fits (`benchmarks/regression.py` shows what it does)."""
+    anchors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
+    """Prior variances that sites' first fits may have; each takes the one under which its rows are most likely.
+
+    `benchmarks/regression.py` shows what they do. Where merges recentre there is one, which whoever merges must know.
+    """
 
     heaviest: ClassVar[float | None] = None
     """The largest w of a row, whatever its target; None if there is none."""

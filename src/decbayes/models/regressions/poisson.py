@@ -29,7 +29,7 @@ class PoissonOutcome(Generalized):
     holds: ClassVar[type[Column]] = Poisson
     ratio: ClassVar[str] = "rate ratio"
     recentres: ClassVar[bool] = True
-    anchor: ClassVar[float] = 0.3
+    anchors: ClassVar[tuple[float, ...]] = (0.3,)
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():

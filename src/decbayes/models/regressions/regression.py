@@ -35,6 +35,7 @@ from decbayes.models.regressions._site_effects import (
     rows_by,
 )
 from decbayes.models.regressions._table import Rows, Table, term_rows
+from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.doubts import of_terms
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 # The most passes that end a site's first fit.
 SETTLING = 40
+# The prior variance of the intercept in a first fit.
+ANCHORED_LEVEL = 3.0
 
 
 @dataclass(frozen=True)
@@ -247,15 +250,22 @@ class Regression(Tabled, Model):
         return problem.targets, mean, problem.weights, problem.side
 
     @cached_property
-    def anchor(self) -> Quadratic | None:
-        """The prior that sites' first fits have and take out again; None where fits are exact, or sites differ.
+    def anchors(self) -> tuple[Quadratic, ...]:
+        """The priors that sites' first fits may have and take out again; none where fits are exact, or sites differ.
 
-        Its mean is 0, and its variance what the outcome says, in agreed units, or the model's own if that is smaller.
+        Means are 0, and variances of slopes what the outcome says, in agreed units, or the model's own if that is
+        smaller. The first is as narrow for the intercept: for counts, and for rows with one outcome. Otherwise rare
+        outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
         """
         if self.varying or not isinstance(self.outcome, Generalized):
-            return None
-        side = len(self.table.design.labels)
-        return Quadratic(np.zeros(side), np.eye(side) / min(float(self.prior_variance), self.outcome.anchor))
+            return ()
+        side, widest = len(self.table.design.labels), float(self.prior_variance)
+        variances = sorted({min(widest, variance) for variance in self.outcome.anchors})
+        slopes = np.array([label != INTERCEPT for label in self.table.design.labels])
+        level = min(widest, ANCHORED_LEVEL)
+        narrow = np.full(side, variances[0])
+        wider = [] if self.outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
+        return tuple(Quadratic(np.zeros(side), np.diag(1.0 / each)) for each in (narrow, *wider))
 
     def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
         """The posterior to broadcast: the likelihood is made quadratic around an estimate with a tighter prior, which
@@ -267,25 +277,28 @@ class Regression(Tabled, Model):
         >>> [remark.kind for remark in model.fit_site(frame).posterior.remarks]
         ['single outcome']
         """
-        if self.anchor is None or not self.table.count(data):
+        if not self.anchors or not self.table.count(data):
             return self.fit(data, rng=rng, progress=progress)
-        prior = Posterior.from_natural(self.structure, {FACTOR: self.anchor.natural})
-        fit = self.fit(data, rng=rng, prior=prior, progress=progress)
-        believed = self._settled(fit.posterior, data)
+        targets = self._problem({}, data).targets
+        anchors = self.anchors[:1] if (targets == targets[0]).all() else self.anchors[1:] or self.anchors
+        priors = [Posterior.from_natural(self.structure, {FACTOR: anchor.natural}) for anchor in anchors]
+        fits = [self.fit(data, rng=rng, prior=prior, progress=progress) for prior in priors]
+        fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
+        believed = self._settled(fit.posterior, data, anchor)
         sent = self.contributed(believed, data)
         problem = self._problem(dict(believed.natural), data)
         broadcast = self.outcome.broadcast_remarks(*self._fitted(believed.natural, problem))
         missing = of_terms(self.table.design.labels, problem.rows.design)
         return replace(fit, posterior=replace(sent, remarks=(*fit.posterior.remarks, *broadcast, *missing)))
 
-    def _settled(self, believed: Posterior, data: Any) -> Posterior:
+    def _settled(self, believed: Posterior, data: Any, anchor: Quadratic) -> Posterior:
         """Where a first fit ends: its contribution and the anchor are what it believes, up to rounding.
 
         Half steps, since whole ones swing around the end where rows say little.
         """
         here, moved = believed, np.inf
         for _ in range(SETTLING):
-            ahead = self.site_belief(self.contributed(here, data)).natural[FACTOR]
+            ahead = self._anchored(self.contributed(here, data), anchor).natural[FACTOR]
             step = ahead - here.natural[FACTOR]
             if not np.abs(step).max() < moved:
                 break
@@ -293,11 +306,12 @@ class Regression(Tabled, Model):
             here = Posterior.from_natural(self.structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
         return believed
 
-    def site_belief(self, posterior: Posterior) -> Posterior:
-        if self.anchor is None:
-            return posterior
+    def site_beliefs(self, posterior: Posterior) -> list[Posterior]:
+        return [self._anchored(posterior, anchor) for anchor in self.anchors] or [posterior]
+
+    def _anchored(self, posterior: Posterior, anchor: Quadratic) -> Posterior:
         message = Quadratic.of(dense(posterior.contribution[FACTOR]))
-        return Posterior.from_natural(self.structure, {FACTOR: (message + self.anchor).natural})
+        return Posterior.from_natural(self.structure, {FACTOR: (message + anchor).natural})
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """Counts only: what sites contribute at the joint posterior, as far as their first broadcasts tell.
@@ -313,10 +327,10 @@ class Regression(Tabled, Model):
         1.0
         """
         ones = self.ones
-        if self.anchor is None or ones is None or not self.outcome.recentres:
+        if not self.anchors or ones is None or not self.outcome.recentres:
             return list(posteriors)
         messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
-        moved = recentred(messages, Quadratic.of(self.structure.prior[FACTOR]), self.anchor, ones)
+        moved = recentred(messages, Quadratic.of(self.structure.prior[FACTOR]), self.anchors[0], ones)
         return [
             replace(posterior, contribution={FACTOR: message.natural})
             for posterior, message in zip(posteriors, moved, strict=True)
@@ -328,11 +342,11 @@ class Regression(Tabled, Model):
         None where merges are exact, or nothing is known.
         """
         ones = self.ones
-        if self.anchor is None or ones is None or not isinstance(self.outcome, Generalized):
+        if not self.anchors or ones is None or not isinstance(self.outcome, Generalized):
             return None
         messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
         prior = Quadratic.of(self.structure.prior[FACTOR])
-        return forecast(messages, prior, self.anchor, ones, self.outcome.bend)
+        return forecast(messages, prior, self.anchors[-1], ones, self.outcome.bend)
 
     @cached_property
     def ones(self) -> Array | None:

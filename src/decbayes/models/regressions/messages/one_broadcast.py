@@ -3,8 +3,9 @@
 A site's message is a quadratic, its likelihood around its own estimate. It is worth most near the joint estimate, which
 a site does not know. Three things bring it closer:
 
-- The *anchor*: a site fits with a prior of variance 1 (counts: 0.3), in agreed units, and takes it out again. Small
-  sites and sites with one outcome then expand around moderate coefficients.
+- The *anchor*: a site fits with a prior of slopes that it takes out again: for counts one of variance 0.3 in agreed
+  units, else the one of a few under which its rows are most likely. Small sites then expand around moderate slopes,
+  and sites with strong effects where these are.
 - *Recentring*: counts have rates exp(xβ), and a quadratic says how rows with such rates lie. Whoever merges reads it as
   rows with normally distributed x, and computes what these contribute at the joint posterior.
 - A *forecast* of how far the merge is from one fit of all rows, from the same reading of messages.
