@@ -77,8 +77,8 @@ def test_a_structure_tells_every_setting_that_is_not_declared_local(kind):
         models += [replace(small, varying=("b",)), replace(small, **further)]
     told = set().union(*(kind.settings_of(model.structure) for model in models))
     silent = {field.name for field in fields(kind) if field.metadata != LOCAL} - told
-    # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read. Which
-    # level of an outcome is modelled stands in its column.
+    # The usual recipe of texts goes without saying; others are how regressions and sequences are computed and read.
+    # Which level of an outcome is modelled stands in its column.
     assert silent <= {"ascent", "agreed", "recipe", "by", "approximation", "yes"}
 
 
