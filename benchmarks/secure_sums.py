@@ -2,6 +2,7 @@
 
     python benchmarks/secure_sums.py [--sites 10] [--public 885] [--rounds 3] [--splits random class]
     python benchmarks/secure_sums.py --only cost [--members 5 20 100]
+    python benchmarks/secure_sums.py --quick
 
 *Cost*: 100,000 numbers per member. Processor time per member to mask, to open its part, and to add up the sum; bytes
 that a member sends. The sum is compared with the one in plain integers.
@@ -114,7 +115,10 @@ def main():
     parser.add_argument("--splits", nargs="+", choices=["random", "class"], default=["random", "class"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=["cost", "topics"])
+    parser.add_argument("--quick", action="store_true", help="few documents, topics and members")
     options = parser.parse_args()
+    if options.quick:
+        options.sites, options.public, options.documents, options.topics, options.members = 3, 100, 300, 5, [5]
     warnings.simplefilter("ignore", db.errors.MergeWarning)
     found = {}
     if options.only != "topics":
