@@ -68,12 +68,7 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
         )
         for site in findings.sites
     ]
-    return tag(
-        "table",
-        tag("thead", head),
-        tag("tbody", rows),
-        class_="matrix named" if any(isinstance(name, str) for name in named) else "matrix",
-    )
+    return tag("table", tag("thead", head), tag("tbody", rows), class_=look_of(named))
 
 
 def look_of(named: list[str | int]) -> str:
