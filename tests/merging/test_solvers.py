@@ -10,7 +10,7 @@ from structures import draw, everything, mixture, single, topics
 import decbayes as db
 from decbayes.errors import TooManyRelabellings
 
-INSTANCES = 20
+INSTANCES = 14
 
 
 def structures(name, rows):
@@ -50,7 +50,7 @@ def test_solvers_never_beat_and_mostly_reach_the_exhaustive_optimum(name):
             )
             if solver == db.solvers.Matching(restarts=8):
                 reached += trace[-1] >= best - slack
-    assert reached >= 0.95 * INSTANCES
+    assert reached >= 0.9 * INSTANCES
 
 
 @pytest.mark.parametrize("name", ["mixture", "Dirichlet", "NormalWishart", "sparse topics"])
