@@ -205,6 +205,8 @@ ATTACKS = {
     "OrderedRegression": Attack(of_patients("OrderedRegression", f"ward ~ {TERMS}"), age_by_illness),
     "PoissonMixture": Attack(far_counts, mean_of_few),
     "PoissonRegression": Attack(of_patients("PoissonRegression", f"visits ~ {TERMS}"), age_by_illness),
-    "RegressionMixture": Attack(of_patients("RegressionMixture", f"cost ~ {TERMS}", components=2), age_by_illness),
+    "RegressionMixture": Attack(
+        of_patients("RegressionMixture", f"cost ~ {TERMS}", components=2, ascent=db.Ascent(restarts=1)), age_by_illness
+    ),
     "SurvivalRegression": Attack(of_patients("SurvivalRegression", f"Surv(days, died) ~ {TERMS}"), age_by_illness),
 }
