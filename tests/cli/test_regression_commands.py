@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.views import view_of
 
 
 @pytest.fixture
@@ -183,3 +184,19 @@ def test_sites_with_other_units_are_named_when_columns_are_agreed(run, trial):
     for name in "ab":
         run(f"columns {name}.csv --columns age,sex,days --kinds age=real,days=real -o {name}.columns")
     assert "Does b use other units" in run("columns a.columns b.columns -o agreed.columns")[2]
+
+
+def test_ratios_are_per_what_values_differ_by():
+    """A ratio for one whole unit of a column that varies by hundredths would have fifty digits."""
+    rng = np.random.default_rng(2)
+    small, usual = rng.normal(0.1, 0.014, 400), rng.normal(50.0, 10.0, 400)
+    ill = rng.random(400) < 1 / (1 + np.exp(-(small - 0.1) / 0.014 - (usual - 50.0) / 10.0))
+    frame = {"small": small, "usual": usual, "ill": ill}
+    model = db.LogisticRegression.from_frame(frame, "ill ~ small + usual")
+    posterior = model.fit(frame).posterior
+    by_term = {row["term"]: row for row in model.coefficients(posterior)}
+    ratios = {row["term"]: row for row in model.ratios(posterior)}
+    assert (ratios["small"]["per"], ratios["usual"]["per"]) == (0.01, 1.0)
+    for term, row in ratios.items():
+        assert row["ratio"] == pytest.approx(np.exp(row["per"] * by_term[term]["mean"]))
+    assert [estimate.name for estimate in view_of(model).ratios(posterior)] == ["small, per 0.01", "usual"]

@@ -39,13 +39,20 @@ class CoefficientView(View):
         """Standard deviations are by the delta method."""
         rows = self.model.ratios(posterior, level=level)
         scale = {row["term"]: row["deviation"] for row in self.model.coefficients(posterior, level=level)}
-        ends = [(row["ratio"], row["low"], row["high"], row["term"], row["ratio"] * scale[row["term"]]) for row in rows]
-        return [Estimate(*values, null=1.0) for values in ends]
+        names = [row["term"] if row["per"] == 1.0 else f"{row['term']}, per {row['per']:g}" for row in rows]
+        deviations = [row["ratio"] * row["per"] * scale[row["term"]] for row in rows]
+        ends = [(row["ratio"], row["low"], row["high"]) for row in rows]
+        return [
+            Estimate(*bounds, name, deviation, null=1.0)
+            for bounds, name, deviation in zip(ends, names, deviations, strict=True)
+        ]
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
         """In the columns' own units, with ratios; each row says what is modelled."""
         ratios = {row["term"]: row for row in self.model.ratios(posterior, level=level)}
-        named = {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper"} if self.ratio else {}
+        named = (
+            {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper", "per": "ratio_per"} if self.ratio else {}
+        )
         factors = {FACTOR: self.model.coefficients(posterior, level=level), BETWEEN: self.model.between(posterior)}
         return [
             {

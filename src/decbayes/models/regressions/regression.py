@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 # The most passes that end a site's first fit.
 SETTLING = 40
+# Ratios are for one unit of columns whose values usually differ by this much.
+NEAR_ONE = 0.3, 300.0
 # The prior variance of the intercept in a first fit.
 ANCHORED_LEVEL = 3.0
 
@@ -561,15 +563,18 @@ class Regression(Tabled, Model):
     def ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """exp(β) of each term, with intervals: odds ratios, rate ratios or hazard ratios.
 
-        For one unit of a real column, or a category beside the first. Levels that predictions start from (the
-        intercept, the baseline hazard, thresholds) have none, and neither has a linear regression.
+        For a category beside the first; for `per` of a real column, which is 1 unless its values lie far from that:
+        0.01 where they vary by 0.014. Levels that predictions start from (the intercept, the baseline hazard,
+        thresholds) have none, and neither has a linear regression.
 
         >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "old": "yes/no"})
         >>> model.ratios(db.Posterior.of_prior(model.structure))[0]["ratio"]
         1.0
         """
         rows = self.coefficients(posterior, level=level) if self.outcome.ratio else []
-        return [as_ratio(row) for place, row in enumerate(rows) if place not in self.baseline_places]
+        units = map(comparable, np.abs(self.units_and_offset()[0]))
+        rated = [as_ratio(row, per) for row, per in zip(rows, units, strict=False)]
+        return [row for place, row in enumerate(rated) if place not in self.baseline_places]
 
     @cached_property
     def baseline_places(self) -> frozenset[int]:
@@ -638,7 +643,7 @@ class Regression(Tabled, Model):
         rows: list[Row] = [*self.coefficients(posterior), *between]
         if not self.outcome.ratio:
             return rows
-        texts = {row["term"]: "{ratio:.3g} ({low:.3g} to {high:.3g})".format(**row) for row in self.ratios(posterior)}
+        texts = {row["term"]: ratio_text(row) for row in self.ratios(posterior)}
         return [{**row, self.outcome.ratio: texts.get(row["term"], "")} for row in rows]
 
     def draw(
@@ -675,7 +680,19 @@ class Regression(Tabled, Model):
         return linear, noise
 
 
-def as_ratio(row: Mapping[str, Any]) -> dict[str, Any]:
+def comparable(unit: float) -> float:
+    """The difference in a column that a ratio is about: 1, or a power of ten that its values differ by."""
+    usual = 1.0 / unit
+    return 1.0 if NEAR_ONE[0] <= usual <= NEAR_ONE[1] else float(10.0 ** np.floor(np.log10(usual)))
+
+
+def as_ratio(row: Mapping[str, Any], per: float) -> dict[str, Any]:
     """A coefficient and the ends of its interval as ratios; never so large that a file could not hold them."""
     parts = {"ratio": "mean", "low": "low", "high": "high"}
-    return {"term": row["term"], **{name: float(np.exp(np.clip(row[end], -700, 700))) for name, end in parts.items()}}
+    ends = {name: float(np.exp(np.clip(per * row[end], -700, 700))) for name, end in parts.items()}
+    return {"term": row["term"], **ends, "per": per}
+
+
+def ratio_text(row: Mapping[str, Any]) -> str:
+    text = "{ratio:.3g} ({low:.3g} to {high:.3g})".format(**row)
+    return text if row["per"] == 1.0 else f"{text} per {row['per']:g}"
