@@ -44,7 +44,9 @@ LINES = {
     "overlap a.csv a.posterior b.posterior -o p.overlap": "component overlap",
     "quality t.posterior": "topic used words telling coherence diversity duplicates",
     "plan mean --sites 2 --observations 5 --data-sets 2": "coverage calibrated at_once right gap data_sets advice",
-    "simulate --agents 3 --steps 5 --pause 0": "model agents steps rounds observations messages bytes lost",
+    "simulate --agents 3 --steps 5 --pause 0": (
+        "model agents steps rounds observations messages bytes lost score score_at_once"
+    ),
     "simulate --agents 3 --steps 5 --histories 1": "model agents steps histories",
     "simulate mean --agents 3 --steps 9 --pause 0": (
         "model agents steps rounds observations messages bytes lost score score_at_once"

@@ -1,17 +1,19 @@
 """Topics as their words."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from decbayes.errors import StructureMismatch
-from decbayes.merging import Alignment
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 from decbayes.views.values import MOST_NUMBERS, Part, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
+
+if TYPE_CHECKING:
+    from decbayes.merging import Alignment
 
 TELLING = 5  # words that tell a topic from the others
 
@@ -40,7 +42,7 @@ class WordView(View):
     def quality(self, posterior: Posterior, *, top: int = TOP) -> Quality:
         return Quality(posterior, top)
 
-    def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
+    def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
         """Topics to look at, sites that share no words, and what would make topics better."""
         from decbayes.views.topic_remarks import MergedTopics
 
