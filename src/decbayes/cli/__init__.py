@@ -218,6 +218,16 @@ command(
 )
 command(
     SHARING,
+    "sketch",
+    """Write a keyed sketch of a site's documents, or say how many documents several sites share.
+
+    Nobody without the group's key can tell which documents are in a sketch. `decbayes merge` reads sketches that lie
+    beside the sites' files, a.sketch beside a.posterior, and says how much is counted twice.""",
+    "decbayes sketch a.jsonl --key group.key -o a.sketch",
+    "decbayes sketch a.sketch b.sketch",
+)
+command(
+    SHARING,
     "ledger",
     "Show what has left this site, and check that nothing was changed or taken out of the record.",
     "decbayes ledger releases.ledger",

@@ -35,7 +35,7 @@ from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered
-from decbayes.updates.exchange import Exchange
+from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
 
@@ -274,6 +274,18 @@ class Received:
     def rows(self) -> list[int] | None:
         return rows_behind(self.paths, self.posteriors)
 
+    @property
+    def doubled(self) -> tuple[Remark, ...]:
+        """What sketches of the sites' documents say, where they lie beside the files: a.sketch beside a.2.posterior."""
+        beside = {path.with_name(f"{site_name(path.name)}.sketch") for path in self.paths}
+        files = sorted(path for path in beside if path.is_file())
+        if len(files) < 2:
+            return ()
+        from decbayes.cli.commands.sharing.sketch import load_sketch
+        from decbayes.disclosure.sketches import overlap
+
+        return overlap([load_sketch(path) for path in files]).remarks([path.stem for path in files])
+
     def keep(self, merged: Posterior, **note: Any) -> None:
         """Write the merge, and beside it whose data are in it."""
         holds = sorted(frozenset().union(*(site.data for site in self.sent.values())))
@@ -286,7 +298,9 @@ def merge_round(received: Received, whole: Round, options: Aligning, telling: Te
     """Merge the files of one round, whose components are in common slots."""
     say_missing(whole)
     alignment, quietly = followed(whole.alignment, options.since), replace(telling, confidence=False)
-    conclude(alignment, received.names, received.output, quietly, received.keep, received.rows)
+    conclude(
+        alignment, received.names, received.output, quietly, received.keep, received.rows, expected=received.doubled
+    )
 
 
 def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, telling: Telling) -> None:
@@ -307,6 +321,7 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     else:
         reported = telling.reported(read)
         alignment = aligned(read, options.components, options.since, options.solving)
+        expected = (*expected, *received.doubled)
         conclude(alignment, names, output, telling, keep, received.rows, reported, options.solving, expected)
 
 

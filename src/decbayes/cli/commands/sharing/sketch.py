@@ -1,0 +1,84 @@
+"""`decbayes sketch`: a keyed sketch of a site's documents, and how many of them several sites share."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, rules_named
+from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
+from decbayes.cli.shared.terminal import messages, plain, print_written
+from decbayes.cli.shared.terminal import output as results
+from decbayes.disclosure.sketches import Sketch, overlap
+from decbayes.errors import InvalidData
+from decbayes.files import write_whole
+from decbayes.inputs.texts import LeftOut
+from decbayes.models.topics.sources import text_source
+
+SUFFIX = ".sketch"
+THE_TEXTS = Reading()
+
+
+def sketch(
+    files: Annotated[list[Path], Parameter(help="This site's texts; or sketches (.sketch) to compare.", negative="")],
+    /,
+    *,
+    key: Annotated[
+        Path | None,
+        Parameter(help="The group's secret key, the same at all sites; it is made if the file does not exist."),
+    ] = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write the sketch.")] = None,
+    rules: RulesOption = None,
+    as_json: Annotated[bool, json_option("pair", "sites", "shared")] = False,
+    reading: Reading = THE_TEXTS,
+) -> None:
+    """Write a sketch of a site's documents; or print how many documents sites share, and count more than once."""
+    check_output(output, *files)
+    if all(path.suffix == SUFFIX for path in files):
+        compare(files, as_json)
+        return
+    if key is None or output is None:
+        raise WrongArgument("A sketch of texts needs --key, the group's secret, and -o.")
+    in_force = rules_named(rules)
+    source = text_source(files, reading.columns, reading.format, reading.encoding, reading.whole, reading.strict)
+    texts = (text for _, text in source.read(LeftOut()))
+    made = Sketch.of(texts, key_in(key), least=0 if in_force is None else in_force.least_observations)
+    write_text(output, json.dumps(made.plain()) + "\n")
+    print_written(output, f"{made.documents:,} documents, {len(made.hashes):,} keyed hashes")
+
+
+def key_in(path: Path) -> bytes:
+    """The group's key; a new one if there is none yet, readable by its owner only."""
+    if not path.exists():
+        write_whole(path, secrets.token_bytes(32), private=True)
+        messages().print(f"{path}: a new key. Give it to all sites of the group, and to nobody who merges.")
+    return path.read_bytes()
+
+
+def compare(files: list[Path], as_json: bool) -> None:
+    """How many documents are counted more than once."""
+    names = [path.name.removesuffix(SUFFIX) for path in files]
+    found = overlap([load_sketch(path) for path in files])
+    if as_json:
+        print_json(*({"sites": [names[one], names[two]], "shared": round(n)} for (one, two), n in found.shared.items()))
+        return
+    for remark in found.remarks(names):
+        results().print(plain(str(remark)))
+    if not found.remarks(names):
+        results().print(
+            f"{found.documents:,} documents, {found.different:,.0f} different ones: hardly any count twice."
+        )
+
+
+def load_sketch(path: Path) -> Sketch:
+    try:
+        return Sketch.of_plain(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError):
+        raise InvalidData(f"{path} is no sketch of documents, as `decbayes sketch` writes it.") from None
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None

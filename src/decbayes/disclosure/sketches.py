@@ -1,0 +1,148 @@
+"""Whether sites hold the same documents: keyed sketches, of which nobody without the group's key can make anything.
+
+A sketch has the smallest 64-bit keyed hashes of a site's documents, and how many documents there are. Equal documents
+have equal hashes at all sites of a group. From the smallest hashes of all sites follows how many different documents
+there are; if sites are not larger than a sketch, that is exact.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from decbayes.errors import InvalidData, NotDisclosed
+from decbayes.remarks import Remark
+
+FORMAT = "decbayes sketch 1"
+SIZE = 1024  # hashes in a sketch
+LARGEST = 1 << 64
+LEAST_KEY = 16  # bytes
+# The share of documents that count more than once from which on that is worth a warning.
+NOTABLE = 0.02
+SPACES = re.compile(r"\s+")
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The smallest keyed hashes of a site's different documents; `group` is a digest of the key, to compare keys.
+
+    >>> from decbayes.disclosure.sketches import Sketch, overlap
+    >>> key = b"a key of the whole group"
+    >>> north = Sketch.of(["one letter", "another letter"], key)
+    >>> south = Sketch.of(["Another  letter", "a third one"], key)
+    >>> overlap([north, south]).different
+    3.0
+    """
+
+    documents: int
+    hashes: tuple[int, ...]
+    group: str
+
+    @classmethod
+    def of(cls, texts: Iterable[str], key: bytes, *, least: int = 0) -> "Sketch":
+        """The sketch of texts; spaces and upper case make no difference. Fewer than `least` documents are refused."""
+        if len(key) < LEAST_KEY:
+            raise InvalidData(
+                f"The group's key has {len(key)} bytes; it needs {LEAST_KEY} or more, from a random source."
+            )
+        hashes = [hashed(text, key) for text in texts]
+        if len(hashes) < max(least, 1):
+            raise NotDisclosed(
+                f"A sketch of {len(hashes)} documents would say too much about each; {least} are needed."
+            )
+        group = hmac.new(key, b"decbayes group", hashlib.sha256).hexdigest()[:16]
+        return cls(len(hashes), tuple(sorted(set(hashes))[:SIZE]), group)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all different documents are in the sketch."""
+        return len(self.hashes) < SIZE
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        hashes = [f"{value:016x}" for value in self.hashes]
+        return {"format": FORMAT, "documents": self.documents, "group": self.group, "hashes": hashes}
+
+    @classmethod
+    def of_plain(cls, stored: Any) -> "Sketch":
+        """What `plain` has made; anything else is refused."""
+        try:
+            hashes = tuple(int(text, 16) for text in stored["hashes"])
+            documents, group = stored["documents"], stored["group"]
+            proper = (
+                stored["format"] == FORMAT
+                and type(documents) is int
+                and isinstance(group, str)
+                and 0 < len(hashes) <= min(SIZE, documents)
+                and list(hashes) == sorted(set(hashes))
+                and 0 <= hashes[0] <= hashes[-1] < LARGEST
+            )
+            if not proper:
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise InvalidData("This is no sketch of documents, as `decbayes sketch` writes it.") from None
+        return cls(documents, hashes, group)
+
+
+def hashed(text: str, key: bytes) -> int:
+    normal = SPACES.sub(" ", text).strip().casefold()
+    return int.from_bytes(hmac.new(key, normal.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()[:8], "big")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many documents sites have together, and how many different ones; `shared` are those of pairs of sites."""
+
+    documents: int
+    different: float
+    shared: Mapping[tuple[int, int], float]
+
+    @property
+    def twice(self) -> float:
+        """The share of documents that are counted once more."""
+        return max(1.0 - self.different / self.documents, 0.0)
+
+    def remarks(self, names: Sequence[str]) -> tuple[Remark, ...]:
+        """A warning if much is counted more than once, with the pairs that share most."""
+        if self.twice < NOTABLE:
+            return ()
+        pairs = sorted(self.shared.items(), key=lambda item: -item[1])[:MOST_NAMED]
+        named = "; ".join(
+            f"{names[one]} and {names[other]} {count:,.0f}" for (one, other), count in pairs if count >= 1.0
+        )
+        return (
+            Remark(
+                "documents twice",
+                f"{self.twice:.0%} of the documents count more than once: {self.documents:,} documents, "
+                f"{self.different:,.0f} different ones.",
+                "Give shared documents to one site only: their topics look too frequent and too certain.",
+                f"By the sites' sketches; shared by {named}." if named else "By the sites' sketches.",
+            ),
+        )
+
+
+def overlap(sketches: Sequence[Sketch]) -> Overlap:
+    """How many documents the sites share, as their sketches say."""
+    if len({sketch.group for sketch in sketches}) > 1:
+        raise InvalidData("These sketches were made with different keys, so that they cannot be compared.")
+    pairs = combinations(range(len(sketches)), 2)
+    shared = {pair: shared_by(sketches[pair[0]], sketches[pair[1]]) for pair in pairs}
+    return Overlap(sum(sketch.documents for sketch in sketches), different(sketches), shared)
+
+
+def different(sketches: Sequence[Sketch]) -> float:
+    """How many different documents there are: exact if all are in the sketches, else from the smallest hashes."""
+    hashes = sorted(set().union(*(sketch.hashes for sketch in sketches)))
+    if all(sketch.whole for sketch in sketches):
+        return float(len(hashes))
+    size = min(SIZE, len(hashes))
+    return (size - 1) * LARGEST / max(hashes[size - 1], 1)
+
+
+def shared_by(first: Sketch, second: Sketch) -> float:
+    """Documents of both sites: |A| + |B| − |A ∪ B|, from different documents of each."""
+    return max(different([first]) + different([second]) - different([first, second]), 0.0)

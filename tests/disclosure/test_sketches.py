@@ -1,0 +1,57 @@
+"""The same documents at several sites: sketches count them, and say nothing without the group's key."""
+
+import numpy as np
+import pytest
+
+from decbayes.disclosure.sketches import SIZE, Sketch, overlap
+from decbayes.errors import InvalidData, NotDisclosed
+
+KEY = bytes(range(32))
+
+
+def letters(numbers):
+    return [f"letter number {number}" for number in numbers]
+
+
+def test_small_sites_are_counted_exactly():
+    sites = [Sketch.of(letters(range(first, first + 100)), KEY) for first in (0, 60, 150)]
+    found = overlap(sites)
+    assert (found.documents, found.different) == (300, 250)
+    assert found.shared == {(0, 1): 40.0, (0, 2): 0.0, (1, 2): 10.0}
+    (remark,) = found.remarks("abc")
+    assert remark.what == "17% of the documents count more than once: 300 documents, 250 different ones."
+    assert "a and b 40; b and c 10" in remark.rests_on
+    assert overlap(sites[::2]).remarks("ac") == ()
+
+
+def test_large_sites_are_estimated_within_a_few_percent():
+    """The count from 1,024 hashes has a relative error of about 1 / √1024; four of these are allowed."""
+    sites = [Sketch.of(letters([*range(4000), *range(10_000 * n, 10_000 * n + 6000)]), KEY) for n in (1, 2, 3)]
+    assert all(len(site.hashes) == SIZE for site in sites)
+    found = overlap(sites)
+    assert found.different == pytest.approx(4000 + 3 * 6000, rel=4 / np.sqrt(SIZE))
+    assert found.twice == pytest.approx(8000 / 30_000, abs=0.1)
+
+
+def test_spaces_and_case_make_no_difference_and_other_keys_do():
+    first, second = Sketch.of(["A  letter\n"], KEY), Sketch.of(["a letter"], KEY)
+    assert first == second
+    other = Sketch.of(["a letter"], KEY[::-1])
+    assert not set(other.hashes) & set(first.hashes)
+    with pytest.raises(InvalidData, match="different keys"):
+        overlap([first, other])
+    with pytest.raises(InvalidData, match="3 bytes"):
+        Sketch.of(["a letter"], b"abc")
+    with pytest.raises(NotDisclosed, match="1 documents would say too much"):
+        Sketch.of(["a letter"], KEY, least=20)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"documents": 0}, {"hashes": []}, {"hashes": ["zz"]}, {"hashes": ["2", "1"]}, {"format": "x"}, {"group": 1}],
+)
+def test_files_that_are_no_sketches_are_refused(change):
+    plain = {"format": "decbayes sketch 1", "documents": 3, "group": "a", "hashes": ["1", "2"]}
+    Sketch.of_plain(plain)
+    with pytest.raises(InvalidData, match="no sketch"):
+        Sketch.of_plain({**plain, **change})
