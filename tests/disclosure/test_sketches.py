@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from decbayes.disclosure.sketches import SIZE, Sketch, overlap
 from decbayes.errors import InvalidData, NotDisclosed
+from decbayes.updates.sketches import SIZE, Sketch, overlap
 
 KEY = bytes(range(32))
 

@@ -282,7 +282,7 @@ class Received:
         if len(files) < 2:
             return ()
         from decbayes.cli.commands.sharing.sketch import load_sketch
-        from decbayes.disclosure.sketches import overlap
+        from decbayes.updates.sketches import overlap
 
         return overlap([load_sketch(path) for path in files]).remarks([path.stem for path in files])
 

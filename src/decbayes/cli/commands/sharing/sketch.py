@@ -14,11 +14,11 @@ from decbayes.cli.shared.sharing import RulesOption, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written
 from decbayes.cli.shared.terminal import output as results
-from decbayes.disclosure.sketches import Sketch, overlap
 from decbayes.errors import InvalidData
 from decbayes.files import write_whole
 from decbayes.inputs.texts import LeftOut
 from decbayes.models.topics.sources import text_source
+from decbayes.updates.sketches import Sketch, overlap
 
 SUFFIX = ".sketch"
 THE_TEXTS = Reading()

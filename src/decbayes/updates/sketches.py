@@ -30,7 +30,7 @@ MOST_NAMED = 3
 class Sketch:
     """The smallest keyed hashes of a site's different documents; `group` is a digest of the key, to compare keys.
 
-    >>> from decbayes.disclosure.sketches import Sketch, overlap
+    >>> from decbayes.updates.sketches import Sketch, overlap
     >>> key = b"a key of the whole group"
     >>> north = Sketch.of(["one letter", "another letter"], key)
     >>> south = Sketch.of(["Another  letter", "a third one"], key)
