@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import decbayes as db
+from decbayes.merging.reading import DISAGREES
 
 VARIANCE, PRIOR_VARIANCE = 2.0, 9.0
 MEAN = db.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
@@ -33,7 +34,9 @@ def test_the_log_bayes_factor_is_that_of_the_data_themselves(rng):
     shards = [rng.normal(mean, 1.4, size=5) for mean in (0.0, 0.2, 6.0)]
     influence = db.merging.influence(db.align([MEAN.fit(shard[:, None]).posterior for shard in shards]))
     for site, own in enumerate(shards):
-        rest = np.concatenate([shard for other, shard in enumerate(shards) if other != site])
+        # The third disagrees: the first two are compared with each other.
+        others = [other for other in range(3) if other != site and (other < 2 or site == 2)]
+        rest = np.concatenate([shards[other] for other in others])
         expected = log_evidence(np.concatenate([own, rest])) - log_evidence(own) - log_evidence(rest)
         np.testing.assert_allclose(influence.log_bayes_factor[site].sum(), expected, rtol=1e-9)
     np.testing.assert_allclose(influence.share, 1 / 3)
@@ -63,3 +66,24 @@ def test_what_is_usual_among_sites_can_be_told_from_four_on(count, told):
     influence = db.merging.Influence(evidence, factors)
     np.testing.assert_array_equal(influence.large, [told] + [False] * count)
     np.testing.assert_array_equal(influence.disagreeing, [not told] * count + [False])
+
+
+@pytest.mark.parametrize("size", [20, 400])
+def test_one_bad_site_does_not_mark_honest_ones(size):
+    """However large it is: each honest site is compared with those that agree."""
+    model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    rng = np.random.default_rng(0)
+    honest = [model.fit(rng.normal(0.0, 1.0, (40, 1))).posterior for _ in range(4)]
+    bad = model.fit(rng.normal(6.0, 1.0, (size, 1))).posterior
+    factors = db.merging.influence(db.align([*honest, bad])).log_bayes_factor[:, 0]
+    assert (factors[:4] > 0.0).all()
+    assert factors[4] < DISAGREES
+    alone = db.merging.influence(db.align(honest)).log_bayes_factor[:, 0]
+    np.testing.assert_allclose(factors[:4], alone, rtol=1e-9)
+
+
+def test_two_sites_that_disagree_are_both_marked():
+    """Nobody can say which of them is wrong."""
+    model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    sites = [model.fit(np.full((40, 1), mean)).posterior for mean in (0.0, 6.0)]
+    assert (db.merging.influence(db.align(sites)).log_bayes_factor < DISAGREES).all()

@@ -1,6 +1,6 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,8 @@ MUCH, UNUSUAL = 0.1, 5.0
 LARGE = 5.0
 # The number of sites needed to know what is usual.
 FEW = 4
+# The most sites of one slot that are set apart before the others are compared.
+MOST_EXCLUDED = 8
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Influence:
     Attributes:
         evidence: sites × slots, the number of observations of each site.
         log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
-            if one of them has no data.
+            if one of them has no data. The others are those that agree: one bad site does not mark honest ones.
 
     >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
     >>> found.share
@@ -114,22 +116,66 @@ def influence(alignment: Alignment) -> Influence:
     >>> db.merging.influence(db.align(sites)).disagreeing
     array([False, False, False, False,  True])
     """
-    structure, total = alignment.structure, alignment.merged()
-    evidence, factors = [], []
-    for site in range(len(alignment.posteriors)):
-        posterior = alignment.in_slots(site)
-        evidence.append(np.concatenate([group_evidence(posterior, names) for names in groups_of(structure)]))
-        factors.append(np.concatenate([group_factor(posterior, total, names) for names in groups_of(structure)]))
-    return Influence(np.array(evidence), np.array(factors))
+    groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
+    evidence = np.array([rows_of(alignment.in_slots(site), groups, group_evidence) for site in posteriors])
+    excluded, total = np.zeros(evidence.shape, dtype=np.bool_), alignment.merged()
+    for last in range(MOST_EXCLUDED, -1, -1):
+        kept = without(alignment, total, groups, excluded)
+        factors = np.array([compared(alignment.in_slots(s), kept, groups, excluded[s]) for s in posteriors])
+        worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
+        if not worst.any() or not last:
+            return Influence(evidence, factors)
+        excluded |= worst
+    raise AssertionError("the last pass returns")
 
 
-def group_factor(posterior: Posterior, total: Posterior, names: Sequence[str]) -> Array:
-    """The log Bayes factor of each row; weights of components do not describe the components."""
-    families, structure = posterior.structure.families, posterior.structure
-    used = [name for name in names if not families[name].over_components] or [*names]
-    contribution = {name: dense(posterior.contribution[name]) for name in used}
-    rest = {name: dense(total.contribution[name]) - contribution[name] for name in used}
-    factors = [
-        log_bayes_factors(families[name], structure.prior[name], contribution[name], rest[name]) for name in used
-    ]
-    return np.asarray(np.sum(factors, axis=0))
+def odd_ones(factors: Array, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Sites × slots: in each slot that three or more sites have, the one that is best told apart, if any disagrees.
+
+    One bad site makes honest ones disagree with the sum of all others, which includes it. The most negative factor is
+    that of the site without which the others agree most.
+    """
+    worst = np.zeros(factors.shape, dtype=np.bool_)
+    slots = np.arange(factors.shape[1])
+    place = factors.argmin(axis=0)
+    worst[place, slots] = (factors[place, slots] < DISAGREES) & (there.sum(axis=0) > 2)
+    return worst
+
+
+Groups = Sequence[Sequence[str]]
+Contributions = dict[str, Array]
+
+
+def without(alignment: Alignment, total: Posterior, groups: Groups, excluded: NDArray[np.bool_]) -> Contributions:
+    """The contributions of all sites, without those of sites that are excluded from a slot."""
+    kept = {name: dense(total.contribution[name]).copy() for names in groups for name in names}
+    for site in np.flatnonzero(excluded.any(axis=1)).tolist():
+        posterior, first = alignment.in_slots(site), 0
+        for names in groups:
+            size = len(kept[names[0]])
+            rows = np.flatnonzero(excluded[site, first : first + size])
+            for name in names:
+                if len(kept[name]) == size:
+                    kept[name][rows] -= dense(posterior.contribution[name])[rows]
+            first += size
+    return kept
+
+
+def compared(posterior: Posterior, kept: Contributions, groups: Groups, excluded: NDArray[np.bool_]) -> Array:
+    """The log Bayes factor of each row of a site; weights of components do not describe the components."""
+    families, prior, parts, first = posterior.structure.families, posterior.structure.prior, [], 0
+    for names in groups:
+        used = [name for name in names if not families[name].over_components] or [*names]
+        size, total = len(prior[names[0]]), 0.0
+        apart = excluded[first : first + size, None]
+        for name in used:
+            contribution = dense(posterior.contribution[name])
+            rest = kept[name] - np.where(apart if len(apart) == len(contribution) else False, 0.0, contribution)
+            total = total + log_bayes_factors(families[name], prior[name], contribution, rest)
+        parts.append(np.asarray(total))
+        first += size
+    return np.concatenate(parts)
+
+
+def rows_of(posterior: Posterior, groups: Groups, measure: Callable[[Posterior, Sequence[str]], Array]) -> Array:
+    return np.concatenate([measure(posterior, names) for names in groups])
