@@ -49,7 +49,7 @@ def test_rows_of_a_regression_that_weigh_are_not_counted_by_their_weights(rng):
     sites = [np.column_stack([x, rng.poisson(40.0 * np.exp(0.1 * x))]) for x in rng.normal(size=(2, 30))]
     found = db.align([model.fit(rows).posterior for rows in sites])
     text = page(found, names=["a", "b"])
-    assert "Data at 2 sites" in text
+    assert "rests on the data of 2 sites" in text
     assert "observations at" not in text
     assert "60 observations at 2 sites" in page(found, names=["a", "b"], rows=[30, 30])
 

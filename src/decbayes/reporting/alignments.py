@@ -39,7 +39,7 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
         written(findings, coupled),
         f"Numbers are the site's own labels (1+3 if two share a slot). {SHADE}",
         f" ? marks a close call ({findings.sureness[coupled].words}). ",
-        "≠ marks a component on which the site disagrees with all others combined.",
+        "≠ marks a component on which the site disagrees with the others.",
     )
 
 

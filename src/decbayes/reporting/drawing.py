@@ -1,8 +1,8 @@
 """Small SVG drawings: intervals, ellipses, curves. Classes of the page's style give the colours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, exp, floor, log, log10
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from decbayes.views.values import Interval, number, range_text
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels
+FEWEST_TICKS, MOST_FACTORS = 3, 6
+LARGEST_LOG = 300.0
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,27 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 4) -> list[float]:
-        """A few round numbers within."""
+        """A few round numbers within, at least three of them."""
+        marks = [place * self.step(most) for place in self.places(most)]
+        return marks if len(marks) >= FEWEST_TICKS else self.ticks(most + 1)
+
+    def step(self, most: int) -> float:
         rough = (self.high - self.low) / most
         power = 10.0 ** floor(log10(rough))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-        first = ceil(self.low / step - 1e-9)
-        return [place * step for place in range(first, floor(self.high / step + 1e-9) + 1)]
+        return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+
+    def places(self, most: int) -> range:
+        step = self.step(most)
+        return range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)
+
+    def factors(self) -> list[float]:
+        """The logarithms of round factors within, at least three of them."""
+        low, high = exp(max(self.low, -LARGEST_LOG)), exp(min(self.high, LARGEST_LOG))
+        base = next((base for base in (2.0, 10.0, 100.0, 1e4) if log(high / low, base) < MOST_FACTORS), 1e16)
+        powers = range(ceil(log(low, base) - 1e-9), floor(log(high, base) + 1e-9) + 1)
+        if len(powers) >= FEWEST_TICKS:
+            return [power * log(base) for power in powers]
+        return [log(tick) for tick in Scale(low, high, 0.0, 1.0).ticks() if tick > 0.0]
 
 
 def spanning(values: Array, start: float, end: float, *, room: float = 0.04) -> Scale:
@@ -47,43 +64,59 @@ def spanning(values: Array, start: float, end: float, *, room: float = 0.04) -> 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a drawing of intervals; `look` is a class of the page's style."""
+    """One line of a drawing of intervals; `look` is a class of the page's style, `size` the radius of the dot."""
 
     label: str
     value: Interval
     look: str = ""
+    size: float = 3.5
 
-    @property
-    def text(self) -> str:
-        return f"{self.label}: {number(self.value.mean)} ({range_text(self.value)})"
+    def text(self, write: Callable[[float], str]) -> str:
+        return f"{self.label}: {write(self.value.mean)} ({range_text(self.value, write)})"
+
+
+def as_factor(value: float) -> str:
+    """A logarithm as the factor that it stands for."""
+    return number(exp(min(value, LARGEST_LOG)))
 
 
 def intervals(
-    rows: Sequence[Line], *, name: str, width: float = 250.0, gutter: float = 34.0, null: float | None = None
+    rows: Sequence[Line],
+    *,
+    name: str,
+    width: float = 250.0,
+    gutter: float = 34.0,
+    null: float | None = None,
+    factors: bool = False,
+    axis: str = "",
 ) -> Markup:
     """A dot for each mean and a line for its interval, one below the other, over a scale with a few round numbers.
 
-    `null` is a number to compare with, drawn as a line.
+    `null` is a number to compare with, drawn as a line. Values that are logarithms of `factors` are labelled by these;
+    `axis` says what the numbers are.
     """
     ends = [[row.value.mean, row.value.low, row.value.high] for row in rows]
     values = np.array(ends + [[null] * 3] * (null is not None), dtype=float)
     scale, bottom = spanning(values, gutter, width - 8.0), ROW * len(rows)
-    drawn = [tag("line", class_="grid", x1=scale(tick), x2=scale(tick), y1=0, y2=bottom) for tick in scale.ticks()]
+    ticks, write = (scale.factors(), as_factor) if factors else (scale.ticks(), number)
+    drawn = [tag("line", class_="grid", x1=scale(tick), x2=scale(tick), y1=0, y2=bottom) for tick in ticks]
     if null is not None:
         drawn.append(tag("line", class_="zero", x1=scale(null), x2=scale(null), y1=0, y2=bottom))
     for place, row in enumerate(rows):
-        drawn.append(interval(row, scale, ROW * (place + 0.5), gutter))
-    drawn += [tag("text", number(tick), class_="tick", x=scale(tick), y=bottom + 14.0) for tick in scale.ticks()]
-    return svg(drawn, width, bottom + AXIS, name)
+        drawn.append(interval(row, scale, ROW * (place + 0.5), gutter, write))
+    drawn += [tag("text", write(tick), class_="tick", x=scale(tick), y=bottom + 14.0) for tick in ticks]
+    if axis:
+        drawn.append(tag("text", axis, class_="tick name", x=(gutter + width) / 2, y=bottom + 30.0))
+    return svg(drawn, width, bottom + AXIS + (16.0 if axis else 0.0), name)
 
 
-def interval(row: Line, scale: Scale, y: float, gutter: float) -> Markup:
+def interval(row: Line, scale: Scale, y: float, gutter: float, write: Callable[[float], str]) -> Markup:
     return tag(
         "g",
-        tag("title", row.text),
+        tag("title", row.text(write)),
         tag("text", row.label, class_="label", x=gutter - 8.0, y=y + 4.0),
         tag("line", class_="range", x1=scale(row.value.low), x2=scale(row.value.high), y1=y, y2=y),
-        tag("circle", class_="dot", cx=scale(row.value.mean), cy=y, r=3.5),
+        tag("circle", class_="dot", cx=scale(row.value.mean), cy=y, r=row.size),
         class_=row.look or None,
     )
 

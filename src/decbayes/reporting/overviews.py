@@ -6,38 +6,41 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.reporting.diagrams import transition_diagram
 from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, spanning, svg
+from decbayes.reporting.forests import forests
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
 from decbayes.reporting.topic_map import topic_map
-from decbayes.views import Estimate, Findings, Interval, Matrix, Point, Profile, Shares, Words
+from decbayes.views import Findings, Interval, Matrix, Point, Profile, Shares, Words
 from decbayes.views.class_view import by_weight, most_different
+from decbayes.views.participants import About
 from decbayes.views.point_view import ellipse
-from decbayes.views.values import Part, number, range_text
+from decbayes.views.values import Part, number
 from decbayes.views.view import LEVEL
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
 TAIL = 1e-3  # of the highest density: lower values are not drawn
 MOST_COLUMNS, MOST_COMPONENTS, MOST_CATEGORIES = 24, 40, 8
 MOST_DIMENSIONS = 12
-MOST_SITES, MOST_TERMS, MOST_PARAMETERS = 20, 24, 100
-LONGEST = 14  # characters of a site's name in a drawing
+MOST_PARAMETERS, MOST_SITES = 100, 20
+NOTHING = About()
 
 
-def overview(findings: Findings, parts: Sequence[Part]) -> Markup | None:
+def overview(findings: Findings, parts: Sequence[Part], about: About = NOTHING) -> Markup | None:
     """The merge in one drawing, if there is one for components of this kind; otherwise parameters as numbers."""
     view, merged = findings.view, findings.merged
     if estimates := view.estimates(merged):
-        return coefficients(findings, estimates)
+        return forests(findings, estimates, about)
     if not findings.sets or not parts:
         return parameters(findings)
     shown = {slot: parts[slot] for slot in findings.visible if slot < len(parts)}
     points = {slot: part for slot, part in shown.items() if isinstance(part, Point)}
     profiled = {slot: part for slot, part in shown.items() if isinstance(part, Profile)}
-    drawn = space(findings, points) if points else columns(profiled) if profiled else None
+    drawn = space(findings, points, about) if points else columns(profiled, about) if profiled else None
     if any(isinstance(part, Words) for part in shown.values()):
         drawn = topic_map(findings)
     matrix = view.matrix(merged)
-    return joined([drawn, transitions(matrix)]) if matrix is not None else drawn
+    return joined([drawn, transitions(findings, matrix)]) if matrix is not None else drawn
 
 
 # Places in space
@@ -50,31 +53,53 @@ class Cluster(NamedTuple):
     covariance: Array
 
 
-def space(findings: Findings, parts: dict[int, Point]) -> Markup:
+def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
     """Ellipses in two dimensions, the density in one, an interval per column in more."""
     clusters = [Cluster(slot, part.weight, part.mean, part.covariance) for slot, part in parts.items()]
-    names = next(iter(parts.values())).names
+    names = [about.named(name) for name in next(iter(parts.values())).names]
     # A density shows all components: where some are hidden, the others are drawn one by one.
     if len(names) == 1 and len(clusters) == findings.merged.structure.components(findings.sets[0]):
         return density(findings, clusters, names[0])
-    return ellipses(clusters, names) if len(names) == 2 else deviations(clusters, names)
+    return ellipses(clusters, names, site_clusters(findings)) if len(names) == 2 else deviations(clusters, names)
 
 
-def ellipses(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
-    """Each component's mean and two standard deviations, lines as thick as it is frequent."""
-    outlines = [ellipse(cluster.mean, cluster.covariance) for cluster in clusters]
-    corners = np.concatenate(outlines)
+def site_clusters(findings: Findings) -> list[Cluster]:
+    """The components of all sites with enough observations, by the slots that they are in."""
+    if not 1 < len(findings.sites) <= MOST_SITES:
+        return []
+    found, coupled = [], findings.sets[0]
+    for site in findings.sites:
+        posterior = findings.alignment.posteriors[site]
+        slots = findings.alignment.assignments[site][coupled]
+        for part, slot in zip(findings.view.parts(posterior), slots.tolist(), strict=True):
+            if isinstance(part, Point) and part.weight * findings.sizes[0][site] >= findings.least:
+                found.append(Cluster(slot, part.weight, part.mean, part.covariance))
+    return found
+
+
+def ellipses(clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
+    """Each component's mean and two standard deviations, lines as thick as it is frequent; those of sites are thin."""
+    outlines, alone = ([ellipse(each.mean, each.covariance) for each in some] for some in (clusters, sites))
+    corners = np.concatenate([*outlines, *alone])
     across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
     drawn = frame(across, up, names)
-    for cluster, outline in zip(clusters, outlines, strict=True):
-        look = f"outline c{cluster.label % COLOURS}"
+
+    def outlined(outline: Array, look: str, width: float) -> Markup:
         # Forty of the hundred points of an outline are enough for the eye.
         places = np.array([[across(x), up(y)] for x, y in outline[np.linspace(0, len(outline) - 1, 40).astype(int)]])
-        drawn.append(polyline(places, class_=look, stroke_width=f"{1.0 + 4.0 * cluster.weight:.1f}"))
+        return polyline(places, class_=look, stroke_width=f"{width:.1f}")
+
+    for cluster, outline in zip(sites, alone, strict=True):
+        drawn.append(outlined(outline, f"outline alone c{cluster.label % COLOURS}", 1.0))
+    for cluster, outline in zip(clusters, outlines, strict=True):
+        drawn.append(outlined(outline, f"outline c{cluster.label % COLOURS}", 1.5 + 4.0 * cluster.weight))
         x, y = cluster.mean
         drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
     name = f"{len(clusters)} components: two standard deviations around each mean"
-    return figure(svg(drawn, WIDTH, HEIGHT, name), f"{name}. Thick lines are frequent components.")
+    return figure(
+        svg(drawn, WIDTH, HEIGHT, name),
+        f"{name}. Thick lines are frequent components.{' Thin lines are those of the sites.' if sites else ''}",
+    )
 
 
 def frame(across: Scale, up: Scale, names: Sequence[str]) -> list[Markup]:
@@ -135,11 +160,11 @@ def panel(name: str, drawing: Markup, look: str = "panel") -> Markup:
 # Columns of a table
 
 
-def columns(parts: dict[int, Profile]) -> Markup:
+def columns(parts: dict[int, Profile], about: About) -> Markup:
     """Each component's mean in each column with an interval, or the shares of the categories."""
     order = by_weight(parts)[:MOST_COMPONENTS]
     chosen = most_different([*parts.values()], MOST_COLUMNS)
-    drawings = [panel(name, column(name, parts, order)) for name in chosen]
+    drawings = [panel(about.named(name), column(name, parts, order)) for name in chosen]
     left = len(parts[order[0]].columns) - len(chosen)
     notes = [
         f"Means with {LEVEL:.0%} intervals, or shares of categories, from the most frequent to the rarest.",
@@ -184,61 +209,24 @@ def segments(shares: Mapping[str, Interval], categories: Sequence[str]) -> list[
     ]
 
 
-def transitions(matrix: Matrix) -> Markup | None:
-    """From each component to each, as a table of probabilities."""
+def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
+    """From each component to each, as a table of probabilities; and as a diagram, if there are few."""
     numbers = range(len(matrix.values))
     if len(numbers) > MOST_COMPONENTS:
         return None
     head = tag("tr", tag("th", matrix.corner, scope="col"), [tag("th", k, scope="col") for k in numbers])
     body = [tag("tr", tag("th", k, scope="row"), map(move, row)) for k, row in enumerate(matrix.values)]
-    return figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
+    told = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
+    drawing = transition_diagram(matrix.values, findings.titles(findings.sets[0]))
+    text = "Each circle is a state, with the average length of a visit. Arrows say where visits go when they end."
+    return joined([figure(drawing, text) if drawing else None, told])
 
 
 def move(probability: float) -> Markup:
     return tag("td", f"{probability:.0%}" if probability >= 0.005 else "", class_=f"s{min(int(10 * probability), 9)}")
 
 
-# Coefficients and other parameters
-
-
-def coefficients(findings: Findings, merged: Sequence[Estimate]) -> Markup:
-    """A table of the merged coefficients, and a drawing of each with those of the sites."""
-    head = ("term", "mean", "standard deviation", f"{LEVEL:.0%} interval")
-    rows = [
-        (estimate.name, number(estimate.mean), number(estimate.deviation), range_text(estimate)) for estimate in merged
-    ]
-    few = 1 < len(findings.sites) <= MOST_SITES
-    compared = [site for site in findings.sites if few and findings.evidence[site] >= findings.least]
-    posteriors = findings.alignment.posteriors
-    sites = {findings.names[site]: findings.view.estimates(posteriors[site]) for site in compared}
-    drawings = [
-        coefficient(term, {name: estimates[place] for name, estimates in sites.items()})
-        for place, term in enumerate(merged[:MOST_TERMS])
-    ]
-    alone = "at each site alone, including the prior, and merged. " if sites else "merged. "
-    more = f"The first {MOST_TERMS} of {len(merged)} terms are drawn." if len(merged) > MOST_TERMS else ""
-    caption = f"Each coefficient with its {LEVEL:.0%} interval: {alone}{more}"
-    drawn = figure(tag("div", drawings, class_="panels"), caption)
-    return joined([table(head, rows, right=(1, 2, 3)), between_sites(findings), drawn])
-
-
-def between_sites(findings: Findings) -> Markup | None:
-    """How far terms differ between sites, if they may."""
-    estimates = findings.view.between(findings.merged)
-    rows = [(estimate.name, number(estimate.mean), range_text(estimate)) for estimate in estimates]
-    head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")
-    return table(head, rows, right=(1, 2)) if rows else None
-
-
-def coefficient(merged: Estimate, sites: Mapping[str, Estimate]) -> Markup:
-    """One coefficient: all sites, one below the other, then the merge."""
-    lines = [*(Line(shortened(name), value) for name, value in sites.items()), Line("merged", merged, "strong")]
-    drawing = intervals(lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null)
-    return panel(merged.name, drawing, "panel broad")
-
-
-def shortened(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+# Other parameters
 
 
 def parameters(findings: Findings) -> Markup:

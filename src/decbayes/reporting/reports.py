@@ -1,7 +1,7 @@
 """A merge as one file that opens in any browser: what was found, which sites have it, and what deserves a look."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files as resources
 from pathlib import Path
@@ -21,17 +21,22 @@ from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
 from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
 from decbayes.reporting.overviews import overview
+from decbayes.reporting.paper_tables import paper_table
 from decbayes.reporting.remarks import checks, remarks
+from decbayes.reporting.sites import took_part
 from decbayes.views import Findings
+from decbayes.views.answers import answer
 from decbayes.views.findings import LEAST, learned
-from decbayes.views.values import Shape, counted, listed, number
-from decbayes.views.view import LEVEL
+from decbayes.views.participants import About
+from decbayes.views.values import Shape, counted, number
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MOST_SITES = 100
 DIGITS = 12  # of a fingerprint
+STATISTICIANS = "For statisticians"
+NOTHING = About()
 SURENESS = {
     "margin": "margin: the objective's loss, in nats, if the match had to go elsewhere. It is not a probability.",
     "probability": "probability: how often such a match was right in simulations that take the merge as the truth and "
@@ -56,6 +61,7 @@ def report(
     reliability: Reliability | bool = True,
     counts: CoOccurrence | None = None,
     rows: Sequence[int] | None = None,
+    about: About = NOTHING,
 ) -> None:
     """Write a merge as one HTML file for people who do not program: what was found, and how far to trust it.
 
@@ -68,7 +74,8 @@ def report(
     `command` is shown as the way to reproduce it. Matches have the probabilities of `reliability`
     (`db.checking.reliability`), which is learned where that takes seconds, or margins if it is False. With `counts`
     (`db.texts.Quality.co_occurrence`, summed over all sites) topics have their coherence. `rows` says how many persons,
-    documents or sequences are behind each posterior.
+    documents or sequences are behind each posterior. `about` has the question, authors, units and what sites say of
+    themselves (`decbayes.views.participants.About`).
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -79,7 +86,7 @@ def report(
     """
     check_kind(Alignment, alignment=alignment)
     known = {"least": least, "reliability": reliability, "counts": counts, "rows": rows}
-    text = page(alignment, names=names, title=title, shape=shape, command=command, **known)
+    text = page(alignment, names=names, title=title, shape=shape, command=command, about=about, **known)
     write_whole(Path(path), text.encode())
 
 
@@ -90,28 +97,44 @@ def page(
     title: str = "",
     shape: Shape | None = None,
     command: str = "",
+    about: About = NOTHING,
     **known: Any,
 ) -> str:
     """The report as text; `known` is what `Findings` takes."""
-    sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
-    if isinstance(known.setdefault("reliability", True), bool):
-        length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
-        known["reliability"] = learned(alignment, length) if known["reliability"] else None
-    findings = Findings.by_name(alignment, sites, **known)
+    return page_of(findings_of(alignment, names, **known), title=title, shape=shape, command=command, about=about)
+
+
+def page_of(
+    findings: Findings, *, title: str = "", shape: Shape | None = None, command: str = "", about: About = NOTHING
+) -> str:
+    """The report of what follows from an alignment."""
     sections = {
+        "What was found": components(findings, shape, about),
         "What deserves a look": attention(findings),
-        "What was found": components(findings, shape),
-        "Which sites have it": support(findings) if len(sites) > 1 and findings.sets else None,
+        "Who took part": took_part(findings, about),
+        "Which sites have it": support(findings) if len(findings.sites) > 1 and findings.sets else None,
         "Where sites disagree": disagreements(findings),
+    }
+    details = {
+        "A table for a paper": paper_table(findings, about).html(),
         "Which components are alike": dendrogram(findings),
         "What was merged": merged_sites(findings),
         "The model": agreement(findings),
         "How to reproduce it": reproduction(findings, command),
         "How to read this": reading(findings),
     }
-    kept = {name: content for name, content in sections.items() if content}
-    heading = title or f"Merge of {counted(len(sites), 'posterior')}"
-    return f"<!doctype html>\n{tag('html', head(heading), body(heading, findings, kept), lang='en')}\n"
+    heading = title or about.question or f"Merge of {counted(len(findings.sites), 'posterior')}"
+    shown, folded = ({name: part for name, part in parts.items() if part} for parts in (sections, details))
+    return f"<!doctype html>\n{tag('html', head(heading), body(heading, findings, about, shown, folded), lang='en')}\n"
+
+
+def findings_of(alignment: Alignment, names: Sequence[str] | None, **known: Any) -> Findings:
+    """What follows from an alignment, with the reliability of matches learned where that takes seconds."""
+    sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
+    if isinstance(known.setdefault("reliability", True), bool):
+        length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
+        known["reliability"] = learned(alignment, length) if known["reliability"] else None
+    return Findings.by_name(alignment, sites, **known)
 
 
 def head(title: str) -> Markup:
@@ -127,54 +150,28 @@ def head(title: str) -> Markup:
     )
 
 
-def body(title: str, findings: Findings, sections: dict[str, Any]) -> Markup:
-    links = [tag("a", name, href=f"#{anchor(name)}") for name in sections]
-    subject = f", which models the {findings.view.modelled}" if findings.view.modelled else ""
-    model = f"Model {findings.view.title}{subject}; structure {findings.merged.structure.fingerprint[:DIGITS]}"
+def body(
+    title: str, findings: Findings, about: About, sections: Mapping[str, Any], folded: Mapping[str, Any]
+) -> Markup:
+    links = [tag("a", name, href=f"#{anchor(name)}") for name in [*sections, STATISTICIANS]]
+    written = " · ".join(filter(None, (", ".join(about.authors), about.date)))
     top = tag(
         "header",
         tag("h1", title),
-        tag("p", summary(findings), class_="lead"),
+        tag("p", about.question, class_="by") if about.question and about.question != title else None,
+        tag("p", written, class_="by") if written else None,
+        [tag("p", sentence, class_="lead") for sentence in answer(findings, about)],
         figures(findings),
-        note(model),
         tag("nav", links),
     )
     content = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in sections.items()]
-    return tag("body", top, tag("main", content), tag("footer", FOOTER))
+    inner = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in folded.items()]
+    fold = tag("details", tag("summary", STATISTICIANS, id=anchor(STATISTICIANS)), inner, class_="fold")
+    return tag("body", top, tag("main", content, fold), tag("footer", FOOTER))
 
 
 def anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
-
-
-def summary(findings: Findings) -> str:
-    """The result in one or two sentences."""
-    sites = counted(len(findings.sites), "site")
-    data = f"{findings.total} at {sites}" if findings.total else f"Data at {sites}"
-    if estimates := findings.view.estimates(findings.merged):
-        tested = [estimate for estimate in estimates if estimate.null is not None]
-        clear = [estimate.name for estimate in tested if not estimate.low <= (estimate.null or 0.0) <= estimate.high]
-        return f"{data}. Coefficients whose {LEVEL:.0%} intervals exclude zero: {listed(clear) or 'none'}."
-    if not findings.sets:
-        return f"{data}, merged into one posterior."
-    shared = [support for coupled in findings.sets for support in supports(findings, coupled)]
-    noun = findings.view.noun if len(findings.sets) == 1 else "component"
-    everywhere = sum(support == len(findings.sites) for support in shared)
-    text = f"{data} show {plural(len(shared), noun)}."
-    if len(findings.sites) == 1 or not shared:
-        return text
-    return f"{text} {'All' if everywhere == len(shared) else everywhere or 'None'} of them were found at every site."
-
-
-def supports(findings: Findings, coupled: Any) -> list[int]:
-    """At how many sites each component was found."""
-    shared = findings.shared[coupled]
-    counts = [len(shared.sites(slot)) for slot in range(shared.evidence.shape[1])]
-    return [count for count in counts if count]
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def figures(findings: Findings) -> Markup:
@@ -211,10 +208,10 @@ def item(remark: Remark) -> Markup:
     return tag("li", tag("b", remark.what), tag("span", advice), class_=look)
 
 
-def components(findings: Findings, shape: Shape | None) -> Markup:
+def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
     """All components in one drawing, then each on a card."""
     parts = findings.view.parts(findings.merged, shape=shape) if findings.sets else ()
-    shown, notes = [overview(findings, parts)], findings.notes.summary
+    shown, notes = [overview(findings, parts, about)], findings.notes.summary
     for coupled in findings.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
         readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None

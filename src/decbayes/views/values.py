@@ -149,8 +149,8 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def range_text(value: Interval) -> str:
-    return f"{number(value.low)} to {number(value.high)}"
+def range_text(value: Interval, write: Callable[[float], str] = number) -> str:
+    return f"{write(value.low)} to {write(value.high)}"
 
 
 def four_digits(value: float) -> str:

@@ -166,7 +166,7 @@ def compared(posterior: Posterior, kept: Contributions, groups: Groups, excluded
     families, prior, parts, first = posterior.structure.families, posterior.structure.prior, [], 0
     for names in groups:
         used = [name for name in names if not families[name].over_components] or [*names]
-        size, total = len(prior[names[0]]), 0.0
+        size, total = len(prior[names[0]]), np.zeros(1)
         apart = excluded[first : first + size, None]
         for name in used:
             contribution = dense(posterior.contribution[name])

@@ -1,6 +1,7 @@
 """`decbayes report`: a merge as one page that anybody can open."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -11,13 +12,18 @@ from cyclopts.types import NonNegativeFloat
 from decbayes.cli.shared.match_confidence import aligned, document_length, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_all, recentred
-from decbayes.cli.shared.sharing import RulesOption, check_received_files, rows_behind, rules_said
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
-from decbayes.disclosure import Rules
+from decbayes.disclosure import Manifest, Rules
+from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.problem import Solver
+from decbayes.models.core.model import split_names
+from decbayes.views.answers import answer
+from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
 
 
@@ -33,7 +39,19 @@ def report(
         Path | None, Parameter(help="An earlier merge: the report says what became of its components.")
     ] = None,
     solver: Annotated[str | None, Parameter(help="How to align; as for `merge`.")] = None,
-    title: Annotated[str, Parameter(help="The page's title; default: how many posteriors were merged.")] = "",
+    title: Annotated[str, Parameter(help="The page's title; default: the question, or how many were merged.")] = "",
+    question: Annotated[str, Parameter(help="What was asked, in a sentence.")] = "",
+    authors: Annotated[str, Parameter(help="Who is responsible, separated by commas.")] = "",
+    units: Annotated[str, Parameter(help="Units of columns: age=years,stay=days.")] = "",
+    tables: Annotated[
+        list[Path] | None,
+        Parameter(
+            name="--table",
+            help="Also write the result as a table for a paper: .csv, .tex (LaTeX) or .docx (Word); once per file.",
+            negative="",
+            show_default=False,
+        ),
+    ] = None,
     shape: Annotated[
         Shape | None, Parameter(help="Height and width of components that are images.", negative="")
     ] = None,
@@ -56,8 +74,51 @@ def report(
     as_json: Annotated[bool, json_option("report", "file", "posteriors", "bytes")] = False,
 ) -> None:
     """Write what a merge found, which sites have it and what deserves a look as one page that anybody can open."""
-    from decbayes.reporting.reports import page
+    sites = participants_in(posteriors)
+    about = About(question, tuple(split_names(authors)), newest(sites.values()), units_from(units), sites)
+    write_report(
+        posteriors,
+        output,
+        about,
+        tables=tables or (),
+        components=components,
+        since=since,
+        solver=solver,
+        title=title,
+        shape=shape,
+        least=least,
+        rules=rules,
+        counts=counts,
+        confidence=confidence,
+        as_json=as_json,
+    )
 
+
+def write_report(
+    posteriors: list[Path],
+    output: Path,
+    about: About,
+    *,
+    names: Sequence[str] | None = None,
+    tables: Sequence[Path] = (),
+    components: str | None = None,
+    since: Path | None = None,
+    solver: str | None = None,
+    title: str = "",
+    shape: Shape | None = None,
+    least: float | None = None,
+    rules: str | None = None,
+    counts: Counts = None,
+    confidence: bool | None = None,
+    as_json: bool = False,
+) -> tuple[str, str, str]:
+    """Write the page and the tables; returns the three sentences that answer the question."""
+    from decbayes.reporting.paper_tables import WRITERS, check_ending, paper_table
+    from decbayes.reporting.reports import findings_of, page_of
+
+    for path in tables:
+        check_output(path, *posteriors)
+        check_ending(path)
     check_output(output, *posteriors, since, *(counts or ()), text=True, as_json=as_json)
     number_of(components)
     files, solving = distinct_names(posteriors), solver_named(solver, None)
@@ -70,21 +131,55 @@ def report(
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
-        text = page(
+        findings = findings_of(
             alignment,
-            names=[name.removesuffix(".posterior") for name in files],
-            title=title,
-            shape=shape,
+            names or site_names(posteriors),
             least=float(in_force.least_cell) if least is None else least,
-            command=merge_command(files, components, solver, since),
             reliability=reliability or False,
             counts=counted,
-            rows=rows,
+            rows=rows_behind(posteriors, read),
         )
+        command = merge_command(files, components, solver, since)
+        text = page_of(findings, title=title, shape=shape, command=command, about=about)
         write_text(output, text)
+        for path in tables:
+            write_whole(path, WRITERS[path.suffix](paper_table(findings, about)))
     print_written(output, f"{len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
     if as_json:
         print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
+    return answer(findings, about)
+
+
+def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
+    """What the manifests of files say of their sites, by the names that the report uses."""
+    sites = {}
+    for path, name in zip(paths, site_names(paths), strict=True):
+        manifest = manifest_of(path)
+        if manifest is not None:
+            sites[name] = participant(manifest)
+    return sites
+
+
+def newest(sites: Iterable[Participant]) -> str:
+    """The date of the last file: the same files give the same report, on any day."""
+    return max((site.date for site in sites), default="")
+
+
+def participant(manifest: Manifest) -> Participant:
+    left_out = dict(manifest.left_out or {})
+    return Participant(manifest.rows, manifest.persons, left_out, manifest.approver, manifest.date)
+
+
+def site_names(paths: Sequence[Path]) -> list[str]:
+    return [name.removesuffix(".posterior") for name in distinct_names([*paths])]
+
+
+def units_from(text: str) -> dict[str, str]:
+    """{"age": "years"} from "age=years"."""
+    pairs = [part.partition("=") for part in split_names(text)]
+    if wrong := [name for name, sign, unit in pairs if not (name and sign and unit)]:
+        raise WrongArgument(f"--units takes COLUMN=UNIT, separated by commas, not '{wrong[0]}'.")
+    return {name: unit for name, _, unit in pairs}
 
 
 def merge_command(files: list[str], components: str | None, solver: str | None, since: Path | None) -> str:

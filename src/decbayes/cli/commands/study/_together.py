@@ -1,6 +1,7 @@
 """What anybody who has all files can do: see whose turn it is, merge, and write the report."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -15,6 +16,9 @@ from decbayes.study.folder import Released, Study
 from decbayes.study.whose_turn import steps
 from decbayes.updates.rounds import Round
 from decbayes.updates.update import shift
+
+if TYPE_CHECKING:
+    from decbayes.views.participants import About
 
 CONVERGED = 0.01  # standard deviations per parameter
 Without = Annotated[
@@ -72,17 +76,33 @@ def report(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
     decbayes study report
     ```
     """
-    from decbayes.cli.commands.everyday.report import report as write_report
+    from decbayes.cli.commands.everyday.report import write_report
 
     study = where.opened()
     tell_problems(study)
     counted = merge_into(study, without)
-    write_report(
-        [released.path for released in counted.values()],
-        output=study.report,
-        title=study.protocol.question or study.protocol.name,
-    )
+    paths = [released.path for released in counted.values()]
+    about = about_study(study, counted)
+    tables = [study.report.with_name(f"table{ending}") for ending in (".csv", ".tex", ".docx")]
+    for sentence in write_report(paths, study.report, about, names=[*counted], tables=tables):
+        output().print(plain(sentence))
+    messages().print(f"The table for a paper: {', '.join(str(table) for table in tables)}")
     tell_turn(study)
+
+
+def about_study(study: Study, counted: dict[str, Released]) -> "About":
+    """The question, the authors and the sites, as the protocol, the released files and the lists of columns say it."""
+    from decbayes.cli.commands.everyday.report import newest, participant
+    from decbayes.views.participants import About
+
+    columns = {}
+    if study.agreement is not None and study.agreement.kind == "columns":
+        columns = {site: study.agreement.read(path) for site, path in study.lists().items()}
+    said = {site: participant(released.manifest) for site, released in counted.items()}
+    participants = {site: replace(known, columns=columns.get(site, {})) for site, known in said.items()}
+    protocol = study.protocol
+    question = protocol.question or protocol.name
+    return About(question, tuple(protocol.authors), newest(participants.values()), protocol.units, participants)
 
 
 def merge_into(study: Study, without: tuple[str, ...]) -> dict[str, Released]:

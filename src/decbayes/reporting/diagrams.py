@@ -1,0 +1,96 @@
+"""How states follow each other: circles for states, arrows as thick as moves are probable."""
+
+from collections.abc import Sequence
+from math import cos, hypot, pi, sin
+
+from decbayes.families import Array
+from decbayes.reporting.drawing import COLOURS, svg
+from decbayes.reporting.markup import Markup, coordinate, tag
+from decbayes.views.values import number
+
+MOST_STATES = 8
+LEAST_SHOWN = 0.02  # rarer moves are not drawn
+SIZE, RADIUS, CIRCLE = 400.0, 140.0, 36.0
+THICKEST = 9.0
+
+
+def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | None:
+    """States in a ring; each says how long a visit lasts on average, arrows where it goes when it ends."""
+    count = len(probabilities)
+    if not 2 <= count <= MOST_STATES:
+        return None
+    places = [
+        (SIZE / 2 + RADIUS * cos(2 * pi * k / count - pi / 2), SIZE / 2 + RADIUS * sin(2 * pi * k / count - pi / 2))
+        for k in range(count)
+    ]
+    moves = leaving(probabilities)
+    drawn = [
+        arrow(places[a], places[b], float(moves[a, b]))
+        for a in range(count)
+        for b in range(count)
+        if a != b and moves[a, b] >= LEAST_SHOWN
+    ]
+    drawn += [state(k, places[k], duration(float(probabilities[k, k])), titles[k]) for k in range(count)]
+    height = max(y for _, y in places) + CIRCLE + 24.0
+    return svg([part for group in drawn for part in group], SIZE, height, f"{count} states and the moves between them")
+
+
+def leaving(probabilities: Array) -> Array:
+    """Where a visit ends up, given that it ends: rows without their diagonal add up to 1."""
+    moves = probabilities.copy()
+    moves[range(len(moves)), range(len(moves))] = 0.0
+    totals = moves.sum(axis=1, keepdims=True)
+    totals[totals == 0.0] = 1.0
+    return moves / totals
+
+
+def duration(stay: float) -> float:
+    """How many steps a visit lasts on average: 1 / (1 − p)."""
+    return 1.0 / max(1.0 - stay, 1e-9)
+
+
+def state(number_of: int, place: tuple[float, float], steps: float, title: str) -> list[Markup]:
+    x, y = place
+    return [
+        tag("circle", tag("title", f"{title}: {number(steps)} steps per visit"), cx=x, cy=y, r=CIRCLE,
+            class_=f"state c{number_of % COLOURS}"),
+        tag("text", number_of, class_="mark", x=x, y=y - 2.0),
+        tag("text", f"{steps:.1f} steps", class_="tick", x=x, y=y + 14.0),
+    ]  # fmt: skip
+
+
+def arrow(start: tuple[float, float], end: tuple[float, float], share: float) -> list[Markup]:
+    """A bent arrow from circle to circle, with its share; arrows there and back bend away from each other."""
+    (x1, y1), (x2, y2) = start, end
+    length = hypot(x2 - x1, y2 - y1)
+    across = (-(y2 - y1) / length, (x2 - x1) / length)
+    bend = 0.14 * length
+    middle = ((x1 + x2) / 2 + bend * across[0], (y1 + y2) / 2 + bend * across[1])
+    width = max(THICKEST * share, 0.8)
+    head = 7.0 + 1.2 * width
+    first, last = shifted(start, middle, CIRCLE + 2.0), shifted(end, middle, CIRCLE + 2.0)
+    base = shifted(last, middle, head)
+    side = (base[1] - last[1], last[0] - base[0])
+    corners = [last, *((base[0] + sign * 0.5 * side[0], base[1] + sign * 0.5 * side[1]) for sign in (1, -1))]
+    curve = f"M{pair(first)}Q{pair(middle)} {pair(base)}"
+    out = 0.5 * bend + 16.0
+    label = ((x1 + x2) / 2 + out * across[0], (y1 + y2) / 2 + out * across[1])
+    meaning = tag("title", f"{share:.0%} of visits end this way")
+    return [
+        tag("path", meaning, d=curve, class_="move", stroke_width=f"{width:.1f}"),
+        tag("path", d=f"M{' L'.join(map(pair, corners))}Z", class_="head"),
+        tag("text", f"{share:.0%}", class_="tick name", x=label[0], y=label[1] + 4.0),
+    ]
+
+
+def shifted(place: tuple[float, float], towards: tuple[float, float], distance: float) -> tuple[float, float]:
+    """A place moved some way towards another one."""
+    gap = hypot(towards[0] - place[0], towards[1] - place[1]) or 1.0
+    return (
+        place[0] + distance * (towards[0] - place[0]) / gap,
+        place[1] + distance * (towards[1] - place[1]) / gap,
+    )
+
+
+def pair(place: tuple[float, float]) -> str:
+    return f"{coordinate(place[0])},{coordinate(place[1])}"

@@ -1,0 +1,112 @@
+"""Coefficients of every site and of the merge, as in a meta-analysis: forest plots, I², τ², and a further site."""
+
+from collections.abc import Mapping, Sequence
+
+from decbayes.posterior import Posterior
+from decbayes.reporting.drawing import Line, intervals
+from decbayes.reporting.markup import Markup, figure, joined, note, table, tag
+from decbayes.views import Estimate, Findings
+from decbayes.views.participants import About
+from decbayes.views.pooling import Pooling, pooled
+from decbayes.views.values import number, range_text
+from decbayes.views.view import LEVEL
+
+MOST_SITES, MOST_TERMS = 20, 24
+LONGEST = 14  # characters of a site's name in a drawing
+KNOWN = 0.9  # of the prior's standard deviation: a site beyond it says nothing about a term
+SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
+READING = (
+    f"Each line is a {LEVEL:.0%} interval: of each site alone, of all sites together, and where the value of a further "
+    "site is expected. Larger dots are sites that know more. I² is the share of the variation between "
+    "sites that is no chance; τ² is the variance between sites (DerSimonian and Laird)."
+)
+
+
+def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
+    """A table of the merged coefficients, with ratios; and a forest plot of each."""
+    sites = site_estimates(findings)
+    spread = [pooling(term, place, sites) for place, term in enumerate(merged)]
+    drawings = [
+        forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
+        for place, term in enumerate(merged[:MOST_TERMS])
+    ]
+    more = f" The first {MOST_TERMS} of {len(merged)} terms are drawn." if len(merged) > MOST_TERMS else ""
+    drawn = figure(tag("div", drawings, class_="panels"), f"{READING if sites else ''}{more}")
+    return joined([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
+
+
+def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
+    """Each site's coefficients by their places, without those of which its data say nothing."""
+    if not 1 < len(findings.sites) <= MOST_SITES:
+        return {}
+    prior = findings.view.estimates(Posterior.of_prior(findings.merged.structure))
+    compared = [site for site in findings.sites if findings.evidence[site] >= findings.least]
+    alone = {findings.names[site]: findings.view.estimates(findings.alignment.posteriors[site]) for site in compared}
+    return {
+        name: {
+            place: estimate
+            for place, (estimate, before) in enumerate(zip(estimates, prior, strict=True))
+            if estimate.deviation < KNOWN * before.deviation
+        }
+        for name, estimates in alone.items()
+    }
+
+
+def pooling(term: Estimate, place: int, sites: Mapping[str, Mapping[int, Estimate]]) -> Pooling | None:
+    """How far sites differ in a term."""
+    known = [estimates[place] for estimates in sites.values() if place in estimates]
+    return pooled([each.mean for each in known], [each.deviation for each in known], LEVEL)
+
+
+def coefficient_table(
+    findings: Findings, merged: Sequence[Estimate], spread: Sequence[Pooling | None], about: About
+) -> Markup:
+    """Each term: its ratio, if the model has ratios, its coefficient, and how far sites differ."""
+    ratios = {ratio.name: ratio for ratio in findings.view.ratios(findings.merged)}
+    several = any(each is not None for each in spread)
+    kind = [findings.view.ratio] if ratios else []
+    head = ["term", *kind, "coefficient", f"{LEVEL:.0%} interval", *(["I²", "τ²"] if several else [])]
+    rows = []
+    for term, apart in zip(merged, spread, strict=True):
+        ratio = ratios.get(term.name)
+        shown = [f"{number(ratio.mean)} ({range_text(ratio)})" if ratio else "–"] if ratios else []
+        differ = [f"{apart.i_squared:.0%}", number(apart.tau_squared)] if apart else ["–", "–"]
+        rows.append((about.named(term.name), *shown, number(term.mean), range_text(term), *(differ if several else [])))
+    note_on = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
+    return joined([note_on, table(head, rows, right=range(1, len(head)))])
+
+
+def between_sites(findings: Findings) -> Markup | None:
+    """How far terms differ between sites, if they may."""
+    estimates = findings.view.between(findings.merged)
+    rows = [(estimate.name, number(estimate.mean), range_text(estimate)) for estimate in estimates]
+    head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")
+    return table(head, rows, right=(1, 2)) if rows else None
+
+
+def forest(
+    findings: Findings, merged: Estimate, sites: Mapping[str, Estimate | None], apart: Pooling | None, about: About
+) -> Markup:
+    """One term: all sites, one below the other, then the merge, then where a further site is expected."""
+    known = {name: value for name, value in sites.items() if value is not None}
+    heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
+    lines = [
+        Line(shortened(name), value, "", SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5)
+        for name, value in known.items()
+    ]
+    lines.append(Line("all sites", merged, "strong", LARGEST))
+    if apart is not None and apart.prediction is not None:
+        lines.append(Line("further site", apart.prediction, "expected", 0.0))
+    factors = bool(findings.view.ratio) and merged.null is not None
+    axis = findings.view.ratio if factors else "coefficient"
+    drawing = intervals(
+        lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null, factors=factors, axis=axis
+    )
+    silent = [name for name in sites if name not in known]
+    unknown = note(f"Says nothing about it: {', '.join(silent)}.") if silent else None
+    text = note(f"I² {apart.i_squared:.0%}, τ² {number(apart.tau_squared)}") if apart else None
+    return tag("div", tag("h3", about.named(merged.name)), drawing, text, unknown, class_="panel broad")
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

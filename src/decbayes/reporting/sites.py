@@ -1,0 +1,94 @@
+"""Who took part: rows used and left out, what sites have said about their columns, and what each gains by joining."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from decbayes.reporting.markup import Markup, joined, left_out, note, table, tag
+from decbayes.views import Findings
+from decbayes.views.participants import About, Participant, gains
+from decbayes.views.values import number
+
+MOST_SITES = 100
+
+
+def took_part(findings: Findings, about: About) -> Markup | None:
+    """A row per site: the flow of rows from its data to the result, who approved it, and what it gains."""
+    if len(findings.sites) == 1 and not about.participants:
+        return None
+    known = [about.participants.get(findings.names[site], Participant()) for site in findings.sites]
+    shown = findings.sites[:MOST_SITES]
+    unit = f"{findings.sizes[1]}s"
+    flow = any(site.rows for site in known)
+    people = any(0 < site.persons < site.rows for site in known)
+    approved = any(site.approver for site in known)
+    head = ["site", *(["in the data", "left out"] if flow else []), f"{unit} used", *(["persons"] if people else [])]
+    head += [*(["approved"] if approved else []), "by joining, its intervals become"]
+    narrower = gains(findings)
+    rows = [
+        (
+            findings.names[site],
+            *(flow_of(known[site]) if flow else ()),
+            number(findings.sizes[0][site]) if findings.total else "–",
+            *((number(known[site].persons),) if people else ()),
+            *((approval(known[site]),) if approved else ()),
+            narrowing(float(narrower[site])),
+        )
+        for site in shown
+    ]
+    more = left_out(len(findings.sites) - len(rows), "further sites are")
+    how = "as the standard deviations of coefficients" if not findings.sets else "estimated from the numbers of rows"
+    return joined(
+        [
+            table(head, rows),
+            more,
+            note(f"How much narrower intervals become: {how}."),
+            first_table(about, shown, findings),
+        ]
+    )
+
+
+def flow_of(site: Participant) -> tuple[str, Markup | str]:
+    """Rows in the data, and how many were left out for which reason."""
+    if not site.rows:
+        return "–", "–"
+    left = sum(site.left_out.values())
+    reasons = ", ".join(f"{number(rows)} {reason}" for reason, rows in site.left_out.items() if rows)
+    return number(site.rows + left), joined(
+        [number(left), tag("span", f" ({reasons})", class_="note") if reasons else None]
+    )
+
+
+def approval(site: Participant) -> str:
+    return ", ".join(filter(None, (site.approver, site.date))) or "–"
+
+
+def narrowing(times: float) -> str:
+    if not np.isfinite(times):
+        return "–"
+    return f"{times:.1f} times narrower" if times >= 1.05 else "hardly narrower"
+
+
+def first_table(about: About, sites: Sequence[int], findings: Findings) -> Markup | None:
+    """What the columns of each site hold, as far as sites have said it: rounded means and standard deviations."""
+    columns = {name: about.participants[name].columns for name in findings.names if name in about.participants}
+    names = list(dict.fromkeys(name for listed in columns.values() for name in listed))
+    if not names or len(columns) > MOST_SITES:
+        return None
+    rows = [(about.named(name), *(said(columns[site].get(name)) for site in columns)) for name in names]
+    head = ("column", *columns)
+    text = "Sites by their columns, as they have listed them: mean ± standard deviation, rounded; or categories."
+    return joined([tag("h3", "What the sites' data are like"), table(head, rows), note(text)])
+
+
+def said(column: Any) -> str:
+    if column is None:
+        return "–"
+    if column.kind == "real":
+        centre, scale = column.zero_and_unit
+        return f"{number(centre)} ± {number(scale)}"
+    levels = [entry for entry in column.entries if entry]
+    if levels:
+        return ", ".join(levels) if len(levels) <= 6 else f"{len(levels)} categories"
+    return f"mean {number(column.mean)}" if column.kind == "count" else column.kind

@@ -1,0 +1,177 @@
+"""What a report tells people first, how far sites differ, what each gains, and tables for papers."""
+
+import csv
+import io
+import re
+import zipfile
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.reporting.drawing import Scale
+from decbayes.reporting.paper_tables import paper_table
+from decbayes.reporting.reports import page
+from decbayes.views import Findings
+from decbayes.views.answers import answer
+from decbayes.views.participants import About, Participant, gains
+from decbayes.views.pooling import pooled
+
+COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "ward": db.columns.Categorical("bone", "heart")}
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+
+def stays(rng, size, slope=0.5):
+    """Days by age and ward, as a linear regression reads them."""
+    age, ward = rng.normal(60.0, 10.0, size), rng.integers(2, size=size)
+    return np.column_stack([age, ward, 5.0 + slope * (age - 60.0) + rng.normal(0.0, 1.0, size)])
+
+
+def findings_of(slopes, rng, sizes=None):
+    model = db.LinearRegression("days", columns={**COLUMNS, "days": db.columns.Gaussian(5.0, 5.0)})
+    shards = [stays(rng, size, slope) for size, slope in zip(sizes or [80] * len(slopes), slopes, strict=True)]
+    posteriors = [model.fit(shard).posterior for shard in shards]
+    return Findings.by_name(db.align(posteriors), [f"site {number}" for number in range(len(slopes))])
+
+
+def test_the_first_sentence_has_the_effect_with_its_unit_and_interval(rng):
+    findings = findings_of([0.5, 0.5, 0.5], rng)
+    first, sure, agree = answer(findings, About(units={"age": "years"}))
+    estimate = next(e for e in findings.view.estimates(findings.merged) if e.name == "age")
+    said = re.search(r"Each unit of age \(years\) raises the mean of days by ([\d.]+) \(([\d.]+) to ([\d.]+)\)", first)
+    np.testing.assert_allclose(
+        [float(x) for x in said.groups()], [estimate.mean, estimate.low, estimate.high], rtol=0.01
+    )
+    assert "For 1 other term no effect is clear" in first
+    assert "240 observations at 3 sites" in sure
+    assert "exact" in sure
+    assert agree == "No site stands out, and sites differ no more than by chance."
+
+
+def test_a_falling_effect_is_said_to_fall(rng):
+    first, _, _ = answer(findings_of([-0.5, -0.5], rng))
+    low, high = map(float, re.search(r"age lowers the mean of days by [\d.]+ \(([\d.]+) to ([\d.]+)\)", first).groups())
+    assert 0.4 < low < 0.5 < high < 0.6 or low < high
+
+
+def test_sites_that_differ_are_said_to(rng):
+    _, _, agree = answer(findings_of([0.5, 0.5, 0.5, 0.5, 2.5], rng))
+    assert "site 4" in agree
+    assert "age" in agree
+    assert "site 0" not in agree
+
+
+def test_components_are_named_with_their_shares(rng):
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    shards = [np.concatenate([rng.normal(0, 1, (75, 1)), rng.normal(20, 1, (25, 1))]) for _ in range(3)]
+    found = Findings.by_name(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), ["a", "b", "c"])
+    first, _, _ = answer(found)
+    assert "2 clusters were found" in first
+    assert "75% of observations" in first
+
+
+def test_spread_between_sites_is_that_of_a_meta_analysis():
+    """Against statsmodels, on made-up effects."""
+    combine = pytest.importorskip("statsmodels.stats.meta_analysis").combine_effects
+    means, deviations = [0.61, -0.2, 0.35, 1.1, 0.02], [0.2, 0.15, 0.3, 0.25, 0.1]
+    theirs, ours = combine(np.array(means), np.array(deviations) ** 2, method_re="chi2"), pooled(means, deviations)
+    assert ours.i_squared == pytest.approx(theirs.i2)
+    assert ours.tau_squared == pytest.approx(theirs.tau2)
+    assert ours.prediction.mean == pytest.approx(theirs.mean_effect_re)
+    alike = pooled([0.5, 0.5, 0.5], [0.1, 0.2, 0.3])
+    assert (alike.i_squared, alike.tau_squared) == (0.0, 0.0)
+    assert pooled([0.5, 0.6], [0.1, 0.1]).prediction is None
+
+
+def test_a_further_site_falls_into_its_interval_nearly_as_often_as_stated():
+    rng, hits, size = np.random.default_rng(0), 0, 600
+    for _ in range(size):
+        truths, errors = rng.normal(1.0, 0.5, 9), rng.uniform(0.1, 0.4, 8)
+        prediction = pooled(truths[:8] + errors * rng.normal(size=8), errors, level=0.9).prediction
+        hits += prediction.low < truths[8] < prediction.high
+    # With few sites τ² is uncertain, and such intervals are known to hold the value somewhat too seldom.
+    assert 0.82 < hits / size < 0.94
+
+
+def test_small_sites_gain_more_and_as_much_as_rows_say(rng):
+    findings = findings_of([0.5, 0.5], rng, sizes=[50, 450])
+    small, large = gains(findings)
+    assert small == pytest.approx(np.sqrt(500 / 50), rel=0.15)
+    assert large == pytest.approx(np.sqrt(500 / 450), rel=0.05)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-3.1, 2.2), (0.97, 1.04), (-1e-7, 2e-7), (12.0, 90_000.0)])
+def test_axes_have_at_least_three_numbers(low, high):
+    scale = Scale(low, high, 0.0, 100.0)
+    assert len(scale.ticks()) >= 3
+    assert all(low <= tick <= high + 1e-12 for tick in scale.ticks())
+    logs = Scale(np.log(max(low, 0.01)), np.log(max(high, 0.02)), 0.0, 100.0)
+    assert len(logs.factors()) >= 3
+    assert all(logs.low - 1e-9 <= tick <= logs.high + 1e-9 for tick in logs.factors())
+
+
+def test_rows_flow_from_the_data_to_the_result(rng):
+    findings = findings_of([0.5, 0.5], rng)
+    said = Participant(rows=80, persons=80, left_out={"missing values": 7}, approver="Dr Kim", date="2026-01-31")
+    about = About("Who stays?", ("Lee",), "2026-02-01", {"age": "years"}, {"site 0": said, "site 1": said})
+    text = page(findings.alignment, names=findings.names, about=about)
+    assert "<h1>Who stays?</h1>" in text
+    assert "Lee · 2026-02-01" in text
+    row = re.sub("<[^>]+>", "|", re.search(r'<th scope="row">site 0</th>(<td>87.*?)</tr>', text)[1])
+    assert "|87|" in row
+    assert "7 missing values" in row
+    assert "Dr Kim, 2026-01-31" in row
+
+
+def test_jargon_is_folded_away(rng):
+    findings = findings_of([0.5, 0.5], rng)
+    seen = page(findings.alignment, names=findings.names, title="Stay").split("<details")[0]
+    text = re.sub("<style>.*?</style>|<[^>]+>", " ", seen, flags=re.S)
+    assert not re.search("log BF|nats|optimality|posterior", text)
+
+
+def test_tables_for_papers_say_the_same_in_all_formats(rng):
+    findings = findings_of([0.5, 0.5, 0.5], rng)
+    table = paper_table(findings, About("Who & why_?", units={"age": "years"}))
+    rows = [*csv.reader(io.StringIO(table.csv().decode()))]
+    assert rows == [[*table.head], *map(list, table.rows)]
+    with zipfile.ZipFile(io.BytesIO(table.docx())) as archive:
+        assert archive.testzip() is None
+        document = ElementTree.fromstring(archive.read("word/document.xml"))
+    cells = [["".join(cell.itertext()) for cell in row.iter(f"{WORD}tc")] for row in document.iter(f"{WORD}tr")]
+    assert cells == rows
+    latex = table.latex().decode()
+    assert r"Who \& why\_?" in latex
+    assert latex.count(r"\\") == len(rows)
+    assert table.docx() == table.docx()
+
+
+def test_profiles_of_classes_are_a_table_of_columns_by_classes(rng):
+    model = db.LatentClasses(2, columns=COLUMNS)
+    kind = rng.integers(2, size=(2, 100))
+    shards = [np.column_stack([rng.normal(40 + 40 * k, 5), k]) for k in kind]
+    findings = Findings.by_name(db.align([model.fit(s, rng=rng).posterior for s in shards]), ["a", "b"])
+    table = paper_table(findings, About(units={"age": "years"}))
+    assert [row[0] for row in table.rows] == ["share", "age (years)", "ward: bone", "ward: heart"]
+    ages = sorted(float(cell.split()[0]) for cell in table.rows[1][1:])
+    np.testing.assert_allclose(ages, [40, 80], atol=2)
+
+
+def test_states_have_durations_and_moves_as_a_diagram():
+    from decbayes.reporting.diagrams import duration, leaving, transition_diagram
+
+    matrix = np.array([[0.9, 0.075, 0.025], [0.2, 0.8, 0.0], [0.5, 0.0, 0.5]])
+    np.testing.assert_allclose(leaving(matrix), [[0, 0.75, 0.25], [1, 0, 0], [1, 0, 0]])
+    assert duration(0.9) == pytest.approx(10.0)
+    drawn = transition_diagram(matrix, ["a", "b", "c"])
+    assert drawn.count('class="move"') == 4
+    assert "10.0 steps" in drawn
+    assert transition_diagram(np.eye(9), ["x"] * 9) is None
+
+
+def test_the_clusters_of_all_sites_are_on_one_map(rng):
+    model = db.GaussianMixture(2, 2, variance=1.0, prior_variance=100.0)
+    shards = [rng.normal(size=(60, 2)) + 9.0 * rng.integers(2, size=(60, 1)) for _ in range(3)]
+    found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    assert page(found).count('class="outline alone') == 6
