@@ -133,6 +133,23 @@ def study(reader):
     assert "rows per site" in Path("stay/protocol.md").read_text(encoding="utf-8")
 
 
+def studies(reader):
+    """Three studies come to their ends, and find what the data were made with, in as many commands as the page says."""
+    survival, letters, machines = (answer for answer in reader.printed if "This rests on" in answer)
+    assert "reated multiplies the hazard of died = yes by 0." in survival
+    assert "3 topics were found" in letters
+    assert "3 states were found" in machines
+    assert "no more than by chance" not in letters, "nobody tests that of topics"
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    made = [int(number) for number in re.findall(r"\| (\d+) \|$", page, re.MULTILINE)]
+    assert made == counted_commands(page)
+
+
+def counted_commands(page):
+    """How many commands each study on a page takes."""
+    return [len(re.findall("^decbayes ", part, re.MULTILINE)) for part in page.split("\n## ")[1:]]
+
+
 def rounds_by_files(reader):
     alone, merged, refined = (float(line.split()[-1]) for line in reader.printed[-2].splitlines()[1:4])
     assert refined > merged > alone
@@ -268,6 +285,7 @@ CLAIMS = {
     "rounds-by-files.md": rounds_by_files,
     "streaming.md": streaming,
     "study.md": study,
+    "studies.md": studies,
     "plot.md": pictures,
     "unknown-components.md": unknown_components,
     "wearables.md": wearables,

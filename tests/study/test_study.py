@@ -10,6 +10,7 @@ import decbayes as db
 from decbayes.errors import InvalidProtocol
 from decbayes.files import load_note
 from decbayes.study import Protocol, Study, steps
+from decbayes.study.agreeing import agreement_for
 
 NEW = ("study", "new", "stay", "--model", "linear-regression", "--formula", "days ~ age + ward", "--rules", "usual")
 
@@ -291,3 +292,32 @@ def test_a_protocol_becomes_a_charter_of_the_same_structure(finished, run, tmp_p
     assert charter.model.structure == db.load("stay/sites/north/north.posterior").structure
     assert charter.disclosure == Protocol.load("stay/protocol.toml").rules
     assert run("study", "status")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("classes", "columns"), ("states", "columns"), ("survival-regression", "columns"),
+     ("ordered-regression", "columns"),
+     ("linear-regression", "columns"), ("topics", "words"), ("mixture", None), ("mean", None)],
+)  # fmt: skip
+def test_sites_agree_on_columns_or_words_where_a_model_needs_it(model, kind):
+    agreement = agreement_for(Protocol("a", model, {"x": ""}))
+    assert (agreement and agreement.kind) == kind
+
+
+def test_one_command_does_whatever_is_a_sites_turn(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for site in ("north", "south"):
+        write_table(tmp_path / f"{site}.csv", patients(rng, 60))
+    run(*NEW, "--sites", "north,south")
+    folder = tmp_path / "stay"
+    assert run("study", "next", "north.csv", "--site", "north", "--approve", "Kim")[0] == 0
+    assert due(folder) == [("south", "check the data and list their columns")]
+    assert run("study", "next", "south.csv", "--site", "south")[0] == 0
+    assert Study(folder).missing(0) == ["north", "south"], "a draft waits for approval"
+    assert run("study", "next", "--site", "south", "--approve", "Lee")[0] == 0
+    assert Study(folder).missing(0) == ["north"]
+    assert run("study", "next", "--site", "south", "--approve", "Lee")[0] == 0, "nothing to do is no error"
+    _, shown, _ = run("study", "next", "--site", "north", "--approve", "Kim")
+    assert "raises the mean of days" in shown
+    assert due(folder) == []

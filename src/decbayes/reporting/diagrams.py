@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from math import cos, hypot, pi, sin
 
+import numpy as np
+
 from decbayes.families import Array
 from decbayes.reporting.drawing import COLOURS, svg
 from decbayes.reporting.markup import Markup, coordinate, tag
@@ -41,7 +43,7 @@ def leaving(probabilities: Array) -> Array:
     moves[range(len(moves)), range(len(moves))] = 0.0
     totals = moves.sum(axis=1, keepdims=True)
     totals[totals == 0.0] = 1.0
-    return moves / totals
+    return np.asarray(moves / totals)
 
 
 def duration(stay: float) -> float:

@@ -20,9 +20,7 @@ ASK = (
 
 def checks(findings: Findings) -> str:
     """What was looked for, and what could not be: only what there is in such a merge."""
-    several, apart = len(findings.sites) > 1, findings.heterogeneity.values()
-    reasons = [findings.view.undecided(findings.alignment), *(comparison.reason for comparison in apart)]
-    undecided = [*dict.fromkeys(reason.rstrip(".") for reason in reasons if reason)]
+    several, apart, undecided = len(findings.sites) > 1, findings.heterogeneity, findings.undecided
     looked_for = {
         "sites without data": True,
         "data that count twice": several,

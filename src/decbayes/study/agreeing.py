@@ -136,6 +136,12 @@ def kind_of(protocol: Protocol) -> type[Model]:
 
 def agreement_for(protocol: Protocol) -> Agreement | None:
     """What sites have to agree on for a model; None if the protocol says it all."""
-    taken = inspect.signature(kind_of(protocol).from_file).parameters
+    taken = reading_parameters(kind_of(protocol))
     ways: tuple[Agreement, ...] = (OfColumns(), OfWords())
     return next((way for way in ways if way.option in taken and way.option not in protocol.settings), None)
+
+
+def reading_parameters(kind: type[Model]) -> dict[str, inspect.Parameter]:
+    """What `from_file` takes by name; a model passes what it does not know on to its parents."""
+    ways = [vars(parent)["from_file"].__func__ for parent in reversed(kind.__mro__) if "from_file" in vars(parent)]
+    return {name: taken for way in ways for name, taken in inspect.signature(way).parameters.items()}

@@ -142,15 +142,15 @@ def agreement(findings: Findings) -> str:
         return "There is one site, so that nothing can be compared."
     standing = [findings.names[site] for site in findings.sites if findings.influence.disagreeing[site]]
     differing = [*differences(findings)]
-    undecided = findings.view.undecided(findings.alignment)
     if standing:
         verb = "disagrees" if len(standing) == 1 else "disagree"
         text = f"{listed(standing)} {verb} with the other sites"
         return f"{text}; sites differ by more than chance in {listed(differing)}." if differing else f"{text}."
     if differing:
         return f"Sites differ by more than chance in {listed(differing)}; no single site stands out."
-    if undecided:
-        return f"No site stands out; whether sites differ by more than chance was not tested ({undecided.rstrip('.')})."
+    if findings.undecided:
+        why = "; ".join(findings.undecided)
+        return f"No site stands out; whether sites differ by more than chance was not tested ({why})."
     return "No site stands out, and sites differ no more than by chance."
 
 

@@ -169,6 +169,13 @@ class Findings:
         return dict(heterogeneity(self.alignment)) if len(self.sites) > 1 else {}
 
     @property
+    def undecided(self) -> list[str]:
+        """Why it is not known whether sites differ by more than chance; empty if it is."""
+        apart = self.heterogeneity.values()
+        reasons = [self.view.undecided(self.alignment), *(comparison.reason for comparison in apart)]
+        return [*dict.fromkeys(reason.rstrip(".") for reason in reasons if reason)]
+
+    @property
     def length(self) -> float | None:
         """The mean length of documents in words, if the files say how many there are."""
         if self.rows is None or self.view.unit != "word":

@@ -1,6 +1,5 @@
 """What people do at a site: check the data, fit, look at what would leave, release it, take part in rounds."""
 
-import inspect
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file
-from decbayes.study.agreeing import kind_of
+from decbayes.study.agreeing import kind_of, reading_parameters
 from decbayes.study.checks import check as checked
 from decbayes.study.folder import Study
 from decbayes.study.protocol import FILE
@@ -294,7 +293,7 @@ def hand_over_list(study: Study, site: str, text: str) -> None:
 def fit_settings(study: Study) -> dict[str, Any]:
     """The options of the fit: those of the protocol, and what all sites have agreed on."""
     kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
-    for name, parameter in inspect.signature(kind.from_file).parameters.items():
+    for name, parameter in reading_parameters(kind).items():
         if "Path" in str(parameter.annotation) and isinstance(settings.get(name), str):
             settings[name] = study.folder / settings[name]
     if study.agreement is None:

@@ -9,8 +9,10 @@ COMMANDS = {
     "_beginning": ("new", "plan", "network"),
     "_at_site": ("check", "fit", "preview", "release", "round"),
     "_together": ("status", "merge", "report"),
+    "_turns": ("next",),
 }
+FUNCTIONS = {"next": "take_turn"}  # Python has a function of that name
 
 for module, names in COMMANDS.items():
     for name in names:
-        app.command(f"{PLACE}.{module}:{name}", name=name)
+        app.command(f"{PLACE}.{module}:{FUNCTIONS.get(name, name)}", name=name)

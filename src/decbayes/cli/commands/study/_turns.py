@@ -1,0 +1,91 @@
+"""`decbayes study next`: everything that is this site's turn, by one command."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, preview, release, round
+from decbayes.cli.commands.study._together import report
+from decbayes.cli.commands.study._where import ANY_SITE, AtSite, Data, Where, tell_turn
+from decbayes.cli.shared.terminal import messages
+from decbayes.study.folder import Study
+
+
+def take_turn(
+    data: Data = None,
+    /,
+    *,
+    where: AtSite = ANY_SITE,
+    approve: Annotated[
+        str,
+        Parameter(
+            help="The name of whoever approves: what is due is previewed and released. Without it, drafts stay here.",
+            show_default=False,
+        ),
+    ] = "",
+    key: Annotated[
+        Path | None, Parameter(help="The approver's key, from `decbayes keygen`: it signs.", show_default=False)
+    ] = None,
+    rules: Stricter = None,
+) -> int:
+    """Do everything that is this site's turn: check, fit, take part in rounds, and merge if this site merges.
+
+    It stops when others have to act, or when a draft waits for approval. With --approve it shows what a file says of
+    whom and releases it, if no rule is broken.
+
+    For example:
+
+    ```sh
+    decbayes study next patients.csv --site north --approve 'Dr Kim'
+    decbayes study next --approve 'Dr Kim'
+    ```
+    """
+    study, site = where.here()
+    at = AtSite(study=study.folder, site=site)
+    named = data
+    while True:
+        due = next_of(Study(study.folder), site)
+        if due == "check":
+            if status := check(named, where=at, rules=rules):
+                return status
+        elif due in ("fit", "round"):
+            if due == "fit":
+                fit(named, where=at, rules=rules)
+            else:
+                round(named, where=at)
+            if not approve:
+                return 0
+            if status := shown_and_released(at, approve, key):
+                return status
+        elif due == "report":
+            report(where=Where(study=study.folder))
+            return 0
+        else:
+            tell_turn(study, site)
+            return 0
+
+
+def next_of(study: Study, site: str) -> str:
+    """The command that is this site's turn; empty if it is not."""
+    files, protocol = study.sites[site], study.protocol
+    if study.agreement is not None and files.listed is None and files.latest < 0:
+        return "check"
+    if files.latest < 0:
+        return "" if study.unlisted() else "fit"
+    if study.round < 0:
+        return ""
+    if files.latest < protocol.rounds:
+        return "round" if study.exchange.turn(site).due else ""
+    merges = protocol.merges == site and study.round >= protocol.rounds and not study.reported
+    return "report" if merges else ""
+
+
+def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int:
+    """Show what the newest draft says of whom, and release it if no rule is broken."""
+    if status := preview(where=at):
+        study, site = at.here()
+        messages().print(f"{newest_draft(study, site)} was not released.")
+        return status
+    release(approve=approve, where=at, key=key)
+    return 0
