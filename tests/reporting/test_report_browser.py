@@ -45,3 +45,31 @@ def test_a_report_is_readable_by_everybody_and_asks_nobody(browser, written, wid
     assert tab.run("document.documentElement.scrollWidth") <= width
     tab.run(AXE.read_text(encoding="utf-8"))
     assert tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))") == []
+
+
+def regression(rng):
+    model = db.LogisticRegression("died", columns={"age": db.columns.Gaussian(60, 10), "died": "yes/no"})
+    age = rng.normal(60, 10, (3, 80))
+    return model, [np.column_stack([row, rng.random(80) < 1 / (1 + np.exp(6 - 0.1 * row))]) for row in age]
+
+
+def topics(rng):
+    model = db.LatentDirichletAllocation(2, ["mast", "tide", "pawn", "rook"])
+    return model, [rng.poisson(5.0 * rng.permuted([[1, 1, 0, 0]] * 30, axis=0)) for _ in range(2)]
+
+
+def states(rng):
+    model = db.HiddenMarkov(2, columns={"load": db.columns.Gaussian(50, 30)})
+    return model, [[rng.normal(20 + 60 * rng.integers(2, size=(40, 1)), 4) for _ in range(5)] for _ in range(2)]
+
+
+@pytest.mark.parametrize("world", [regression, topics, states])
+def test_every_kind_of_drawing_can_be_read_by_everybody_with_all_details_open(browser, world, tmp_path):
+    rng = np.random.default_rng(0)
+    model, shards = world(rng)
+    db.report(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), tmp_path / "report.html")
+    tab = browser.page((tmp_path / "report.html").as_uri(), width=390)
+    tab.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    tab.run(AXE.read_text(encoding="utf-8"))
+    assert tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))") == []

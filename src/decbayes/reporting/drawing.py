@@ -121,14 +121,17 @@ def interval(row: Line, scale: Scale, y: float, gutter: float, write: Callable[[
     )
 
 
-def svg(children: Sequence[Markup], width: float, height: float, name: str) -> Markup:
-    """A drawing with a title for screen readers; it shrinks with the page and never grows."""
+def svg(children: Sequence[Markup], width: float, height: float, name: str, *, role: str = "img") -> Markup:
+    """A drawing with a title for screen readers; it shrinks with the page and never grows.
+
+    One that holds links is a "group": an image has nothing inside.
+    """
     return tag(
         "svg",
         tag("title", name),
         children,
         viewBox=f"0 0 {coordinate(width)} {coordinate(height)}",
-        role="img",
+        role=role,
         style=f"max-width:{coordinate(width)}px",
     )
 

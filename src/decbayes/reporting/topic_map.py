@@ -74,7 +74,7 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
         circle = tag("circle", cx=across(x), cy=up(y), r=radius, class_=f"blob c{slot % COLOURS}")
         label = tag("text", name.split(",")[0], class_="mark", x=across(x), y=up(y) + 4.0)
         drawn.append(tag("a", tag("title", f"{name}: {share[slot]:.1%}"), circle, label, href=f"#topic-{slot}"))
-    return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics")
+    return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
 
 
 def panel(findings: Findings, quality: Quality, slot: int, ranked: Sequence[NDArray[np.intp]]) -> Markup:
