@@ -175,3 +175,17 @@ def test_the_clusters_of_all_sites_are_on_one_map(rng):
     shards = [rng.normal(size=(60, 2)) + 9.0 * rng.integers(2, size=(60, 1)) for _ in range(3)]
     found = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
     assert page(found).count('class="outline alone') == 6
+
+
+def test_ratios_that_are_not_about_one_unit_say_so(rng):
+    """A column that varies by hundredths has a ratio per hundredth."""
+    columns = {"share": db.columns.Gaussian(0.5, 0.014), "died": "yes/no"}
+    model = db.LogisticRegression("died", columns=columns)
+    share = rng.normal(0.5, 0.014, (2, 150))
+    shards = [np.column_stack([row, rng.random(150) < 1 / (1 + np.exp(-100 * (row - 0.5)))]) for row in share]
+    findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
+    assert "share, per 0.01 multiplies" in answer(findings)[0].lower()
+    ((name, text, _),) = paper_table(findings, About()).rows
+    assert name == "share, per 0.01"
+    assert 1.5 < float(text.split()[0]) < 5.0
+    assert "per 0.01" in page(findings.alignment)

@@ -62,18 +62,28 @@ def coefficient_table(
     findings: Findings, merged: Sequence[Estimate], spread: Sequence[Pooling | None], about: About
 ) -> Markup:
     """Each term: its ratio, if the model has ratios, its coefficient, and how far sites differ."""
-    ratios = {ratio.name: ratio for ratio in findings.view.ratios(findings.merged)}
+    ratios = dict(zip(effect_places(merged), findings.view.ratios(findings.merged), strict=False))
     several = any(each is not None for each in spread)
     kind = [findings.view.ratio] if ratios else []
     head = ["term", *kind, "coefficient", f"{LEVEL:.0%} interval", *(["I²", "τ²"] if several else [])]
     rows = []
-    for term, apart in zip(merged, spread, strict=True):
-        ratio = ratios.get(term.name)
-        shown = [f"{number(ratio.mean)} ({range_text(ratio)})" if ratio else "–"] if ratios else []
+    for place, (term, apart) in enumerate(zip(merged, spread, strict=True)):
+        ratio = ratios.get(place)
+        shown = [ratio_text(ratio, term) if ratio else "–"] if ratios else []
         differ = [f"{apart.i_squared:.0%}", number(apart.tau_squared)] if apart else ["–", "–"]
         rows.append((about.named(term.name), *shown, number(term.mean), range_text(term), *(differ if several else [])))
     note_on = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
     return joined([note_on, table(head, rows, right=range(1, len(head)))])
+
+
+def effect_places(estimates: Sequence[Estimate]) -> list[int]:
+    """Where the effects are among all coefficients; levels that predictions start from are none."""
+    return [place for place, estimate in enumerate(estimates) if estimate.null is not None]
+
+
+def ratio_text(ratio: Estimate, term: Estimate) -> str:
+    """A ratio; where it is not about one unit, also for how much it is, as its name says."""
+    return f"{number(ratio.mean)} ({range_text(ratio)}){ratio.name.removeprefix(term.name)}"
 
 
 def between_sites(findings: Findings) -> Markup | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError
-from decbayes.reporting.forests import pooling, site_estimates
+from decbayes.reporting.forests import effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, joined, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
 from decbayes.views.participants import About
@@ -89,12 +89,12 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     """Each term with its ratio or coefficient; I², and where a further site is expected."""
     merged, ratios = findings.merged, findings.view.ratios(findings.merged, level=LEVEL)
     coefficients = findings.view.estimates(merged, level=LEVEL)
-    places = {term.name: place for place, term in enumerate(coefficients)}
+    places = effect_places(coefficients) if ratios else range(len(coefficients))
     sites, shown, kind = site_estimates(findings), ratios or coefficients, findings.view.ratio or "coefficient"
     head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if sites else ()))
     rows = []
-    for term in shown:
-        apart = pooling(term, places[term.name], sites)
+    for place, term in zip(places, shown, strict=True):
+        apart = pooling(term, place, sites)
         differ = (f"{apart.i_squared:.0%}" if apart else "–",) if sites else ()
         rows.append((about.named(term.name), f"{number(term.mean)} ({range_text(term)})", *differ))
     size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
