@@ -96,6 +96,15 @@ def test_a_ledger_that_does_not_know_the_earlier_rounds_is_refused(tmp_path):
     assert not ledger.entries()
 
 
+def test_whole_numbers_are_numbers_in_a_ledger(tmp_path):
+    """A line is hashed as it will be read: ε = 1 is ε = 1.0."""
+    ledger = db.disclosure.Ledger(tmp_path / "a.ledger")
+    ledger.spend(spending(1.0, epsilon=1))
+    ledger.set_budget("data", 2, 1e-6, approver="Dr Kim")
+    assert [entry.private.epsilon for entry in ledger.entries()] == [1.0, 2.0]
+    assert db.Privacy(1, 1e-6) == db.Privacy(1.0, 1e-6)
+
+
 def test_a_budget_has_somebodys_name(tmp_path):
     with pytest.raises(NotDisclosed, match="name of whoever sets it"):
         db.disclosure.Ledger(tmp_path / "a.ledger").set_budget("data", 1.0, 1e-6, approver=" ")

@@ -88,6 +88,8 @@ class Privacy:
             raise ValueError("delta is a probability well below 1, such as 1e-6, and epsilon at most 100.")
         if self.noise not in ("each", "shared"):
             raise ValueError(f"noise is 'each' or 'shared', not {self.noise!r}.")
+        for name in ("epsilon", "delta"):  # 1 and 1.0 are one promise, in files and ledgers too
+            object.__setattr__(self, name, float(getattr(self, name)))
         check_whole(0, colluders=self.colluders, sites=self.sites)
         check_whole(1, rows_per_person=self.rows_per_person)
         if self.noise == "shared" and self.sites - self.colluders < 2:
