@@ -13,7 +13,9 @@ from decbayes.models.core.registry import SHIPPED
 from decbayes.network import SqliteStore
 
 # Their results are no text: a log that is JSON already, and code that is compiled.
-WITHOUT = {"agent", "warm-up"}
+WITHOUT = {"agent", "page", "warm-up"}
+# What these leave behind lies in the study's folder, and `study status` says it in one line per step.
+WITHOUT |= {f"study {name}" for name in ("new", "plan", "network", "fit", "round", "release", "merge", "next")}
 PARAMETER = "factor component quantity entry mean deviation lower upper uncertainty"
 CERTIFICATE = "name hosts signed_by valid_until fingerprint"
 CHARTER = "group model settings members prior disclosure fingerprint"

@@ -11,6 +11,7 @@ from decbayes.cli.commands.study._where import (
     ANY_SITE,
     AtSite,
     Data,
+    Seed,
     one_or_all,
     private_folder,
     reading_of,
@@ -20,7 +21,7 @@ from decbayes.cli.commands.study._where import (
 )
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import manifest_of, persons_of, rules_named
-from decbayes.cli.shared.standard_streams import table_file
+from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import prepared
@@ -39,6 +40,7 @@ from decbayes.updates.exchange import site_name
 
 MARKS = {"fine": " ", "look": "?", "stop": "✗"}
 STOPPED = 3
+STATEMENT = ("topic", "text", "severity")
 RULES = "rules.toml"
 # Options of topics that say which words count; the agreed list of words says it, too.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
@@ -52,7 +54,14 @@ Stricter = Annotated[
 ]
 
 
-def check(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = None) -> int:
+def check(
+    data: Data = None,
+    /,
+    *,
+    where: AtSite = ANY_SITE,
+    rules: Stricter = None,
+    as_json: Annotated[bool, json_option("statement", *STATEMENT)] = False,
+) -> int:
     """Look at this site's data before the fit; nothing leaves. Also lists columns or words for the other sites.
 
     Shows columns, units, categories, missing values, rows per level, the outcome, and what the rules would hide. The
@@ -71,7 +80,7 @@ def check(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = N
     frame = frame_of(model, files)
     statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
     statements += [Statement("other sites", line, "look") for line in compared(study, site, model)]
-    print_statements(statements)
+    print_statements(statements, as_json)
     if any(statement.severity == "stop" for statement in statements):
         messages().print("These data cannot be fitted as they are; nothing was written for others.")
         return STOPPED
@@ -81,7 +90,7 @@ def check(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = N
     return 0
 
 
-def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = None, seed: int = 0) -> None:
+def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = None, seed: Seed = 0) -> None:
     """Fit this site's data as the protocol says. The result is a draft, which stays at the site.
 
     For example:
@@ -117,7 +126,7 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
     tell_release(study, site, draft)
 
 
-def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: int = 0) -> None:
+def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: Seed = 0) -> None:
     """Take this site's part in the next round: fit again, given what all other sites have found.
 
     All sites must have released the round before. The result is a draft, as after `decbayes study fit`.
@@ -150,7 +159,11 @@ def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: int = 0) -> N
     tell_release(study, site, draft)
 
 
-def preview(*, where: AtSite = ANY_SITE) -> int:
+def preview(
+    *,
+    where: AtSite = ANY_SITE,
+    as_json: Annotated[bool, json_option("statement", *STATEMENT)] = False,
+) -> int:
     """Show what the draft says of whom, before it leaves. Also writes a page, for your eyes only.
 
     For example:
@@ -174,6 +187,7 @@ def preview(*, where: AtSite = ANY_SITE) -> int:
         page=page,
         others=alike,
         rules=rules_of_drafts(study, site),
+        as_json=as_json,
         reading=reading_of(study),
     )
 
@@ -348,7 +362,10 @@ def is_released(path: Path) -> bool:
     return manifest is not None and manifest.released
 
 
-def print_statements(statements: Sequence[Statement]) -> None:
+def print_statements(statements: Sequence[Statement], as_json: bool) -> None:
+    if as_json:
+        print_json(*({name: getattr(statement, name) for name in STATEMENT} for statement in statements))
+        return
     width = max((len(statement.topic) for statement in statements), default=0)
     for statement in statements:
         output().print(plain(f"{MARKS[statement.severity]} {statement.topic:<{width}}  {statement.text}"))

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.commands.study._asking import asked_protocol
-from decbayes.cli.commands.study._where import ANY_SITE, ANY_STUDY, AtSite, Where, private_folder, tell_turn
+from decbayes.cli.commands.study._where import ANY_SITE, ANY_STUDY, AtSite, Seed, Where, private_folder, tell_turn
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.terminal import messages
@@ -30,7 +30,10 @@ from decbayes.study.protocol import FILE, Protocol
 # Options of `decbayes fit` that a protocol says elsewhere, or that are each site's own.
 OWN = frozenset({"data", "output", "like", "earlier", "forgetting", "rules", "person", "site", "seed", "as_json"})
 MADE_UP = 500  # rows
-Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+Options = Annotated[
+    str,
+    Parameter(allow_leading_hyphen=True, help="Options of `decbayes fit MODEL`, which become part of the protocol."),
+]
 
 
 def new(
@@ -105,7 +108,7 @@ def plan(
         Path | None,
         Parameter(help="A posterior of such data: the truth is drawn from it. Default: a released one, or the prior."),
     ] = None,
-    seed: NonNegativeInt = 0,
+    seed: Seed = 0,
 ) -> None:
     """Simulate the study before anybody fits: how good would its intervals be? The answer goes into the protocol.
 

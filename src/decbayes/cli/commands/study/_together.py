@@ -67,7 +67,12 @@ def merge(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
     tell_turn(study)
 
 
-def report(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
+def report(
+    *,
+    where: Where = ANY_STUDY,
+    without: Without = (),
+    as_json: Annotated[bool, json_option("sentence", "sentence")] = False,
+) -> None:
     """Write the report of the study, one page that anybody can open; merges first.
 
     For example:
@@ -85,7 +90,7 @@ def report(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
     about = about_study(study, counted)
     tables = [study.report.with_name(f"table{ending}") for ending in (".csv", ".tex", ".docx")]
     for sentence in write_report(paths, study.report, about, names=[*counted], tables=tables):
-        output().print(plain(sentence))
+        print_json({"sentence": sentence}) if as_json else output().print(plain(sentence))
     messages().print(f"The table for a paper: {', '.join(str(table) for table in tables)}")
     tell_turn(study)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.types import NonNegativeInt
 
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.running import WrongArgument
@@ -22,6 +23,7 @@ READ_ME = (
     "Drafts, previews and the ledger of this site. They stay here: only files in the study's own folder, which were "
     "released, are for others. Keep the ledger and its key: later releases are compared with earlier ones.\n"
 )
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same result.")]
 Data = Annotated[
     list[Path] | None,
     Parameter(help="This site's data, as `decbayes fit` reads them; default: those of the last command.", negative=""),
