@@ -29,6 +29,6 @@ def test_a_command_loads_little_more_than_it_uses(tmp_path, run_in):
     merge = modules_entered("merge", "a.posterior", "b.posterior", "-o", "both.posterior", cwd=tmp_path)
     rest = ("--own", "a.posterior", "--others", "b.posterior", "-o", "a.1.posterior")
     refine = modules_entered("refine", "a.jsonl", *rest, cwd=tmp_path)
-    assert fit <= 122, fit
+    assert fit <= 118, fit
     assert merge <= 134, merge
     assert refine <= 132, refine

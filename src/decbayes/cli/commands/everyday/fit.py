@@ -24,7 +24,6 @@ from decbayes.cli.shared.common_options import (
     available,
     check_hold_back,
 )
-from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -212,7 +211,7 @@ def fit(
     outcome = learned(outcome, files)
     write(outcome.posterior)
     forget(output)
-    print_outcome(outcome, output)
+    print_outcome(outcome, output, model)
     if as_json:
         print_json(outcome_values(outcome, output, model.count(observations)))
 
@@ -272,9 +271,10 @@ def learned(outcome: Outcome | None, files: Sequence[Path]) -> Outcome:
     return outcome
 
 
-def print_outcome(outcome: Outcome, output: Path) -> None:
+def print_outcome(outcome: Outcome, output: Path, model: Model) -> None:
     messages().print(f"{output}: {outcome.text}")
-    print_modelled(outcome.posterior, messages().print)
+    if model.modelled:
+        messages().print(plain(f"models the {model.modelled}"))
     for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
         messages().print(plain(line))
 
