@@ -60,7 +60,7 @@ def nobody_relays(patch):
 
 @mutant
 def a_shard_counts_twice(patch):
-    def learn_again(self, data, *, shard=None, rng):
+    def learn_again(self, data, *, shard=None, persons=None, rng):
         self._shards[shard] = data
         return learn(self.charter, self.evidence, {shard: data}, rng)
 

@@ -28,6 +28,9 @@ CALLS = {
     "db.disclosure.exposure": lambda rng: asdict(db.disclosure.exposure(MIXTURE, FITTED[0], SHARDS[0], rng=rng)),
     "db.interop.to_arviz": lambda rng: db.interop.to_arviz(FITTED[0], draws=3, rng=rng).posterior.to_dict(),
     "db.merging.Symmetrized.sample": lambda rng: db.merging.symmetrize(FITTED[0]).sample(2, rng),
+    "db.secure.contribution": lambda rng: (
+        db.secure.contribution(SHARDS[0], FITTED[1], rng=rng, rules=None)[0].posterior
+    ),
     "db.streams.epochs": lambda rng: list(db.streams.epochs(MIXTURE, [SHARDS], rng=rng)),
     "db.streams.merge_batches": lambda rng: db.streams.merge_batches(MIXTURE, [SHARDS], rng=rng),
     "db.streams.sda_bayes": lambda rng: db.streams.sda_bayes(MIXTURE, [SHARDS], rng=rng),
@@ -65,7 +68,7 @@ def same(first, second):
 
 
 def test_the_list_is_complete():
-    fits = {at for at in taking_rng() if at.endswith((".fit", ".fit_many"))}
+    fits = {at for at in taking_rng() if at.endswith((".fit", ".fit_site", ".fit_many"))}
     assert taking_rng().keys() - fits == CALLS.keys()
     assert len(fits) > 20
 

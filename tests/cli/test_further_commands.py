@@ -49,7 +49,7 @@ def test_a_package_adds_a_command_with_an_entry_point(run, tmp_path, package):
     assert (status, shown.strip()) == (0, posterior.digest)
     assert errors.startswith("The command broken cannot be loaded:")
     assert "Print the digest of a posterior." in run("--help")[1]
-    assert "The posterior files of all sites." in run("merge --help")[1], "its own commands stay as they are"
+    assert "The posterior files of all sites," in run("merge --help")[1], "its own commands stay as they are"
     assert run("digest nothing.posterior")[::2] == (1, "decbayes: nothing.posterior: No such file or directory")
 
 
@@ -58,14 +58,14 @@ def test_groups_and_their_commands_are_in_the_order_of_use(run):
     places = [shown.index(f" {group} ─") for group in ("Everyday", "Checking", "Planning", "Network")]
     assert places == sorted(places)
     commands = re.findall(r"^│ ([a-z][a-z-]+) ", shown, re.MULTILINE)
-    assert commands[:5] == ["columns", "words", "fit", "merge", "refine"]
-    assert commands[-1] == "tell"
+    assert commands[:6] == ["study", "columns", "words", "fit", "merge", "refine"]
+    assert commands[-1] == "page"
 
 
 def test_called_alone_it_says_how_to_begin(run):
     status, shown, errors = run("")
     lines = [line.split()[1] for line in shown.splitlines() if line.startswith("    decbayes ")]
-    assert (status, errors, lines) == (0, "", ["demo", "fit", "merge", "plan"])
+    assert (status, errors, lines) == (0, "", ["fit", "merge", "study", "demo"])
     assert max(map(len, shown.splitlines())) <= 80
 
 

@@ -45,9 +45,9 @@ TO_BEGIN = """Three ways to begin:
   Alone: fit files of your own, and merge them.
     decbayes fit mixture a.csv --components 3 -o a.posterior
     decbayes merge a.posterior b.posterior -o merged.posterior --explain
-  A study by files: several sites, one question, one folder. It asks what it needs to know.
+  A study by files: several sites, one question, one folder.
     decbayes study new NAME
-  A network: agents find each other, and merge by themselves. Watch eight of them:
+  A network: agents merge by themselves. Watch eight of them:
     decbayes demo
 
 decbayes --help lists all commands."""

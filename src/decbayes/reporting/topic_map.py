@@ -29,7 +29,9 @@ CAPTION = (
 
 
 def topic_map(findings: Findings) -> Markup | None:
-    """The map and a panel per topic; nothing for fewer than two topics, or too many to tell apart."""
+    """The map and a panel per topic; nothing for fewer than two topics, or too many to tell apart, or other words."""
+    if FACTOR not in findings.merged.structure.labels:
+        return None
     quality = Quality(findings.merged, WORDS)
     shown = [slot for slot in findings.visible if slot in quality.used]
     if not 1 < len(shown) <= MOST_TOPICS:

@@ -27,7 +27,8 @@ UNLIKE = 0.5  # above this distance from the margins, simulated ones say little 
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance, 1 by chance alone.\n"
-    "between sites: the standard deviation between sites that would explain the rest, in the units of the data"
+    "between sites: the standard deviation between sites that would explain the rest,\n"
+    "in the units of the data"
 )
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 

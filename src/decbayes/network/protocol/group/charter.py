@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidRules
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidFile, InvalidRules
 from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
@@ -171,7 +171,10 @@ class Charter:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
-        return header + "\n".join(toml_table(name, table) for name, table in tables.items())
+        try:
+            return header + "\n".join(toml_table(name, table) for name, table in tables.items())
+        except InvalidFile as error:
+            raise InvalidCharter(str(error)) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the charter and, beside it, the vocabulary."""
