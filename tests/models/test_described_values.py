@@ -44,3 +44,17 @@ def test_effects_of_sites_have_intervals_around_their_mean(rng):
     for row in rows:
         assert row["low"] < row["mean"] < row["high"]
         assert row["high"] - row["mean"] == pytest.approx(row["mean"] - row["low"])
+
+
+def test_what_nobody_asked_for_is_not_in_a_prior():
+    """States stay no longer than they do by chance; the covariance that is expected beforehand is the scale given."""
+    states = db.HiddenMarkov(3, columns={"pulse": db.columns.Gaussian(0, 1)}).structure.prior["transitions"]
+    assert np.ptp(states) == 0.0
+    structure = db.GaussianMixture(1, 3, covariance="full", prior_scale=2.0).structure
+    shown = structure.families["components"].parameters(structure.prior["components"])
+    assert shown["degrees"].item() == 5.0
+
+
+def test_columns_of_points_keep_their_names():
+    structure = db.GaussianMixture(2, 2, variance=1.0, columns=("height", "weight")).structure
+    assert structure.labels["components"] == ("height", "weight")
