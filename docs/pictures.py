@@ -1,6 +1,7 @@
 """Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,6 +189,22 @@ def report() -> None:
         Path("shot.png").replace(FOLDER / "report.png")
 
 
+def studies() -> None:
+    """The report of the first study of docs/studies.md, as a browser shows it, on a desk and on a phone."""
+    page = (Path(__file__).parent / "studies.md").read_text(encoding="utf-8").split("\n## ")[1]
+    (making,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with TemporaryDirectory() as folder, chdir(folder):
+        exec(making, {"__name__": "__page__"})
+        for line in commands.replace("\\\n", " ").splitlines():
+            subprocess.run([sys.executable, "-m", *shlex.split(line)], check=True)
+        for name, size in (("study-report", "1200,1500"), ("study-report-phone", "500,1500")):
+            look = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}", "--screenshot=shot.png"]
+            shown = "survival/results/report.html"
+            subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", shown], check=True)
+            Path("shot.png").replace(FOLDER / f"{name}.png")
+
+
 def preview() -> None:
     """The preview of docs/privacy.md, as a browser shows it."""
     page = (Path(__file__).parent / "privacy.md").read_text(encoding="utf-8")
@@ -216,6 +233,7 @@ FIGURES = (mixture, labels, overlap, gain, alignment, split, tail, simulated)
 PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {
     PAGE.stem: page,
     "report": report,
+    "studies": studies,
     "preview": preview,
 }
 
