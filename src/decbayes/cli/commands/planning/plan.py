@@ -81,7 +81,9 @@ LAST = (
 def plan_command(kind: type[Model]) -> Callable[..., None]:
     """The command that tries plans of a kind of model."""
 
-    def command(promise: Promise = NO_PROMISE, shared_noise: bool = False, colluders: int = 1, **options: Any) -> None:
+    def command(
+        promise: Promise = NO_PROMISE, shared_noise: SharingNoise = False, colluders: Colluders = 1, **options: Any
+    ) -> None:
         promise.check_used()
         if promise.private:
             plan_privately(kind, promise, colluders if shared_noise else None, **options)
