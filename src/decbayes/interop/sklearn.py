@@ -157,8 +157,7 @@ def merge_sklearn(
     words = None if vocabulary is None else words_in_order(vocabulary)
     most = max(estimator.n_components for estimator in fitted)
     priors: dict[str, Any] = default_priors(fitted, components or most)
-    fits = [from_sklearn(estimator, vocabulary=words, **priors) for estimator in fitted]
-    brought = same_columns(fits, grow=False)
+    brought = same_columns([from_sklearn(estimator, vocabulary=words, **priors) for estimator in fitted])
     padded = [pad(posterior, max(most, components or 0)) for posterior in brought]
     posteriors = [on_structure(posterior, padded[0].structure) for posterior in padded]
     for index, posterior in enumerate(posteriors):
