@@ -38,6 +38,7 @@ LARGEST, SMALLEST = 1e30, 1e-60
 
 # Other files that are taken for posteriors, by how they begin or how their names end, and what to do with them.
 DATA = "data, not a posterior: run `decbayes fit` first"
+DAMAGED = "damaged, or another kind of file: make it or copy it again"
 BEGINNINGS = {
     b"-----begin private": "a private key, not a posterior: keep it where it is",
     b"-----begin": "a certificate, not a posterior: agents take it as --tls-certificate",
@@ -161,7 +162,8 @@ def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         note = None
     if not isinstance(note, dict):
-        raise InvalidFile(f"{path}: its note cannot be read.")
+        other = other_kind(Path(path), length.to_bytes(8, "little") + header if length else b"")
+        raise InvalidFile(f"{path} is {other or DAMAGED}.")
     return note
 
 

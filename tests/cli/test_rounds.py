@@ -168,7 +168,7 @@ def test_notes_are_no_part_of_a_posterior(tmp_path):
     db.save(posterior, tmp_path / "plain.posterior")
     assert load_note(tmp_path / "plain.posterior") == {}
     Path(tmp_path / "other").write_bytes(b"nothing")
-    with pytest.raises(InvalidFile, match="note cannot be read"):
+    with pytest.raises(InvalidFile, match="damaged"):
         load_note(tmp_path / "other")
     check_once({"a": Sent(posterior)})
 

@@ -184,7 +184,7 @@ def test_ratios_that_are_not_about_one_unit_say_so(rng):
     share = rng.normal(0.5, 0.014, (2, 150))
     shards = [np.column_stack([row, rng.random(150) < 1 / (1 + np.exp(-100 * (row - 0.5)))]) for row in share]
     findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
-    assert "share, per 0.01 multiplies" in answer(findings)[0].lower()
+    assert "each 0.01 of share multiplies" in answer(findings)[0].lower()
     ((name, text, _),) = paper_table(findings, About()).rows
     assert name == "share, per 0.01"
     assert 1.5 < float(text.split()[0]) < 5.0

@@ -98,17 +98,24 @@ def forest(
     findings: Findings, merged: Estimate, sites: Mapping[str, Estimate | None], apart: Pooling | None, about: About
 ) -> Markup:
     """One term: all sites, one below the other, then the merge, then where a further site is expected."""
+    factors = bool(findings.view.ratio) and merged.null is not None
+    per = merged.per if factors else 1.0
     known = {name: value for name, value in sites.items() if value is not None}
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
-        Line(shortened(name), value, "", SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5)
+        Line(
+            shortened(name),
+            value.times(per),
+            "",
+            SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5,
+        )
         for name, value in known.items()
     ]
-    lines.append(Line("all sites", merged, "strong", LARGEST))
+    lines.append(Line("all sites", merged.times(per), "strong", LARGEST))
     if apart is not None and apart.prediction is not None:
-        lines.append(Line("further site", apart.prediction, "expected", 0.0))
-    factors = bool(findings.view.ratio) and merged.null is not None
+        lines.append(Line("further site", apart.prediction.times(per), "expected", 0.0))
     axis = findings.view.ratio if factors else "coefficient"
+    axis += f" per {per:g}" if per != 1.0 else ""
     drawing = intervals(
         lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null, factors=factors, axis=axis
     )

@@ -55,8 +55,10 @@ def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> 
 def effect(findings: Findings, estimate: Estimate, subject: str, about: About, factor: bool) -> str:
     """What one unit of a column, or a level of it, does to the outcome."""
     columns = getattr(findings.view.model, "columns", {})
-    numeric = estimate.name in columns and not columns[estimate.name].flag
-    cause = f"each unit of {about.named(estimate.name)}" if numeric else about.named(estimate.name)
+    name = estimate.name.removesuffix(f", per {estimate.per:g}")
+    numeric = name in columns and not columns[name].flag
+    amount = "unit" if estimate.per == 1.0 else f"{estimate.per:g}"
+    cause = f"each {amount} of {about.named(name)}" if numeric else about.named(name)
     if factor:
         return f"{cause} multiplies {subject} by {interval(estimate)}"
     change = Estimate(abs(estimate.mean), *sorted_ends(estimate), estimate.name, estimate.deviation)

@@ -29,7 +29,11 @@ class CoefficientView(View):
     def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
         """Coefficients. Zero means no effect, but not in levels of the outcome: intercept, intervals, thresholds."""
         rows = zip(self.model.coefficients(posterior, level=level), self.model.table.design.levels, strict=True)
-        return [Estimate(*bounds(row), null=None if level_only else 0.0) for row, level_only in rows]
+        per = {row["term"]: row["per"] for row in self.model.ratios(posterior, level=level)}
+        return [
+            Estimate(*bounds(row), null=None if level_only else 0.0, per=per.get(row["term"], 1.0))
+            for row, level_only in rows
+        ]
 
     @property
     def ratio(self) -> str:
@@ -43,8 +47,8 @@ class CoefficientView(View):
         deviations = [row["ratio"] * row["per"] * scale[row["term"]] for row in rows]
         ends = [(row["ratio"], row["low"], row["high"]) for row in rows]
         return [
-            Estimate(*bounds, name, deviation, null=1.0)
-            for bounds, name, deviation in zip(ends, names, deviations, strict=True)
+            Estimate(*bounds, name, deviation, null=1.0, per=row["per"])
+            for bounds, name, deviation, row in zip(ends, names, deviations, rows, strict=True)
         ]
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:

@@ -4,9 +4,9 @@ Every renderer knows these, and nothing else about a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class Interval:
     low: float
     high: float
     unit: str = field(default="", kw_only=True)
+
+    def times(self, factor: float) -> Self:
+        """The same in another unit."""
+        return replace(self, mean=self.mean * factor, low=self.low * factor, high=self.high * factor)
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,15 @@ class Profile(Part):
 
 @dataclass(frozen=True)
 class Estimate(Interval):
-    """A parameter that belongs to no component, such as a coefficient; `null` is the value of no effect, if any."""
+    """A parameter that belongs to no component, such as a coefficient.
+
+    `null` is the value of no effect, if any; `per` the difference in a column that its ratio is about.
+    """
 
     name: str
     deviation: float
     null: float | None = None
+    per: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,7 @@ def manifest_of(path: Path) -> Manifest | None:
     try:
         return manifest_in(load_note(path))
     except InvalidFile as error:
-        raise NotDisclosed(f"{path}: {error}") from None
+        raise NotDisclosed(str(error)) from None
 
 
 def least_in_list(asked: int | None, rules: Rules | None) -> int:

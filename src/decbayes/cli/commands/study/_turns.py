@@ -1,5 +1,6 @@
 """`decbayes study next`: everything that is this site's turn, by one command."""
 
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,7 @@ def take_turn(
     study, site = where.here()
     at = AtSite(study=study.folder, site=site)
     named = data
-    while True:
+    for step in count():
         due = next_of(Study(study.folder), site)
         if due == "check":
             if status := check(named, where=at, rules=rules):
@@ -62,8 +63,10 @@ def take_turn(
             report(where=Where(study=study.folder))
             return 0
         else:
-            tell_turn(study, site)
-            return 0
+            if not step:  # otherwise the last step has said so
+                tell_turn(study, site)
+            break
+    return 0
 
 
 def next_of(study: Study, site: str) -> str:
