@@ -217,3 +217,8 @@ def test_the_command_checks_many_histories(capsys):
         main(["simulate", "--agents", "3", "--steps", "10", "--histories", "3"])
     assert end.value.code == 0
     assert "all guarantees held" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_traitors_record_that_repeats_the_prior_is_refused_once_its_seat_counts_again():
+    """Its seat was removed, an epoch opened without it, and it came back: each shard counts once all the same."""
+    run_varied(6474)

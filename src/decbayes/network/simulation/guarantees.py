@@ -98,7 +98,9 @@ class Ledger:
         seen.excluded |= pool.proofs.keys()
         if pool.records.keys() & pool.proofs.keys():
             raise Violation(f"site {site.number} counts an excluded origin")
-        if (seen.versions.keys() & pool.roster.keys.keys()) - pool.records.keys() - seen.excluded:
+        # A traitor's record may repeat shards of the prior. It is refused once its seat, and they, count again.
+        known = (seen.versions.keys() & pool.roster.keys.keys()) - seen.excluded - self.traitors
+        if known - pool.records.keys():
             raise Violation(f"site {site.number} has lost what it knew of an origin")
         self._check_accounts(site, pool)
         seen.newest, seen.root = dict(pool.records), pool.root
