@@ -153,10 +153,6 @@ class Study:
         """Where a site's list of columns or words is."""
         return self.place(site) / f"{site}{self.agreement.suffix if self.agreement else ''}"
 
-    def file_of(self, site: str, number: int) -> Path:
-        """Where a site's release of a round is; number 0 is its first fit."""
-        return self.place(site) / name_of(site, number)
-
     def draft_of(self, site: str, number: int) -> Path:
         """Where a site's draft of a round is, which has not left."""
         return self.private / site / name_of(site, number)
