@@ -38,7 +38,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.xdist_group("sockets")
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("kind", ["unit", "container"])
 def test_the_command_line_starts_an_agent_that_ends_in_order(kind, tmp_path):
     words = commands()[kind]

@@ -34,7 +34,7 @@ def tls_words(tls):
     return ("--tls-authority", str(tls.authority), "--tls-certificate", str(tls.certificate), "--tls-key", str(tls.key))
 
 
-@pytest.mark.xdist_group("sockets")
+@pytest.mark.xdist_group("processes")
 def test_agents_with_certificates_of_one_authority_agree_and_others_do_not_get_in(command, tmp_path):
     for words in (
         ("authority", "ours.pem"),

@@ -159,7 +159,7 @@ def test_negative_numbers_are_wrong_arguments(command, tmp_path, option):
     assert command("agent", "group.toml", "--key", "a.key", "--store", tmp_path / "s", option, "-1")[0] == 2
 
 
-@pytest.mark.xdist_group("sockets")
+@pytest.mark.xdist_group("processes")
 def test_agents_leave_cleanly_and_their_posterior_is_to_be_had_from_them_and_from_their_stores(command, tmp_path):
     with Means(tmp_path, 2) as party:
         one = party.join("agent 0", "--refine", "1")

@@ -24,7 +24,7 @@ from decbayes.network.runtime.links.gate import (
 )
 from decbayes.network.runtime.links.gatekeeper import Gatekeeper, is_guarded
 
-pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.timeout(120)]
 
 
 def options(tls):

@@ -13,7 +13,7 @@ from decbayes.disclosure import Ledger, Rules
 from decbayes.files import load, load_note
 from decbayes.network import Identity
 
-pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.timeout(180)]
 
 ALL = ["agent 0", "agent 1", "agent 2"]
 

@@ -175,7 +175,7 @@ def test_who_made_room_before_it_spoke_is_heard_when_it_speaks():
     transport._outboxes["member"].close()
 
 
-@pytest.mark.xdist_group("sockets")
+@pytest.mark.xdist_group("processes")
 def test_strangers_leave_members_room_to_ask(tmp_path, rng):
     charter, (identity,) = gaussian_charter(identities(1)), identities(1)
     agent, busy, held = Agent(charter, identity, rng=rng), Event(), Event()
@@ -195,7 +195,7 @@ def test_strangers_leave_members_room_to_ask(tmp_path, rng):
     assert agent.refused["stranger"] == 10 * MOST_QUESTIONS
 
 
-@pytest.mark.xdist_group("sockets")
+@pytest.mark.xdist_group("processes")
 def test_whoever_is_linked_cannot_answer_with_what_it_has_recorded():
     """It was once enough to have seen an answer: what it said was believed for good."""
     charter = gaussian_charter(identities(1))

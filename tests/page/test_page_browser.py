@@ -17,7 +17,7 @@ from decbayes.page import Page, PageAddress
 from decbayes.page.replaying import LAST, last_state
 
 pytestmark = [
-    pytest.mark.xdist_group("sockets"),
+    pytest.mark.xdist_group("processes"),
     pytest.mark.timeout(180),
     pytest.mark.skipif(CHROMIUM is None, reason=HOW_TO),
 ]

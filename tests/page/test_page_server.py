@@ -18,7 +18,7 @@ from decbayes.page import Page, PageAddress
 from decbayes.page.replaying import Replay, last_state
 from decbayes.page.server import MOST_POINTS, Board
 
-pytestmark = pytest.mark.xdist_group("sockets")
+pytestmark = pytest.mark.xdist_group("processes")
 
 
 @pytest.fixture
