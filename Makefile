@@ -46,9 +46,9 @@ $(TEST_STAMP): $(STAMP)
 	$(INSTALL) ".[numpyro,stepmix]"
 	@touch $(TEST_STAMP)
 
-# Three workers on two cores: one of them mostly waits for agents that talk to each other.
+# Four workers on two cores: two of them mostly wait for agents that talk to each other, and for a browser.
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
 check: setup
 	$(BIN)/ruff check .
@@ -64,7 +64,7 @@ mutants: $(TEST_STAMP)
 	$(BIN)/python tests/mutants --jobs $(JOBS) --seed $(SEED) --sample $(SAMPLE) --only "$(ONLY)"
 
 minimum: $(OLDEST)/.installed
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 3 --dist loadgroup
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 4 --dist loadgroup
 
 # The oldest versions are of the time of Python 3.11; later ones have no packages of some.
 $(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py
