@@ -268,7 +268,20 @@ def claims_of_survival(reader):
     assert names["apart"](names["merged"]) < 0.8
 
 
+def tutorial(reader):
+    """One broadcast is close to one fit of all rows, two rounds are practically there."""
+    together = reader.names["together"]
+    middle, deviation = together.mean("coefficients"), together.deviation("coefficients")
+    apart = {
+        name: np.abs((db.load(f"{name}.posterior").mean("coefficients") - middle) / deviation).max()
+        for name in ("merged", "refined")
+    }
+    assert apart["merged"] < 0.5
+    assert apart["refined"] < 0.02
+
+
 CLAIMS = {
+    "tutorial.md": tutorial,
     "survival.md": claims_of_survival,
     "private-releases.md": private_releases,
     "privacy.md": privacy,

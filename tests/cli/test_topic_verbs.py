@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.cli.shared.sharing import manifest_of
 from decbayes.errors import InvalidData, StructureMismatch
 
 THEMES = {
@@ -206,3 +207,13 @@ def test_seeds_are_where_topics_start(run, here):
     assert topic_of(db.load(here / "x.posterior"), "nurse") == 0
     with pytest.raises(InvalidData, match="one of the three"):
         db.texts.find(fitted)
+
+
+def test_a_released_file_that_is_edited_is_a_draft_again(run, here):
+    assert run("release a.posterior --approve Kim --data a.jsonl")[0] == 0
+    assert manifest_of(here / "a.posterior").released
+    assert run("drop a.posterior 0 -o less.posterior")[0] == 0
+    edited = manifest_of(here / "less.posterior")
+    assert not edited.released
+    assert edited.signature == edited.key == ""
+    assert edited.posterior == db.load(here / "less.posterior").digest

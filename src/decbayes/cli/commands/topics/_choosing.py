@@ -5,6 +5,7 @@ from pathlib import Path
 
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import manifest_of
+from decbayes.cli.shared.standard_streams import print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure.manifest import KEY as MANIFEST
 from decbayes.files import load_note, save
@@ -35,12 +36,18 @@ def component_of(posterior: Posterior, text: str) -> int:
     return chosen[0]
 
 
-def save_edited(edited: Lineage, source: Path, output: Path) -> None:
-    """Write a changed merge, with what the file said about its data, and say what was changed."""
+def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> None:
+    """Write a changed merge, with what the file said about its data, and say what was changed.
+
+    It is a draft again: nobody has approved the change.
+    """
     note, made = load_note(source), manifest_of(source)
     kept = {name: note[name] for name in KEPT if name in note}
     if made is not None:
-        kept[MANIFEST] = replace(made, posterior=edited.posterior.digest).plain()
+        draft = replace(made, approver="", reason="", key="", signature="")
+        kept[MANIFEST] = replace(draft, posterior=edited.posterior.digest).plain()
     save(edited.posterior, output, note=kept)
     changes = [str(event) for event in edited.events if event.kind != "kept"]
     messages().print(plain(f"{output}: {'; '.join(changes)}"))
+    if as_json:
+        print_json(*(vars(event) for event in edited.events))

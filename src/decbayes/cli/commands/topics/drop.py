@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from decbayes.cli.commands.topics._choosing import component_of, save_edited
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option
 from decbayes.files import load
 from decbayes.merging import drop as dropped
 
@@ -24,6 +24,4 @@ def drop(
     check_output(output, posterior)
     read = load(posterior)
     edited = dropped(read, *(component_of(read, topic) for topic in topics))
-    save_edited(edited, posterior, output)
-    if as_json:
-        print_json(*(vars(event) for event in edited.events))
+    save_edited(edited, posterior, output, as_json)

@@ -9,7 +9,7 @@ from decbayes.cli.commands.topics._choosing import component_of, save_edited
 from decbayes.cli.shared.match_confidence import aligned
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_once
-from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option
 from decbayes.files import load
 from decbayes.merging import split as divided
 from decbayes.merging.base.agreement import same_columns
@@ -31,6 +31,4 @@ def split(
     read = list(same_columns([site.posterior for site in sent.values()]))
     alignment = aligned(read, None, merged, None)
     edited = divided(alignment, component)
-    save_edited(edited, merged, output)
-    if as_json:
-        print_json(*(vars(event) for event in edited.events))
+    save_edited(edited, merged, output, as_json)
