@@ -120,7 +120,7 @@ def doubts(findings: Findings) -> Iterator[str]:
     if kind == EXACT:
         yield "the intervals are exact for this model"
     elif kind == JOINT:
-        yield "the intervals are approximate, and close to exact"
+        yield "the intervals are approximate"
     elif "not calibrated" in kind:
         yield "the intervals are approximate, and often somewhat too narrow (not calibrated)"
     else:
