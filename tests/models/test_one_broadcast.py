@@ -7,6 +7,8 @@ import pytest
 from scipy import integrate, stats
 
 import decbayes as db
+from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, basis_of
 
 COEFFICIENTS = "coefficients"
@@ -65,7 +67,7 @@ def test_messages_of_counts_hold_their_sums(rng):
     """Xᵀy can be read off a first broadcast: that is how recentring knows one."""
     frame, model = counts(rng), model_of_counts()
     message = Quadratic.of(np.asarray(model.fit_site(frame).posterior.contribution[COEFFICIENTS]))
-    mean, _ = (message + model.anchors[0]).moments()
+    mean, _ = (message + FirstBroadcasts(model).anchors[0]).moments()
     sums = message.shift - message.precision @ mean + message.precision[0]
     np.testing.assert_allclose(sums[0], frame["y"].sum(), atol=1e-6)
 
@@ -211,3 +213,35 @@ def test_rare_outcomes_keep_their_level():
     merged = db.merge([model.fit_site({"ill": ill[part], "a": x[part]}).posterior for part in parts])
     apart = (merged.mean(COEFFICIENTS) - one.mean(COEFFICIENTS)) / one.deviation(COEFFICIENTS)
     assert np.abs(apart).max() < 0.5
+
+
+def some_outcomes():
+    """Few rows of both outcomes, for which several anchors are tried."""
+    frame = {"ill": np.array([True, False, False, True]), "a": np.array([-1.0, 0.5, 0.2, 1.0])}
+    return frame, db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real"})
+
+
+def test_a_site_reports_one_start_per_anchor_and_numbers_its_passes():
+    frame, model = some_outcomes()
+    passes = []
+    model.fit_site(frame, progress=passes.append)
+    anchors = FirstBroadcasts(model).anchors[1:]
+    assert len(anchors) > 1
+    assert list(dict.fromkeys(reached.restart for reached in passes)) == list(range(len(anchors)))
+    firsts = [place for place, reached in enumerate(passes) if reached.number == 1]
+    assert [passes[place].restart for place in firsts] == list(range(len(anchors)))
+
+
+def test_an_interrupted_first_fit_contributes_its_rows_alone():
+    """Two rows have a precision of rank two: an anchor that was left in would give it three."""
+
+    def impatient(reached):
+        if (reached.restart, reached.number) == (1, 2):
+            raise KeyboardInterrupt
+
+    frame = {"ill": [True, False], "a": [-1.0, 0.5], "b": [0.3, 0.4]}
+    model = db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real", "b": "real"})
+    with pytest.raises(FitInterrupted) as interrupted:
+        model.fit_site(frame, progress=impatient)
+    message = Quadratic.of(np.asarray(interrupted.value.fit.posterior.contribution[COEFFICIENTS]))
+    assert np.linalg.matrix_rank(message.precision, tol=1e-9) == 2

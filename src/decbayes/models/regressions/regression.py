@@ -35,9 +35,7 @@ from decbayes.models.regressions._site_effects import (
     rows_by,
 )
 from decbayes.models.regressions._table import Rows, Table, term_rows
-from decbayes.models.regressions.formulas.formula import INTERCEPT
-from decbayes.models.regressions.messages.doubts import of_terms
-from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
+from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds, read_columns
@@ -47,12 +45,8 @@ from decbayes.structure import Structure
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
 
-# The most passes that end a site's first fit.
-SETTLING = 40
 # Ratios are for one unit of columns whose values usually differ by this much.
 NEAR_ONE = 0.3, 300.0
-# The prior variance of the intercept in a first fit.
-ANCHORED_LEVEL = 3.0
 
 
 @dataclass(frozen=True)
@@ -224,7 +218,7 @@ class Regression(Tabled, Model):
         """
         check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
-        problem = self._problem(before, data)
+        problem = self.problem(before, data)
         if not len(problem.targets):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         climb = self.outcome.climb(problem)
@@ -244,30 +238,16 @@ class Regression(Tabled, Model):
 
     def _learned(self, natural: Mapping[str, Array], problem: Problem) -> Posterior:
         posterior = Posterior.from_natural(self.structure, natural)
-        return replace(posterior, remarks=(*self.outcome.remarks(*self._fitted(natural, problem)),))
+        return replace(posterior, remarks=(*self.outcome.remarks(*self.fitted(natural, problem)),))
 
-    def _fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
+    def fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
         """What remarks on a fit rest on: targets, E[f] and weights of the rows, and the number of coefficients."""
         mean = problem.rows.design @ self.outcome.moments(natural[FACTOR])[0] + problem.offset
         return problem.targets, mean, problem.weights, problem.side
 
     @cached_property
-    def anchors(self) -> tuple[Quadratic, ...]:
-        """The priors that sites' first fits may have and take out again; none where fits are exact, or sites differ.
-
-        Means are 0, and variances of slopes what the outcome says, in agreed units, or the model's own if that is
-        smaller. The first is as narrow for the intercept: for counts, and for rows with one outcome. Otherwise rare
-        outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
-        """
-        if self.varying or not isinstance(self.outcome, Generalized):
-            return ()
-        side, widest = len(self.table.design.labels), float(self.prior_variance)
-        variances = sorted({min(widest, variance) for variance in self.outcome.anchors})
-        slopes = np.array([label != INTERCEPT for label in self.table.design.labels])
-        level = min(widest, ANCHORED_LEVEL)
-        narrow = np.full(side, variances[0])
-        wider = [] if self.outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
-        return tuple(Quadratic(np.zeros(side), np.diag(1.0 / each)) for each in (narrow, *wider))
+    def _broadcasts(self) -> FirstBroadcasts:
+        return FirstBroadcasts(self)
 
     def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
         """The posterior to broadcast: the likelihood is made quadratic around an estimate with a tighter prior, which
@@ -279,41 +259,10 @@ class Regression(Tabled, Model):
         >>> [remark.kind for remark in model.fit_site(frame).posterior.remarks]
         ['single outcome']
         """
-        if not self.anchors or not self.table.count(data):
-            return self.fit(data, rng=rng, progress=progress)
-        targets = self._problem({}, data).targets
-        anchors = self.anchors[:1] if (targets == targets[0]).all() else self.anchors[1:] or self.anchors
-        priors = [Posterior.from_natural(self.structure, {FACTOR: anchor.natural}) for anchor in anchors]
-        fits = [self.fit(data, rng=rng, prior=prior, progress=progress) for prior in priors]
-        fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
-        believed = self._settled(fit.posterior, data, anchor)
-        sent = self.contributed(believed, data)
-        problem = self._problem(dict(believed.natural), data)
-        broadcast = self.outcome.broadcast_remarks(*self._fitted(believed.natural, problem))
-        missing = of_terms(self.table.design.labels, problem.rows.design)
-        return replace(fit, posterior=replace(sent, remarks=(*fit.posterior.remarks, *broadcast, *missing)))
-
-    def _settled(self, believed: Posterior, data: Any, anchor: Quadratic) -> Posterior:
-        """Where a first fit ends: its contribution and the anchor are what it believes, up to rounding.
-
-        Half steps, since whole ones swing around the end where rows say little.
-        """
-        here, moved = believed, np.inf
-        for _ in range(SETTLING):
-            ahead = self._anchored(self.contributed(here, data), anchor).natural[FACTOR]
-            step = ahead - here.natural[FACTOR]
-            if not np.abs(step).max() < moved:
-                break
-            believed, moved = here, float(np.abs(step).max())
-            here = Posterior.from_natural(self.structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
-        return believed
+        return self._broadcasts.fit(data, rng, progress)
 
     def site_beliefs(self, posterior: Posterior) -> list[Posterior]:
-        return [self._anchored(posterior, anchor) for anchor in self.anchors] or [posterior]
-
-    def _anchored(self, posterior: Posterior, anchor: Quadratic) -> Posterior:
-        message = Quadratic.of(dense(posterior.contribution[FACTOR]))
-        return Posterior.from_natural(self.structure, {FACTOR: (message + anchor).natural})
+        return self._broadcasts.beliefs(posterior)
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """Counts only: what sites contribute at the joint posterior, as far as their first broadcasts tell.
@@ -328,36 +277,17 @@ class Regression(Tabled, Model):
         >>> round(model.coefficients(db.merge(moved))[1]["mean"], 1)
         1.0
         """
-        ones = self.ones
-        if not self.anchors or ones is None or not self.outcome.recentres:
-            return list(posteriors)
-        messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
-        moved = recentred(messages, Quadratic.of(self.structure.prior[FACTOR]), self.anchors[0], ones)
-        return [
-            replace(posterior, contribution={FACTOR: message.natural})
-            for posterior, message in zip(posteriors, moved, strict=True)
-        ]
+        return self._broadcasts.recentred(posteriors)
 
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
         """(D,): how far a merge of first broadcasts is from one fit of all rows, roughly, in posterior deviations.
 
         None where merges are exact, or nothing is known.
         """
-        ones = self.ones
-        if not self.anchors or ones is None or not isinstance(self.outcome, Generalized):
-            return None
-        messages = [Quadratic.of(dense(posterior.contribution[FACTOR])) for posterior in posteriors]
-        prior = Quadratic.of(self.structure.prior[FACTOR])
-        return forecast(messages, prior, self.anchors[-1], ones, self.outcome.bend)
+        return self._broadcasts.forecast(posteriors)
 
-    @cached_property
-    def ones(self) -> Array | None:
-        """The coefficients that add 1 to every row; None if no intercept and no level does."""
-        ones = np.zeros(len(self.table.design.labels))
-        ones[list(self.baseline_places)] = 1.0
-        return ones if ones.any() else None
-
-    def _problem(self, before: dict[str, Array], data: Any) -> Problem:
+    def problem(self, before: dict[str, Array], data: Any) -> Problem:
+        """The rows of these data, and the prior `before` them, as a climb takes them."""
         points, (size, zero) = self.table.points(data), self.target_units
         self._targets(points)
         groups, sites = numbered(self.table.sites(points))
@@ -379,12 +309,12 @@ class Regression(Tabled, Model):
 
     def _site_effects(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Array]:
         """What rows say of the sites that they are from, given the posterior; and the numbers of these sites."""
-        problem = self._problem(dict(posterior.natural), data)
+        problem = self.problem(dict(posterior.natural), data)
         return self.outcome.climb(problem).effects(posterior.natural), problem.sites
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         check_structure(posterior, self.structure, "posterior")
-        climb: Climb = self.outcome.climb(self._problem(dict(Posterior.of_prior(self.structure).natural), data))
+        climb: Climb = self.outcome.climb(self.problem(dict(Posterior.of_prior(self.structure).natural), data))
         return Posterior.from_natural(self.structure, climb.contributed(posterior.natural))
 
     def information(self, posterior: Posterior, data: Any) -> Array:

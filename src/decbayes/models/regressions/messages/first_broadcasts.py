@@ -1,0 +1,133 @@
+"""First broadcasts of a regression's sites: fits against an anchor, and what whoever merges can make of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decbayes.arguments import Seed
+from decbayes.families import Array, dense
+from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
+from decbayes.models.regressions.formulas.formula import INTERCEPT
+from decbayes.models.regressions.messages.doubts import of_terms
+from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
+from decbayes.models.regressions.outcome import FACTOR, Generalized
+from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions.regression import Regression
+
+# The most passes that end a site's first fit.
+SETTLING = 40
+# The prior variance of the intercept in a first fit.
+ANCHORED_LEVEL = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class FirstBroadcasts:
+    """What sites of one regression send first; `Regression` says under the same names what each method is for."""
+
+    model: "Regression"
+
+    @cached_property
+    def anchors(self) -> tuple[Quadratic, ...]:
+        """The priors that sites' first fits may have and take out again; none where fits are exact, or sites differ.
+
+        Means are 0, and variances of slopes what the outcome says, in agreed units, or the model's own if that is
+        smaller. The first is as narrow for the intercept: for counts, and for rows with one outcome. Otherwise rare
+        outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
+        """
+        outcome, labels = self.model.outcome, self.model.table.design.labels
+        if self.model.varying or not isinstance(outcome, Generalized):
+            return ()
+        side, widest = len(labels), float(self.model.prior_variance)
+        variances = sorted({min(widest, variance) for variance in outcome.anchors})
+        slopes = np.array([label != INTERCEPT for label in labels])
+        level = min(widest, ANCHORED_LEVEL)
+        narrow = np.full(side, variances[0])
+        wider = [] if outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
+        return tuple(Quadratic(np.zeros(side), np.diag(1.0 / each)) for each in (narrow, *wider))
+
+    @cached_property
+    def ones(self) -> Array | None:
+        """The coefficients that add 1 to every row; None if no intercept and no level does."""
+        ones = np.zeros(len(self.model.table.design.labels))
+        ones[list(self.model.baseline_places)] = 1.0
+        return ones if ones.any() else None
+
+    def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
+        """Each anchor counts as a start: the one under which the rows are most likely is kept."""
+        model = self.model
+        if not self.anchors or not model.table.count(data):
+            return model.fit(data, rng=rng, progress=progress)
+        targets = model.problem({}, data).targets
+        anchors = self.anchors[:1] if (targets == targets[0]).all() else self.anchors[1:] or self.anchors
+        fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
+        fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
+        believed = self._settled(fit.posterior, data, anchor)
+        sent = model.contributed(believed, data)
+        problem = model.problem(dict(believed.natural), data)
+        broadcast = model.outcome.broadcast_remarks(*model.fitted(believed.natural, problem))
+        missing = of_terms(model.table.design.labels, problem.rows.design)
+        return replace(fit, posterior=replace(sent, remarks=(*fit.posterior.remarks, *broadcast, *missing)))
+
+    def _fit(self, data: Any, anchor: Quadratic, rng: Seed | None, progress: OnPass | None) -> Fit:
+        """A fit with an anchor as its prior; one that is interrupted is raised without it."""
+        prior = Posterior.from_natural(self.model.structure, {FACTOR: anchor.natural})
+        try:
+            return self.model.fit(data, rng=rng, prior=prior, progress=progress)
+        except FitInterrupted as interruption:
+            fit = interruption.fit
+            sent = self.model.contributed(fit.posterior, data)
+            raise FitInterrupted(replace(fit, posterior=sent)) from None
+
+    def _settled(self, believed: Posterior, data: Any, anchor: Quadratic) -> Posterior:
+        """Where a first fit ends: its contribution and the anchor are what it believes, up to rounding.
+
+        Half steps, since whole ones swing around the end where rows say little.
+        """
+        here, moved = believed, np.inf
+        for _ in range(SETTLING):
+            ahead = self._anchored(self.model.contributed(here, data), anchor).natural[FACTOR]
+            step = ahead - here.natural[FACTOR]
+            if not np.abs(step).max() < moved:
+                break
+            believed, moved = here, float(np.abs(step).max())
+            here = Posterior.from_natural(self.model.structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
+        return believed
+
+    def beliefs(self, posterior: Posterior) -> list[Posterior]:
+        return [self._anchored(posterior, anchor) for anchor in self.anchors] or [posterior]
+
+    def _anchored(self, posterior: Posterior, anchor: Quadratic) -> Posterior:
+        return Posterior.from_natural(self.model.structure, {FACTOR: (message_of(posterior) + anchor).natural})
+
+    def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        if not self.anchors or self.ones is None or not self.model.outcome.recentres:
+            return list(posteriors)
+        moved = recentred([*map(message_of, posteriors)], self._prior, self.anchors[0], self.ones)
+        return [
+            replace(posterior, contribution={FACTOR: message.natural})
+            for posterior, message in zip(posteriors, moved, strict=True)
+        ]
+
+    def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
+        outcome = self.model.outcome
+        if not self.anchors or self.ones is None or not isinstance(outcome, Generalized):
+            return None
+        return forecast([*map(message_of, posteriors)], self._prior, self.anchors[-1], self.ones, outcome.bend)
+
+    @property
+    def _prior(self) -> Quadratic:
+        return Quadratic.of(self.model.structure.prior[FACTOR])
+
+
+def message_of(posterior: Posterior) -> Quadratic:
+    return Quadratic.of(dense(posterior.contribution[FACTOR]))
+
+
+def numbered(progress: OnPass | None, start: int) -> OnPass | None:
+    """Reports passes as those of the start with this number."""
+    return None if progress is None else lambda reached: progress(replace(reached, restart=start))
