@@ -185,6 +185,7 @@ def test_topics_of_texts(run, tmp_path, rng):
     fruit, tools = ["apple", "pear", "plum", "grape"], ["hammer", "saw", "drill", "file"]
     for name in ("a", "b", "held"):
         texts = [" ".join(rng.choice(words, size=20)) for words in (fruit, tools) * 15]
+        texts[0] += " kiwi" * (name == "held")
         lines = [json.dumps({"text": text}) for text in texts]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert run("fit topics a.jsonl --topics 2 -o a.posterior")[0] == 0
@@ -196,9 +197,19 @@ def test_topics_of_texts(run, tmp_path, rng):
     shown = run("show m.posterior --top 4 --picture topics.png")[1].split("which sites have it")[0]
     lines = [set(line.split()[2:]) for line in shown.splitlines() if line.strip()[:2] in ("0 ", "1 ")]
     assert sorted(sorted(word.strip(",") for word in line) for line in lines) == sorted([sorted(fruit), sorted(tools)])
-    status, scored, _ = run("score held.jsonl m.posterior")
+    status, scored, said = run("score held.jsonl a.posterior m.posterior")
+    assert said.count("not in the vocabulary") == 1  # not once per posterior
     # Four equally frequent words: log ¼ = −1.386 at best.
     assert (status, -1.45 < float(scored.split()[-1]) < -1.35) == (0, True)
+
+
+def test_a_table_without_a_column_text_lists_its_columns(run, tmp_path):
+    rows = ["id,group,body", *(f"{row},a,the cat sat on the mat" for row in range(9))]
+    (tmp_path / "letters.csv").write_text("\n".join(rows), encoding="utf-8")
+    status, _, said = run("fit topics letters.csv -o a.posterior")
+    assert status == 1
+    assert "the columns are id, group, body. --columns names" in said
+    assert "cat" not in said
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ SIZE, COMMON = "# decbayes documents ", "# decbayes common "
 OUR_LINES = (MARK, SIZE, COMMON)
 LONGEST_NUMBER = 15
 LIST, LOOKED_AT = ".words", 20
+# A cell of so many words is a text.
+PROSE = 4
 
 
 class Vocabulary(NamedTuple):
@@ -288,19 +290,22 @@ def holds_counts(texts: Texts) -> bool:
     if others or path.is_dir() or texts.columns or texts.format:
         return False
     if kind in ("csv", "tsv"):
-        return not has_text_column(path, texts.encoding)
+        return not holds_texts(path, texts.encoding)
     if kind == "parquet":
         return is_compressed(path) or TEXT not in parquet_strings(path)
     return kind not in FORMATS
 
 
-def has_text_column(path: Path, encoding: str) -> bool:
-    """Whether a CSV file has a column `text` that holds texts: that word may as well be one whose counts are there."""
+def holds_texts(path: Path, encoding: str) -> bool:
+    """Whether a CSV file has a column `text` that holds texts (that word may be one whose counts are there), or prose.
+
+    Prose in a column of another name is found later, where the error lists the columns.
+    """
     with reading(path, f".{ending(path)}"):
         rows = csv_rows(path, encoding, "surrogateescape")
         names, first = ([cell.strip() for cell in next(rows, [])] for _ in range(2))
-    if TEXT not in names or not first:
-        return False
+    if TEXT not in names:
+        return any(len(cell.split()) >= PROSE for cell in first)
     (place,) = text_columns(names, ())
     return place < len(first) and not is_number(first[place])
 

@@ -67,11 +67,11 @@ def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: S
     labels = {"id": ids, "name": names}
     shown = [title for title, values in labels.items() if values]
     called = [[plain(labels[title][slot]) for title in shown] for slot in range(len(slots))]
-    table = Table("slot", *shown, "sites", units, "found by", box=None)
-    table.title = "which sites have it"
+    table = Table("slot", *shown, "sites", "found by", box=None)
+    table.title = f"which sites have it, with how many {units} of their own"
     for slot, (name, supporting) in enumerate(zip(called, slots, strict=True)):
         count = f"{int(supporting['sites']):,} of {sites:,}"
-        table.add_row(str(slot), *name, count, f"{int(supporting['observations']):,}", named(supporting))
+        table.add_row(str(slot), *name, count, named(supporting))
     return table
 
 

@@ -1,6 +1,7 @@
 """`decbayes score`: how well posteriors predict data that they have not seen."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.merging.base.agreement import same_columns
 from decbayes.models.core.evaluation import adjusted_rand, hold_out
+from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -48,11 +50,15 @@ def score(
     read = same_columns([load(path) for path in posteriors], grow=False)
     warn_of_other_labels(posteriors, read)
     data = data if model_for(read[0].structure).many_files else table_file(data)
-    scores = []
+    scores, report = [], cache(messages().print)  # what reading says is the same for all posteriors: once is enough
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
-            row = {"log_predictive": predictive(posterior, data, reading, held_out, np.random.default_rng(seed))}
-            row |= {"adjusted_rand": adjusted_rand_of(posterior, data, reading, labels)} if labels else {}
+            model = model_for(posterior.structure)
+            observations = model.read(data, **reading.options(type(model)), report=report)
+            row = {"log_predictive": predictive(model, posterior, observations, held_out, np.random.default_rng(seed))}
+            if labels:
+                names = read_frame(data, [labels])[labels]
+                row["adjusted_rand"] = adjusted_rand(names, model.assign(posterior, observations))
         scores.append({"posterior": str(path)} | row)
     if as_json:
         print_json(*scores)
@@ -67,22 +73,9 @@ def print_scores(scores: list[dict[str, Any]]) -> None:
     output().print(table)
 
 
-def adjusted_rand_of(posterior: Posterior, data: Path, reading: Reading, labels: str) -> float:
-    """How well a posterior's components agree with a column of labels."""
-    model = model_for(posterior.structure)
-    names = read_frame(data, [labels])[labels]
-    return adjusted_rand(
-        names, model.assign(posterior, model.read(data, **reading.options(type(model)), report=messages().print))
-    )
-
-
-def predictive(posterior: Posterior, data: Path, reading: Reading, share: float, rng: np.random.Generator) -> float:
-    """The mean log predictive density of a file's observations, or of a part of each given the rest."""
-    model = model_for(posterior.structure)
-    observations = model.read(data, **reading.options(type(model)), report=messages().print)
-    held_out = None
-    if model.in_parts:
-        observations, held_out = hold_out(observations, share=share, rng=rng)
+def predictive(model: Model, posterior: Posterior, data: Any, share: float, rng: np.random.Generator) -> float:
+    """The mean log predictive density of observations, or of a part of each given the rest."""
+    observations, held_out = hold_out(data, share=share, rng=rng) if model.in_parts else (data, None)
     return model.score(posterior, observations, held_out)
 
 
