@@ -305,7 +305,7 @@ def test_sites_agree_on_columns_or_words_where_a_model_needs_it(model, kind):
     assert (agreement and agreement.kind) == kind
 
 
-def test_one_command_does_whatever_is_a_sites_turn(run, tmp_path):
+def test_one_command_does_whatever_is_a_sites_turn(run, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     for site in ("north", "south"):
         write_table(tmp_path / f"{site}.csv", patients(rng, 60))
@@ -315,6 +315,11 @@ def test_one_command_does_whatever_is_a_sites_turn(run, tmp_path):
     assert due(folder) == [("south", "check the data and list their columns")]
     assert run("study", "next", "south.csv", "--site", "south")[0] == 0
     assert Study(folder).missing(0) == ["north", "south"], "a draft waits for approval"
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        terminal.setattr("builtins.input", lambda *_: "n")
+        status, _, said = run("study", "next", "--site", "south", "--approve", "Lee")
+        assert (status, "It stays a draft" in said, Study(folder).missing(0)) == (0, True, ["north", "south"])
     assert run("study", "next", "--site", "south", "--approve", "Lee")[0] == 0
     assert Study(folder).missing(0) == ["north"]
     assert run("study", "next", "--site", "south", "--approve", "Lee")[0] == 0, "nothing to do is no error"

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from math import nan, sqrt
 
 import numpy as np
+from scipy.special import ndtr
 
+from decbayes.families import Array
 from decbayes.views.values import Interval
 
 FEWEST = 3  # sites for a prediction interval
+# The median of τ before any data, in typical standard errors: 90 % intervals then hold 87 to 100 % of further sites.
+SCALE = 4.0
+STEPS = 100  # deviations between sites that are averaged over, and halvings of an interval that holds a quantile
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,8 @@ def pooled(means: Sequence[float], deviations: Sequence[float], level: float = 0
 
         Q = Σ w (x − x̄)²,  w = 1 / s²,  I² = 1 − (k − 1) / Q,  τ² = (Q − (k − 1)) / (Σw − Σw² / Σw)
 
-    The prediction interval has k − 2 degrees of freedom (Higgins, Thompson and Spiegelhalter, 2009).
+    The prediction interval averages over τ, which few sites leave uncertain (see `further_site`).
     """
-    from scipy.stats import t
-
     values, weights = np.asarray(means, dtype=float), np.asarray(deviations, dtype=float) ** -2.0
     count = len(values)
     if count < 2:
@@ -48,9 +51,30 @@ def pooled(means: Sequence[float], deviations: Sequence[float], level: float = 0
     room = float(weights.sum() - (weights**2).sum() / weights.sum())
     tau_squared = max(excess, 0.0) / room if room > 0 else nan
     i_squared = max(excess, 0.0) / (excess + count - 1) if excess + count - 1 > 0 else 0.0
-    if count < FEWEST:
-        return Pooling(i_squared, tau_squared)
-    random = 1.0 / (1.0 / weights + tau_squared)
-    middle = float(random @ values / random.sum())
-    reach = float(t.ppf(0.5 + level / 2, count - 2)) * sqrt(tau_squared + 1.0 / float(random.sum()))
-    return Pooling(i_squared, tau_squared, Interval(middle, middle - reach, middle + reach))
+    prediction = further_site(values, weights, level) if count >= FEWEST else None
+    return Pooling(i_squared, tau_squared, prediction)
+
+
+def further_site(values: Array, weights: Array, level: float) -> Interval:
+    """Where the value of a further site is expected, with τ ~ half-Cauchy and a flat prior of the mean.
+
+    p(τ | x) ∝ p(τ) (Σ_i w_i)^−½ Π_i w_i^½ exp(−½ w_i (x_i − μ_τ)²)
+        w_i = 1 / (s_i² + τ²),  μ_τ = Σ w_i x_i / Σ w_i
+    """
+    tau = SCALE / sqrt(weights.mean()) * np.tan((np.arange(STEPS) + 0.5) * np.pi / (2 * STEPS))
+    at = 1.0 / (1.0 / weights[:, None] + tau**2)
+    total = at.sum(axis=0)
+    means = (at * values[:, None]).sum(axis=0) / total
+    log_odds = 0.5 * (np.log(at).sum(axis=0) - np.log(total) - (at * (values[:, None] - means) ** 2).sum(axis=0))
+    odds = np.exp(log_odds - log_odds.max())
+    odds, spread = odds / odds.sum(), np.sqrt(1.0 / total + tau**2)
+
+    def quantile(share: float) -> float:
+        low, high = float((means - 40.0 * spread).min()), float((means + 40.0 * spread).max())
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            below = float(odds @ ndtr((middle - means) / spread)) < share
+            low, high = (middle, high) if below else (low, middle)
+        return middle
+
+    return Interval(float(odds @ means), quantile(0.5 - level / 2), quantile(0.5 + level / 2))

@@ -1,10 +1,12 @@
 """`decbayes study next`: everything that is this site's turn, by one command."""
 
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.prompt import Confirm
 
 from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, preview, release, round
 from decbayes.cli.commands.study._together import report
@@ -33,7 +35,7 @@ def take_turn(
     """Do everything that is this site's turn: check, fit, take part in rounds, and merge if this site merges.
 
     It stops when others have to act, or when a draft waits for approval. With --approve it shows what a file says of
-    whom and releases it, if no rule is broken.
+    whom and releases it, if no rule is broken; on a terminal it asks first.
 
     For example:
 
@@ -57,8 +59,9 @@ def take_turn(
                 round(named, where=at)
             if not approve:
                 return 0
-            if status := shown_and_released(at, approve, key):
-                return status
+            ended = shown_and_released(at, approve, key)
+            if ended is not None:
+                return ended
         elif due == "report":
             report(where=Where(study=study.folder))
             return 0
@@ -84,11 +87,14 @@ def next_of(study: Study, site: str) -> str:
     return "report" if merges else ""
 
 
-def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int:
-    """Show what the newest draft says of whom, and release it if no rule is broken."""
+def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int | None:
+    """Show what the newest draft says of whom, and release it if no rule is broken; else the status to stop with."""
     if status := preview(where=at):
         study, site = at.here()
         messages().print(f"{newest_draft(study, site)} was not released.")
         return status
+    if sys.stdin.isatty() and not Confirm.ask("Release this file?", console=messages(), default=False):
+        messages().print("It stays a draft. `decbayes study release --approve NAME` releases it.")
+        return 0
     release(approve=approve, where=at, key=key)
-    return 0
+    return None
