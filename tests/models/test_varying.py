@@ -9,6 +9,7 @@ from scipy.special import expit, logsumexp
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.models.regressions import _table as regression_table
+from decbayes.models.regressions._estimates import Estimates
 from decbayes.models.regressions._site_effects import Moments, SiteEffects, places_among
 from decbayes.models.regressions.formulas.formula import parsed
 
@@ -97,7 +98,7 @@ def test_estimates_are_those_of_the_integral_over_everything(kind, rng):
     assert abs(row["mean"] - mean) < 0.1 * deviation
     assert row["deviation"] == pytest.approx(deviation, rel=0.05)
     # With the precision between sites taken as known they would be too narrow.
-    assert row["deviation"] / model._widening(posterior)[0] < 0.97 * deviation
+    assert row["deviation"] / Estimates(model, posterior, 0.9).widening()[0] < 0.97 * deviation
     assert spread["mean"] == pytest.approx(between, rel=0.07)
 
 

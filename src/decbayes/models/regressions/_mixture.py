@@ -25,8 +25,9 @@ from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coef
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, Start
+from decbayes.models.regressions._estimates import term_rows
 from decbayes.models.regressions._making import Tabled, Target, model_of_file
-from decbayes.models.regressions._table import Table, term_rows
+from decbayes.models.regressions._table import Table
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.linear import Linear, log_student, student_scale
 from decbayes.models.regressions.outcome import FACTOR

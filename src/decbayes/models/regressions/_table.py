@@ -421,11 +421,3 @@ def site_numbers(frame: Any, by: str, rows: int) -> Array:
 def number_of(name: str) -> float:
     """48 bits, which a float holds exactly."""
     return float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big"))
-
-
-def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """One row per term."""
-    return [
-        {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
-        for place, label in enumerate(labels)
-    ]

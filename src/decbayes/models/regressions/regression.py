@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from decbayes.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
@@ -24,17 +23,17 @@ from decbayes.models.core.points import check_fit, check_structure
 from decbayes.models.core.risks import Risks
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
+from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._making import Tabled, Target, model_of_columns, model_of_file
 from decbayes.models.regressions._site_effects import (
     BETWEEN,
     SiteEffects,
     Variation,
-    deviation_between,
     numbered,
     places_among,
     rows_by,
 )
-from decbayes.models.regressions._table import Rows, Table, term_rows
+from decbayes.models.regressions._table import Rows, Table
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
@@ -44,9 +43,6 @@ from decbayes.structure import Structure
 
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
-
-# Ratios are for one unit of columns whose values usually differ by this much.
-NEAR_ONE = 0.3, 300.0
 
 
 @dataclass(frozen=True)
@@ -478,17 +474,7 @@ class Regression(Tabled, Model):
         The intercept is where all real columns are at their agreed centres, and all others at zero or at their first
         category. Of terms that vary it is the mean over all sites that there could be.
         """
-        check_level(level)
-        check_structure(posterior, self.structure, "posterior")
-        unit, offset = self.units_and_offset()
-        mean, deviation, low, high = self.outcome.interval(posterior.natural[FACTOR], level)
-        wider = unit * self._widening(posterior) * self._stretch(posterior)
-        ends = {
-            "low": mean * unit + offset + wider * (low - mean),
-            "high": mean * unit + offset + wider * (high - mean),
-        }
-        parts = {"mean": mean * unit + offset, "deviation": deviation * wider} | ends
-        return term_rows(self.table.design.labels, parts)
+        return Estimates(self, posterior, level).coefficients()
 
     def ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """exp(β) of each term, with intervals: odds ratios, rate ratios or hazard ratios.
@@ -501,10 +487,7 @@ class Regression(Tabled, Model):
         >>> model.ratios(db.Posterior.of_prior(model.structure))[0]["ratio"]
         1.0
         """
-        rows = self.coefficients(posterior, level=level) if self.outcome.ratio else []
-        units = map(comparable, np.abs(self.units_and_offset()[0]))
-        rated = [as_ratio(row, per) for row, per in zip(rows, units, strict=False)]
-        return [row for place, row in enumerate(rated) if place not in self.baseline_places]
+        return Estimates(self, posterior, level).ratios()
 
     @cached_property
     def baseline_places(self) -> frozenset[int]:
@@ -512,60 +495,21 @@ class Regression(Tabled, Model):
         design = self.table.design
         return frozenset(range(int(self.intercept)) if self.stack is None else design.places([self.stack.name]))
 
-    def _stretch(self, posterior: Posterior) -> Array:
-        """How many times wider calibrated intervals are; 1 without a calibration."""
-        stretches = self.outcome.family.stretches(posterior.natural[FACTOR], posterior.stretch(FACTOR))
-        return np.asarray(next(iter(stretches.values()))[0])
-
-    def _widening(self, posterior: Posterior) -> Array:
-        _, covariance = self.outcome.moments(posterior.natural[FACTOR])
-        sites = dense(posterior.contribution[BETWEEN]) if self.varying else np.empty((1, 0))
-        return self.variation.widening(posterior.natural, sites, covariance)
-
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """How far each term that varies does so: its standard deviation from site to site, with an interval.
 
         Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, by linear
         response: log-normal around the estimate.
         """
-        check_level(level)
-        check_structure(posterior, self.structure, "posterior")
-        if not self.varying:
-            return []
-        natural = posterior.natural[BETWEEN]
-        noise = self.outcome.noise(posterior.natural[FACTOR])
-        unit = self.units_and_offset()[0][self.table.places] * noise**0.5
-        low, high = (unit / np.sqrt(Gamma().quantile(natural, 0.5 - side * level)[0]) for side in (-0.5, 0.5))
-        mean, deviation = (unit * part for part in deviation_between(*Gamma().columns(natural[0])))
-        if posterior.calibration is not None:
-            precision = posterior.mean(BETWEEN)[0]
-            relative = 0.5 * posterior.deviation(BETWEEN)[0] / precision
-            reach, mean = np.exp(float(ndtri(0.5 + 0.5 * level)) * relative), unit / np.sqrt(precision)
-            low, high, deviation = mean / reach, mean * reach, mean * relative
-        parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
-        return term_rows(posterior.structure.labels[BETWEEN], parts)
+        return Estimates(self, posterior, level).between()
 
     def effects(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> list[dict[str, Any]]:
         """How the sites of these rows differ from the mean of all sites, term by term: for whoever holds the rows."""
-        check_level(level)
-        check_structure(posterior, self.structure, "posterior")
+        estimates = Estimates(self, posterior, level)
         if not self.varying:
             raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
-        natural = posterior.natural[FACTOR]
         effects, numbers = self._site_effects(posterior, data)
-        (mean, covariance), names = self.outcome.moments(natural), self.table.site_names(data, numbers)
-        unit, noise = self.units_and_offset()[0][self.table.places], self.outcome.noise(natural)
-        sloped = np.einsum("gvd,de,gve->gv", effects.slope, covariance, effects.slope)
-        deviation = unit * np.sqrt(noise * (sloped + np.diagonal(effects.spread, axis1=-2, axis2=-1)))
-        middle = unit * (effects.centre - effects.slope @ mean)
-        reach = self.outcome.reach(natural, level) * deviation
-        parts = {"mean": middle, "deviation": deviation, "low": middle - reach, "high": middle + reach}
-        labels = posterior.structure.labels[BETWEEN]
-        return [
-            {"site": names[number], **row}
-            for site, number in enumerate(map(str, numbers))
-            for row in term_rows(labels, {name: part[site] for name, part in parts.items()})
-        ]
+        return estimates.effects(effects, numbers, self.table.site_names(data, numbers))
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each coefficient with its interval and its ratio, and how far those that vary differ from site to site."""
@@ -608,21 +552,3 @@ class Regression(Tabled, Model):
             at_rows = (drawn * noise)[groups[rows.observation]]
             linear += np.einsum("nv,nv->n", rows.matrix[:, self.table.places], at_rows)
         return linear, noise
-
-
-def comparable(unit: float) -> float:
-    """The difference in a column that a ratio is about: 1, or a power of ten that its values differ by."""
-    usual = 1.0 / unit
-    return 1.0 if NEAR_ONE[0] <= usual <= NEAR_ONE[1] else float(10.0 ** np.floor(np.log10(usual)))
-
-
-def as_ratio(row: Mapping[str, Any], per: float) -> dict[str, Any]:
-    """A coefficient and the ends of its interval as ratios; never so large that a file could not hold them."""
-    parts = {"ratio": "mean", "low": "low", "high": "high"}
-    ends = {name: float(np.exp(np.clip(per * row[end], -700, 700))) for name, end in parts.items()}
-    return {"term": row["term"], **ends, "per": per}
-
-
-def ratio_text(row: Mapping[str, Any]) -> str:
-    text = "{ratio:.3g} ({low:.3g} to {high:.3g})".format(**row)
-    return text if row["per"] == 1.0 else f"{text} per {row['per']:g}"
