@@ -1,6 +1,7 @@
 """Each component on a card: what it is, which sites have it, and where sites disagree about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import exp, log
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
 MOST_DISAGREEMENTS = 20
 MOST_QUOTED = 12  # sites: describing one takes time
+MILLION = 1e6
 PERCENT = ("weight", "share in the long run", "how often")
 
 
@@ -169,14 +171,27 @@ def disagreements(findings: Findings) -> Markup | None:
     if not flagged or not findings.sets:
         return None
     rows = sorted((row for site in flagged[:MOST_QUOTED] for row in quotes(findings, site)), key=lambda row: row[0])
-    head = ("site", "component", "log BF", "at this site", "at all others")
+    head = ("site", "component", "chance of being the same", "at this site", "at all others")
     shown = table(head, [row[1:] for row in rows[:MOST_DISAGREEMENTS]])
-    meaning = f"log BF: nats in favour of both being the same. Below {DISAGREES:g} chance is an unlikely explanation."
+    meaning = (
+        "same by chance: how likely it is that both are the same and differ by chance only, if either was as likely."
+    )
     more = [
         left_out(len(rows) - MOST_DISAGREEMENTS, "further components are"),
         left_out(len(flagged) - MOST_QUOTED, "further sites are"),
     ]
-    return joined([shown, more, note(meaning.replace("-", "−"))])
+    return joined([shown, more, note(meaning)])
+
+
+def odds(log_bayes_factor: float) -> str:
+    """A log Bayes factor against, in words.
+
+    >>> from decbayes.reporting.cards import odds
+    >>> odds(-7.0), odds(-300.0)
+    ('1 in 1,100', 'under 1 in a million')
+    """
+    against = exp(min(-log_bayes_factor, log(2.0 * MILLION)))
+    return "under 1 in a million" if against > MILLION else f"1 in {float(f'{1.0 + against:.2g}'):,.0f}"
 
 
 def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, str | int, str, str, str]]:
@@ -192,7 +207,7 @@ def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, str | in
             compared = others[slot] if rest[slot] >= findings.least else ""
             factor = float(factors[slot])
             shown = titles[slot] if evidence[:, slot].sum() >= findings.least else slot
-            yield factor, findings.names[site], shown, number(factor), quoted or "–", compared or "–"
+            yield factor, findings.names[site], shown, odds(factor), quoted or "–", compared or "–"
 
 
 def without(merged: Posterior, site: Posterior) -> Posterior:

@@ -114,7 +114,10 @@ def one_or_all(kind: type[Model], data: Sequence[Path]) -> Any:
     if kind.many_files:
         return list(data)
     if len(data) != 1:
-        raise InvalidData(f"{kind.__name__} reads one file, not {len(data)}.")
+        raise InvalidData(
+            f"{kind.__name__} reads one file of data, not {len(data)}: {', '.join(map(str, data))}. "
+            "Names of sites and people are options: --site NAME, --approve NAME."
+        )
     return data[0]
 
 
