@@ -87,7 +87,7 @@ def survival():
 WIDE = {
     "BernoulliMixture": lambda: db.BernoulliMixture(5, 30),
     "CategoricalMixture": lambda: db.CategoricalMixture(5, 20, categories=[4] * 20),
-    "GaussianMean": lambda: db.GaussianMean(1.0, dimension=20),
+    "GaussianMean": lambda: db.models.GaussianMean(1.0, dimension=20),
     "GaussianMixture": lambda: db.GaussianMixture(10, 20, variance=1.0, prior_variance=4.0),
     "HiddenMarkov": lambda: db.HiddenMarkov(4, columns=columns_of(8)),
     "LatentClasses": lambda: db.LatentClasses(4, columns=columns_of(16)),

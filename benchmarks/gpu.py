@@ -127,7 +127,7 @@ def fifty_sites(xp):
     model, shards, parts = split_sites()
     results = {}
     for name in ("cuda", "cpu"):
-        with db.use_device(name):
+        with db.devices.use_device(name):
             for label, solver in SOLVERS.items():
                 rounds = [one_round(model, shards, parts, solver) for _ in range(1 + ROUNDS[name])][1:]
                 for each in rounds:
@@ -161,7 +161,7 @@ def compare(xp):
 
 
 def aligned_on(device, posteriors):
-    with db.use_device(device):
+    with db.devices.use_device(device):
         return db.align(posteriors)
 
 
@@ -210,7 +210,7 @@ def pubmed(xp, quick):
     each = float(np.median(np.diff(clock)))
     used = xp.get_default_memory_pool().total_bytes() / 2**30
     parts = db.checking.hold_out(extra, rng=np.random.default_rng(0))
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         score = model.score(fit.posterior, *parts)
     on_processor = model.score(fit.posterior, *parts)
     print(

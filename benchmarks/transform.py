@@ -68,7 +68,7 @@ def batches(path: Path) -> Iterator[list[str]]:
 
 
 def ours(posterior: db.Posterior, path: Path) -> np.ndarray:
-    return np.concatenate([block.values for block in db.transform(posterior, path)])
+    return np.concatenate([block.values for block in db.models.transform(posterior, path)])
 
 
 def command(posterior: db.Posterior, path: Path) -> None:

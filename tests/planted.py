@@ -94,7 +94,7 @@ def one_that_differs(rng: np.random.Generator, count: int, rare: bool) -> tuple[
     planted = 3.0 + rng.random()
     if rare:
         points[:, 1] = planted * (np.arange(count) == 7)
-    return db.GaussianMean(dimension=2), points, planted
+    return db.models.GaussianMean(dimension=2), points, planted
 
 
 def sum_of_the_last(posterior: Any) -> float:

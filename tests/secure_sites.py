@@ -6,7 +6,7 @@ from masked_sums import NAMES, public, signing
 import decbayes as db
 from decbayes.secure import Agreement, Folder, Share, Site
 
-MODEL = db.GaussianMean(variance=1.0, dimension=1)
+MODEL = db.models.GaussianMean(variance=1.0, dimension=1)
 ANCHOR = db.Posterior.of_prior(MODEL.structure)
 
 

@@ -15,7 +15,7 @@ from decbayes.errors import InvalidData, InvalidPosterior, InvalidStructure, Str
 POINTS = np.random.default_rng(5).normal(0.0, 3.0, size=(40, 2)).astype(np.float32).astype(np.float64)
 SHORT = db.Ascent(passes=10, restarts=1)
 MODELS = {
-    "mean": db.GaussianMean(dimension=2),
+    "mean": db.models.GaussianMean(dimension=2),
     "known": db.GaussianMixture(2, 2, variance=1.0, ascent=SHORT),
     "spherical": db.GaussianMixture(2, 2, covariance="spherical", ascent=SHORT),
     "diagonal": db.GaussianMixture(2, 2, covariance="diagonal", ascent=SHORT),
@@ -125,7 +125,7 @@ def test_vectors_too_far_from_zero_for_their_noise_are_refused(rng):
 
 def test_the_evidence_of_a_mean_does_not_depend_on_where_zero_is(rng):
     points = rng.integers(-50, 50, size=(32, 2)).astype(float)  # sums and means are exact at any offset
-    bounds = [db.GaussianMean(4.0, offset, 8.0, 2).fit(points + offset).bound[0] for offset in (0.0, 2.0**33)]
+    bounds = [db.models.GaussianMean(4.0, offset, 8.0, 2).fit(points + offset).bound[0] for offset in (0.0, 2.0**33)]
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_a_model_is_not_its_structure():
 
 COUNTS = {
     "components": lambda n: db.GaussianMixture(n, 2, variance=1.0),
-    "dimension": lambda n: db.GaussianMean(dimension=n),
+    "dimension": lambda n: db.models.GaussianMean(dimension=n),
     "topics": lambda n: db.LatentDirichletAllocation(n, ("a", "b")),
     "features": lambda n: db.LatentFeatures(n, 2),
     "passes": lambda n: db.Ascent(passes=n),
@@ -186,7 +186,7 @@ def test_whole_numbers_are_whole(name, wrong):
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, "1", 1j, [1.0, 2.0], np.ma.masked], ids=repr)
 def test_positive_settings_are_positive_numbers(wrong):
     for build in (
-        lambda: db.GaussianMean(variance=wrong, dimension=1),
+        lambda: db.models.GaussianMean(variance=wrong, dimension=1),
         lambda: db.GaussianMixture(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, variance=wrong),
         lambda: db.LatentFeatures(2, 2, inclusion_prior=(1.0, wrong)),
@@ -216,7 +216,7 @@ def test_a_long_prior_is_cut_short_in_the_message():
 @pytest.mark.parametrize("wrong", [np.nan, [1.0, 2.0, 3.0], 1j, np.ma.masked, "far"], ids=repr)
 def test_priors_that_fit_no_model_are_named(wrong):
     for name, build in (
-        ("prior_mean", partial(db.GaussianMean, dimension=2)),
+        ("prior_mean", partial(db.models.GaussianMean, dimension=2)),
         ("prior_mean", partial(db.GaussianMixture, 2, 2, variance=1.0)),
         ("prior_scale", partial(db.GaussianMixture, 2, 2, covariance="full")),
         ("prior_scale", partial(db.GaussianMixture, 2, 2, covariance="diagonal")),
@@ -346,7 +346,7 @@ def test_pictures_show_data_of_the_mixtures_dimension(rng):
 
 
 def test_streams_may_come_from_generators():
-    model = db.GaussianMean(dimension=2)
+    model = db.models.GaussianMean(dimension=2)
     for merge in (db.streams.sda_bayes, db.streams.merge_batches):
         one = merge(model, [[POINTS[:20]], [POINTS[20:]]], rng=np.random.default_rng(0))
         shards = (iter([part]) for part in (POINTS[:20], POINTS[20:]))

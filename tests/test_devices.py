@@ -37,7 +37,7 @@ def test_one_line_says_it_for_all_that_follows(rng):
     posteriors = [MODEL.fit(COUNTS, rng=rng).posterior for _ in range(2)]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with db.use_device("auto"):
+        with db.devices.use_device("auto"):
             MODEL.fit_many([COUNTS, COUNTS], rng=rng)
             MODEL.score(db.merge(posteriors), *db.checking.hold_out(csr_array(COUNTS), rng=rng))
     (line,) = told
@@ -47,15 +47,15 @@ def test_one_line_says_it_for_all_that_follows(rng):
 def test_a_gpu_that_was_asked_for_must_be_there(rng):
     with pytest.raises(MissingDevice):
         MODEL.fit(COUNTS, rng=rng, device="cuda")
-    with db.use_device("cuda"), pytest.raises(MissingDevice):
+    with db.devices.use_device("cuda"), pytest.raises(MissingDevice):
         MODEL.fit(COUNTS, rng=rng)
     MODEL.fit(COUNTS, rng=rng)
 
 
 def test_what_was_said_for_one_fit_counts_more_than_what_was_said_for_all(rng):
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         MODEL.fit(COUNTS, rng=rng, device="cpu")
-        with db.use_device("cpu"):
+        with db.devices.use_device("cpu"):
             MODEL.fit(COUNTS, rng=rng)
         with pytest.raises(MissingDevice):
             MODEL.fit(COUNTS, rng=rng)
@@ -68,7 +68,7 @@ def test_what_sites_must_find_alike_stays_on_the_processor(monkeypatch, rng):
     rules = SimpleNamespace(share=1.0, components="model", robust=False)
     header, signed = SimpleNamespace(observations=2, units=9), SimpleNamespace(entry=None)
     records = [SimpleNamespace(header=header, signed=signed, posterior=own) for own in posteriors]
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         with pytest.raises(MissingDevice):
             db.merge(posteriors)
         merge_records(SimpleNamespace(rules=rules), records, "")
@@ -79,4 +79,4 @@ def test_what_sites_must_find_alike_stays_on_the_processor(monkeypatch, rng):
 
 def test_other_names_are_refused(rng):
     with pytest.raises(ValueError, match="one of cpu, cuda, auto; not 'tpu'"):
-        db.use_device("tpu")
+        db.devices.use_device("tpu")

@@ -19,6 +19,7 @@ ROOMS = [
     db.families,
     db.interop,
     db.merging,
+    db.models,
     db.solvers,
     db.streams,
     db.study,
@@ -31,7 +32,7 @@ ROOMS += [db.plot] if find_spec("matplotlib") else []
 
 def public():
     """Public callables by the name that people type."""
-    names = {f"db.{name}": getattr(db, name) for name in db.__all__}
+    names = {f"db.{name}": getattr(db, name) for name in db.__all__} | {"db.devices.use_device": db.devices.use_device}
     for room in ROOMS:
         names |= {f"db.{room.__name__.split('.', 1)[1]}.{name}": getattr(room, name) for name in room.__all__}
     names |= {f"decbayes.views.{name}": getattr(views, name) for name in ("View", "register", "view_of")}

@@ -93,7 +93,7 @@ def test_components_without_rivals_can_be_drawn(tmp_path):
 
 def test_nothing_aligned_is_nothing_to_draw():
     with pytest.raises(StructureMismatch, match="no coupled sets"):
-        db.plot.alignment(db.align([db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)]))
+        db.plot.alignment(db.align([db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)]))
 
 
 @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full", None])

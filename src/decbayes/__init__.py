@@ -11,23 +11,24 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from decbayes import checking as checking
     from decbayes import columns as columns
+    from decbayes import devices as devices
+    from decbayes import disclosure as disclosure
     from decbayes import extending as extending
     from decbayes import families as families
     from decbayes import interop as interop
     from decbayes import merging as merging
+    from decbayes import models as models
     from decbayes import plot as plot
     from decbayes import privacy as privacy
     from decbayes import secure as secure
     from decbayes import sklearn as sklearn
     from decbayes import solvers as solvers
     from decbayes import streams as streams
+    from decbayes import study as study
     from decbayes import texts as texts
     from decbayes.calibration import calibrate as calibrate
     from decbayes.calibration import validate as validate
-    from decbayes.devices import use_device as use_device
     from decbayes.disclosure import load as load
-    from decbayes.disclosure import private_merge as private_merge
-    from decbayes.disclosure import private_plan as private_plan
     from decbayes.disclosure import save as save
     from decbayes.merging import align as align
     from decbayes.merging import merge as merge
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from decbayes.models.core import model_for as model_for
     from decbayes.models.core import register as register
     from decbayes.models.core import simulate as simulate
-    from decbayes.models.core import transform as transform
     from decbayes.models.features import LatentFeatures as LatentFeatures
     from decbayes.models.mixtures import BernoulliMixture as BernoulliMixture
     from decbayes.models.mixtures import CategoricalMixture as CategoricalMixture
-    from decbayes.models.mixtures import GaussianMean as GaussianMean
     from decbayes.models.mixtures import GaussianMixture as GaussianMixture
     from decbayes.models.mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.regressions import LinearRegression as LinearRegression
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from decbayes.models.topics import LatentDirichletAllocation as LatentDirichletAllocation
     from decbayes.posterior import Posterior as Posterior
     from decbayes.privacy import Privacy as Privacy
-    from decbayes.remarks import Remark as Remark
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
 else:
@@ -63,12 +61,11 @@ else:
         __name__,
         {
             ".calibration": "calibrate validate",
-            ".devices": "use_device",
-            ".disclosure": "load private_merge private_plan save",
+            ".disclosure": "load save",
             ".merging": "align merge",
-            ".models.core": "Ascent model_for register simulate transform",
+            ".models.core": "Ascent model_for register simulate",
             ".models.features": "LatentFeatures",
-            ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMean GaussianMixture PoissonMixture",
+            ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMixture PoissonMixture",
             ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression OrderedRegression "
             "PoissonRegression RegressionMixture SurvivalRegression",
             ".models.sequences": "HiddenMarkov",
@@ -76,12 +73,12 @@ else:
             ".models.topics": "LatentDirichletAllocation",
             ".posterior": "Posterior",
             ".privacy": "Privacy",
-            ".remarks": "Remark",
             ".reporting": "report",
             ".streams": "refine",
         },
-        "checking columns disclosure extending families interop merging plot privacy secure sklearn solvers streams "
-        "study texts",
+        rooms="checking columns disclosure merging plot secure solvers streams texts",
+        # For special work: found by name, not listed.
+        further="devices extending families interop models privacy sklearn study",
     )
 
     def __dir__() -> list[str]:

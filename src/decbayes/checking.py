@@ -14,11 +14,13 @@ from decbayes.calibration import (
 )
 from decbayes.models.core.evaluation import adjusted_rand, hold_back, hold_out, relative_entropy
 from decbayes.models.mixtures import gibbs
+from decbayes.remarks import Remark
 
 __all__ = [
     "Accuracy",
     "Information",
     "Plan",
+    "Remark",
     "Scores",
     "adjusted_rand",
     "diagnose",

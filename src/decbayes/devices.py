@@ -28,15 +28,15 @@ _alike: ContextVar[bool] = ContextVar("alike", default=False)
 class use_device:
     """Do what follows on the processor ("cpu"), on a GPU ("cuda"), or on a GPU if there is one ("auto").
 
-    db.use_device("cuda")  # from here on
+    db.devices.use_device("cuda")  # from here on
 
-    with db.use_device("cuda"):  # or for a while
+    with db.devices.use_device("cuda"):  # or for a while
         ...
 
     `name` is "cpu", "cuda" or "auto".
 
-    >>> with db.use_device("cpu"):
-    ...     fit = db.GaussianMean().fit([1.0, 2.0])
+    >>> with db.devices.use_device("cpu"):
+    ...     fit = db.models.GaussianMean().fit([1.0, 2.0])
     """
 
     def __init__(self, name: DeviceName) -> None:

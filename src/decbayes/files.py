@@ -177,7 +177,7 @@ class Library(Sequence[Posterior]):
     Args:
         paths: the files, as `save` writes them.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> for number in range(3):
     ...     db.save(model.fit(np.full((5, 1), number)).posterior, f"{number}.posterior")
     >>> library = db.merging.Library(f"{number}.posterior" for number in range(3))

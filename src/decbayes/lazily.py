@@ -7,13 +7,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def exported(room: str, files: "Mapping[str, str]", rooms: str = "") -> "tuple[Callable[[str], Any], list[str]]":
+def exported(
+    room: str, files: "Mapping[str, str]", rooms: str = "", further: str = ""
+) -> "tuple[Callable[[str], Any], list[str]]":
     """A room's `__getattr__` and `__all__`, from the names that each file brings, and the rooms within that it shows.
 
-    Names are separated by spaces. A file is ".name" within the room; the whole name of one elsewhere.
+    Names are separated by spaces. A file is ".name" within the room; the whole name of one elsewhere. `further` rooms
+    are loaded by name, too, and not listed.
     """
-    homes = dict.fromkeys(rooms.split(), "") | {name: file for file, names in files.items() for name in names.split()}
-    public = sorted(homes)
+    homes = {name: file for file, names in files.items() for name in names.split()}
+    homes |= dict.fromkeys([*rooms.split(), *further.split()], "")
+    public = sorted({*homes} - {*further.split()})
 
     def load(name: str) -> "Any":
         import sys

@@ -73,7 +73,7 @@ class Posterior(Displayed):
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit([1.0, 3.0]).posterior
     >>> posterior.contribution["mean"]
     array([[ 4., -1.]])

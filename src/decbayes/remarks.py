@@ -25,7 +25,7 @@ class Remark:
         rests_on: the figures behind it, in one sentence; may be empty.
         severity: a "warning" may change conclusions from the result; a "note" is for information.
 
-    >>> print(db.Remark("no data", "Site 3 has no data.", "Was the right file fitted?", severity="note"))
+    >>> print(db.checking.Remark("no data", "Site 3 has no data.", "Was the right file fitted?", severity="note"))
     Site 3 has no data. Was the right file fitted?
     """
 

@@ -15,7 +15,7 @@ from decbayes.files import from_bytes, to_bytes
 from decbayes.tensors import write_arrays
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
-MEAN = db.GaussianMean(variance=1.0, prior_variance=1e6, dimension=1)
+MEAN = db.models.GaussianMean(variance=1.0, prior_variance=1e6, dimension=1)
 
 
 def documents(rng, count):

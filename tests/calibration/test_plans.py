@@ -12,7 +12,7 @@ from decbayes.calibration.trials import BARS, DRAWS, Trial, beside, covered_by, 
 from decbayes.errors import NotCalibrated
 
 # Its merge is exact, so that intervals hold the truth as often as they say.
-EXACT = db.checking.Plan(db.GaussianMean(dimension=2, variance=1.0, prior_variance=4.0), sites=3, observations=5)
+EXACT = db.checking.Plan(db.models.GaussianMean(dimension=2, variance=1.0, prior_variance=4.0), sites=3, observations=5)
 CLUSTERS = db.GaussianMixture(2, 1, variance=0.25, prior_variance=25.0, weight_prior=20.0, ascent=db.Ascent(restarts=1))
 
 

@@ -7,7 +7,7 @@ import decbayes as db
 from decbayes.calibration import PredictiveCheck
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
 
-MODEL = db.GaussianMean(variance=1.0, prior_variance=25.0, dimension=1)
+MODEL = db.models.GaussianMean(variance=1.0, prior_variance=25.0, dimension=1)
 
 
 def test_probabilities_are_level_where_the_model_is_true(rng):

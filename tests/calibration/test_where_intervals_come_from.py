@@ -75,7 +75,7 @@ def test_exact_posteriors_are_called_exact_and_others_are_not(rng):
     linear = db.LinearRegression("y", columns={"x": "real", "y": "real"})
     logistic = db.LogisticRegression("y", columns={"x": "real", "y": "yes/no"})
     assert linear.fit(rows).posterior.uncertainty == "exact"
-    assert db.GaussianMean(dimension=1).fit(rows[:, :1]).posterior.uncertainty == "exact"
+    assert db.models.GaussianMean(dimension=1).fit(rows[:, :1]).posterior.uncertainty == "exact"
     assert linear.fit(rows).posterior.summary()[0]["uncertainty"] == "exact"
     varying = db.LinearRegression("y", columns={"x": "real", "y": "real"}, varying=("intercept",))
     assert logistic.fit(rows).posterior.uncertainty == "approximate for all parameters together"

@@ -43,7 +43,7 @@ def package(tmp_path, monkeypatch):
 
 
 def test_a_package_adds_a_command_with_an_entry_point(run, tmp_path, package):
-    posterior = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
+    posterior = db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)
     db.save(posterior, tmp_path / "a.posterior")
     status, shown, errors = run("digest a.posterior")
     assert (status, shown.strip()) == (0, posterior.digest)

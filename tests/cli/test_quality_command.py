@@ -113,7 +113,7 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
 )
 def test_bad_input_is_refused(run, offices, tmp_path, line, reason):
     assert run("quality m.posterior --data a.txt --top 2 -o wrong.quality")[0] == 0
-    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), tmp_path / "points.posterior")
+    db.save(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure), tmp_path / "points.posterior")
     status, _, errors = run(line)
     assert (status in (1, 2), reason in errors) == (True, True), errors
     assert not (tmp_path / "no").exists()

@@ -156,7 +156,7 @@ def test_mixtures_too_and_part_of_the_way(rng):
     ],
 )
 def test_notes_that_make_no_sense_are_refused(note, tmp_path):
-    posterior = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
+    posterior = db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)
     db.save(posterior, tmp_path / "a.posterior", note=note)
     assert db.load(tmp_path / "a.posterior") == posterior
     with pytest.raises(InvalidFile, match="note on data and rounds"):
@@ -164,7 +164,7 @@ def test_notes_that_make_no_sense_are_refused(note, tmp_path):
 
 
 def test_notes_are_no_part_of_a_posterior(tmp_path):
-    posterior = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
+    posterior = db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)
     db.save(posterior, tmp_path / "plain.posterior")
     assert load_note(tmp_path / "plain.posterior") == {}
     Path(tmp_path / "other").write_bytes(b"nothing")

@@ -135,7 +135,7 @@ def sent_by(model, rng, *names):
 
 
 def test_models_without_components_go_through_rounds_too(rng):
-    model = db.GaussianMean(variance=1.0)
+    model = db.models.GaussianMean(variance=1.0)
     shards, files = sent_by(model, rng, "a", "b", "c")
     for name in "ab":
         turn = Exchange({k: v for k, v in files.items() if k[0] != "c"}).turn(name)

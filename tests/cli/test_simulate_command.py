@@ -42,7 +42,7 @@ def test_every_step_is_checked_for_a_model_as_for_the_mean(rng):
 
 
 def test_a_site_that_counts_too_little_is_a_violation(rng):
-    study = OfModel(db.GaussianMean(variance=1.0, dimension=2), observations=5, rng=rng)
+    study = OfModel(db.models.GaussianMean(variance=1.0, dimension=2), observations=5, rng=rng)
     history = History(Plan(3, 0, "clique", faults=False), seed=1, study=study)
     site = history.simulation.sites[0]
     history.simulation.observe(site, "first", study.shard(rng))
@@ -53,6 +53,6 @@ def test_a_site_that_counts_too_little_is_a_violation(rng):
 
 
 def test_a_model_that_cannot_be_drawn_is_refused_in_one_line(run, monkeypatch):
-    monkeypatch.setattr(db.GaussianMean, "draw", db.extending.Model.draw)
+    monkeypatch.setattr(db.models.GaussianMean, "draw", db.extending.Model.draw)
     status, _, errors = run("simulate mean --agents 2 --steps 2 --pause 0")
     assert (status, "does not say how to draw" in errors, errors.count("\n")) == (1, True, 0)

@@ -143,7 +143,7 @@ def test_what_is_no_text_needs_a_file(line, run, site):
 def test_a_closed_stream_is_no_traceback(line, closed, status, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("x\n" + "1\n2\n" * 20)
-    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), "p.posterior")
+    db.save(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure), "p.posterior")
     monkeypatch.setattr(f"sys.{closed}", None)
     with pytest.raises(SystemExit) as ended:
         main(line.split())

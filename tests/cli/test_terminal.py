@@ -71,9 +71,9 @@ def test_the_explanation_of_many_sites_fits_the_terminal(run, tmp_path, rng, mon
 
 
 def test_a_posterior_that_is_given_twice_is_refused_unless_that_is_meant(run, tmp_path):
-    structure = db.GaussianMean(dimension=1).structure
+    structure = db.models.GaussianMean(dimension=1).structure
     for name, value in (("a", 1.0), ("b", 2.0), ("copy", 1.0)):
-        db.save(db.GaussianMean(dimension=1).fit([value]).posterior, tmp_path / f"{name}.posterior")
+        db.save(db.models.GaussianMean(dimension=1).fit([value]).posterior, tmp_path / f"{name}.posterior")
     assert db.load(tmp_path / "a.posterior").structure == structure
     status, _, errors = run("merge a.posterior b.posterior copy.posterior -o m.posterior")
     assert status == 1

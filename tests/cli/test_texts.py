@@ -286,7 +286,7 @@ def test_bad_input_is_refused_in_a_line(run, tmp_path, line, reason):
     (tmp_path / "a.words").write_text("pear\n", encoding="utf-8")
     (tmp_path / "counts.csv").write_text("x,y\n1,2\n", encoding="utf-8")
     (tmp_path / "zh.txt").write_text("我喜欢北京的天气\n我喜欢北京的公园\n", encoding="utf-8")
-    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=2).structure), tmp_path / "points.posterior")
+    db.save(db.Posterior.of_prior(db.models.GaussianMean(dimension=2).structure), tmp_path / "points.posterior")
     status, _, errors = run(line)
     assert (status in (1, 2), reason in errors, errors.count("\n") <= 1) == (True, True, True), errors
     assert not (tmp_path / "p").exists()

@@ -55,7 +55,7 @@ def test_topics_of_texts_are_those_of_assign_in_the_order_of_the_input(run, topi
     found = np.array([[float(row[f"topic_{k}"]) for k in range(3)] for row in rows])
     np.testing.assert_allclose(found, shares, atol=0.51e-4)
     assert [row["topic"] for row in rows] == [*map(str, shares[:-2].argmax(axis=1)), "", ""]
-    blocks = list(db.transform(topics, tmp_path / "a.jsonl"))
+    blocks = list(db.models.transform(topics, tmp_path / "a.jsonl"))
     assert max(len(block.values) for block in blocks) == 7
     np.testing.assert_array_equal(np.concatenate([block.values for block in blocks]), shares)
 
@@ -65,7 +65,9 @@ def test_shares_are_those_of_scikit_learn(topics, rng):
     peer: LatentDirichletAllocation = db.interop.to_sklearn(topics)
     peer.set_params(mean_change_tol=1e-9, max_doc_update_iter=1000)
     counts = CountVectorizer(vocabulary=WORDS).transform(texts)
-    found = np.concatenate([b.values for b in db.transform(topics, db.model_for(topics.structure).counted(texts))])
+    found = np.concatenate(
+        [b.values for b in db.models.transform(topics, db.model_for(topics.structure).counted(texts))]
+    )
     np.testing.assert_allclose(found, peer.transform(counts), atol=1e-3)
 
 
@@ -171,7 +173,7 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(run, topics, tmp_pat
     (tmp_path / "p.csv").write_text("x\n1\n", encoding="utf-8")
     nothing = f"%%MatrixMarket matrix coordinate integer general\n0 {len(WORDS)} 0\n"
     (tmp_path / "none.mtx").write_text(nothing, encoding="utf-8")
-    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), tmp_path / "p.posterior")
+    db.save(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure), tmp_path / "p.posterior")
     status, _, errors = run(line)
     assert (status, reason in errors) == (1, True), errors
     assert not [path for path in tmp_path.iterdir() if "topics" in path.name]

@@ -58,7 +58,7 @@ def test_an_alignment_finds_what_it_finds_on_the_processor(gpu, structure, rng, 
     launched = []
     launch = gpu.launch
     monkeypatch.setattr(gpu, "launch", lambda *words, **options: (launched.append(words[1]), launch(*words, **options)))
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         found = db.align(posteriors, solver=db.solvers.Matching(restarts=1))
     assert "place_gains" in launched
     assert found.merged().digest == expected.merged().digest

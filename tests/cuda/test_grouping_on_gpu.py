@@ -103,7 +103,7 @@ def test_a_merge_is_the_processors(gpu, small, structure, rng, monkeypatch):
     launched = []
     launch = gpu.launch
     monkeypatch.setattr(gpu, "launch", lambda *words, **options: (launched.append(words[1]), launch(*words, **options)))
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         ours = db.align(found)
     assert {"join_nearest", "climb", "divide_columns"} <= set(launched)
     for own, theirs in zip(ours.assignments, expected.assignments, strict=True):
@@ -118,7 +118,7 @@ def test_robust_merges_sum_what_they_have_weighed(gpu, small, structure, rng):
     loud[:, 0] = 3000.0
     found = [*posteriors(structure, rng), db.Posterior(structure, {"topics": csr_array(loud)})]
     expected = db.merging.robust_merge(found)
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         ours = db.merging.robust_merge(found)
     np.testing.assert_allclose(ours.weights, expected.weights, rtol=1e-8)
     np.testing.assert_allclose(ours.posterior.natural["topics"], expected.posterior.natural["topics"], rtol=1e-8)

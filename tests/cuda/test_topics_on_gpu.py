@@ -114,7 +114,7 @@ def test_predictions_are_the_processors(gpu, rng):
         model.log_predictive(posterior, observed),
         model.score(posterior, observed, held),
     )
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         found = (
             model.assign(posterior, observed),
             model.log_predictive(posterior, observed),
@@ -138,7 +138,7 @@ def test_simulated_sites_are_fitted_in_the_same_launches(gpu, rng, monkeypatch):
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     setting = SimpleNamespace(posteriors=posteriors, of_structure=lambda structure: model)
     names = launched(gpu, monkeypatch)
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         found = fits(setting, shards, np.random.default_rng(3))
     assert names.count("expect_topics") == 2
     for own, expected in zip(found, fits(setting, shards, np.random.default_rng(3)), strict=True):
@@ -151,7 +151,7 @@ def test_refinement_refits_all_sites_in_the_same_launches(gpu, rng, monkeypatch)
     few = replace(model, ascent=db.Ascent(passes=3))
     expected = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     names = launched(gpu, monkeypatch)
-    with db.use_device("cuda"):
+    with db.devices.use_device("cuda"):
         found = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
     assert names.count("expect_topics") == 2 * 3
     held = db.checking.hold_out(vstack(shards), rng=rng)

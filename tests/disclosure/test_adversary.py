@@ -170,7 +170,7 @@ def test_saving_in_python_notices_what_was_not_pooled(table):
 
 
 @pytest.mark.parametrize(
-    "model", [db.GaussianMean(dimension=2), db.LatentFeatures(2, 2), db.GaussianMixture(1, 2, variance=1.0)]
+    "model", [db.models.GaussianMean(dimension=2), db.LatentFeatures(2, 2), db.GaussianMixture(1, 2, variance=1.0)]
 )
 def test_the_one_value_of_a_column_that_differs_is_hidden(model):
     points = np.zeros((40, 2))

@@ -180,7 +180,7 @@ def test_two_releases_are_compared_person_by_person(run, rng, tmp_path):
 
 def test_persons_must_be_as_many_as_observations(rng):
     points = rng.normal(size=(60, 1))
-    model = db.GaussianMean(variance=1.0)
+    model = db.models.GaussianMean(variance=1.0)
     with pytest.raises(InvalidData, match="persons for 59"):
         prepared(model, points, RULES, persons=range(59))
     with pytest.raises(NotDisclosed, match="There are 10 persons"):

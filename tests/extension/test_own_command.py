@@ -60,7 +60,7 @@ def test_the_page_shows_what_the_command_prints(installed, capsys):
 
 
 def test_its_errors_are_one_line_like_all_others(installed, capsys):
-    db.save(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure), "mean.posterior")
+    db.save(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure), "mean.posterior")
     status, _, errors = call("largest mean.posterior", capsys)
     assert (status, errors) == (
         1,

@@ -145,7 +145,7 @@ def test_arviz_comes_back_in(rng):
 
 
 def test_names_of_the_sampler_and_single_rows(rng):
-    structure = db.GaussianMean(variance=1.0, dimension=3).structure
+    structure = db.models.GaussianMean(variance=1.0, dimension=3).structure
     draws = rng.normal(2.0, 0.1, size=(500, 3))
     found = from_draws(structure, {"mu": draws}, names={"mean": "mu"}).posterior
     np.testing.assert_allclose(found.mean("mean")[0], draws.mean(axis=0), atol=1e-6)
@@ -174,7 +174,7 @@ def test_a_beta_distribution_has_its_moments():
 
 def test_sites_with_different_samplers_merge_to_the_posterior_of_all(rng):
     """Conjugate, so that draws of each site's posterior, projected and added, are the posterior of all data."""
-    model = db.GaussianMean(variance=1.0, dimension=1)
+    model = db.models.GaussianMean(variance=1.0, dimension=1)
     shards = [rng.normal(1.0, 1.0, size=(40, 1)) for _ in range(3)]
     own = [model.fit(shard, rng=rng).posterior.sample(20000, rng) for shard in shards]
     merged = db.merge([from_draws(model.structure, draws).posterior for draws in own])

@@ -82,7 +82,7 @@ def test_summaries_read_in_r_have_pythons_numbers(r, tmp_path):
 
 def test_files_that_are_no_posteriors_are_refused_in_one_line(r, tmp_path):
     (tmp_path / "table.csv").write_text("a,b\n1,2\n" * 20, encoding="utf-8")
-    model = db.GaussianMean(variance=1.0)
+    model = db.models.GaussianMean(variance=1.0)
     db.save(model.fit(np.zeros((9, 1))).posterior, tmp_path / "whole.posterior", rules=None)
     content = (tmp_path / "whole.posterior").read_bytes()
     (tmp_path / "half.posterior").write_bytes(content[:-8])

@@ -146,7 +146,7 @@ def test_what_has_no_counterpart_is_refused(rng):
     with pytest.raises(NotConvertible, match="known variance"):
         to_sklearn(db.Posterior.of_prior(db.GaussianMixture(2, 2, variance=1.0).structure))
     with pytest.raises(NotConvertible, match="no estimator for the posterior of GaussianMean"):
-        to_sklearn(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure))
+        to_sklearn(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import decbayes as db
 from decbayes.merging.reading import DISAGREES
 
 VARIANCE, PRIOR_VARIANCE = 2.0, 9.0
-MEAN = db.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
+MEAN = db.models.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
 CENTRES = np.array([[-9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
 MIXTURE = db.GaussianMixture(3, 2, variance=1.0, prior_variance=100.0)
 
@@ -71,7 +71,7 @@ def test_what_is_usual_among_sites_can_be_told_from_four_on(count, told):
 @pytest.mark.parametrize("size", [20, 400])
 def test_one_bad_site_does_not_mark_honest_ones(size):
     """However large it is: each honest site is compared with those that agree."""
-    model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     rng = np.random.default_rng(0)
     honest = [model.fit(rng.normal(0.0, 1.0, (40, 1))).posterior for _ in range(4)]
     bad = model.fit(rng.normal(6.0, 1.0, (size, 1))).posterior
@@ -84,6 +84,6 @@ def test_one_bad_site_does_not_mark_honest_ones(size):
 
 def test_two_sites_that_disagree_are_both_marked():
     """Nobody can say which of them is wrong."""
-    model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     sites = [model.fit(np.full((40, 1), mean)).posterior for mean in (0.0, 6.0)]
     assert (db.merging.influence(db.align(sites)).log_bayes_factor < DISAGREES).all()

@@ -150,7 +150,7 @@ def test_factors_without_symmetry_merge_as_they_are(rng):
 
 def test_the_conjugate_gaussian_equals_batch():
     """Figure 1: μ = 1, σ² = 1, prior N(0, 2), ten agents with ten points each."""
-    model = db.GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0, dimension=1)
+    model = db.models.GaussianMean(variance=1.0, prior_mean=0.0, prior_variance=2.0, dimension=1)
     points = np.random.default_rng(1).normal(1.0, 1.0, size=(10, 10))
     merged = db.merge([model.fit(shard).posterior for shard in points])
     precision = 1 / 2 + 100 / 1
@@ -413,7 +413,7 @@ class TestSymmetrized:
 
 class TestBadInput:
     def test_a_posterior_that_is_given_twice_is_named(self, rng):
-        model = db.GaussianMean(variance=1.0)
+        model = db.models.GaussianMean(variance=1.0)
         first, second = (model.fit(rng.normal(size=(5, 1))).posterior for _ in range(2))
         with pytest.raises(StructureMismatch, match="posterior 2 is the same posterior as posterior 0"):
             db.merge([first, second, first])

@@ -6,7 +6,7 @@ import pytest
 import decbayes as db
 from decbayes.merging.base.products import scaled
 
-MEAN = db.GaussianMean(variance=1.0, prior_variance=100.0)
+MEAN = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
 CLUSTERS = np.array([[-8.0, 0.0], [0.0, 6.0], [8.0, 0.0]])
 LIE = np.array([20.0, 20.0])
 

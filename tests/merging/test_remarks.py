@@ -129,7 +129,7 @@ def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
 
 
 def test_a_warning_of_many_remarks_says_where_the_others_are(rng, monkeypatch):
-    many = tuple(db.Remark("odd", f"{number}.", "Look.") for number in range(5))
+    many = tuple(db.checking.Remark("odd", f"{number}.", "Look.") for number in range(5))
     monkeypatch.setattr(_merge, "quick_remarks", lambda alignment: many)
     with pytest.warns(MergeWarning, match="2 further remarks: see `remarks` of the result"):
         db.merge([fitted([-10.0, 10.0], rng) for _ in range(2)])
@@ -219,7 +219,7 @@ def test_a_merge_of_files_or_of_many_says_that_it_was_not_checked(rng, tmp_path)
 
 
 def test_remarks_of_sites_are_repeated_with_their_names(rng):
-    remark = db.Remark("odd", "Something is odd.", "Look.")
+    remark = db.checking.Remark("odd", "Something is odd.", "Look.")
     sites = [fitted([-10.0, 10.0], rng) for _ in range(4)]
     sites[1:3] = [replace(site, remarks=[remark]) for site in sites[1:3]]
     assert [str(said) for said in db.merge(sites).remarks] == ["site 1, site 2: Something is odd. Look."]
@@ -228,7 +228,7 @@ def test_remarks_of_sites_are_repeated_with_their_names(rng):
 
 def test_remarks_travel_with_a_posterior_and_are_not_part_of_its_value(rng, tmp_path):
     site = fitted([-10.0, 10.0], rng)
-    remark = db.Remark("odd", "Something is odd.", "Look.", "By 3 nats.", "note")
+    remark = db.checking.Remark("odd", "Something is odd.", "Look.", "By 3 nats.", "note")
     marked = replace(site, remarks=[remark])
     assert marked == site
     assert marked.digest == site.digest
@@ -243,7 +243,7 @@ def test_remarks_travel_with_a_posterior_and_are_not_part_of_its_value(rng, tmp_
 
 
 def test_three_remarks_are_shown_and_the_rest_is_counted():
-    remarks = [db.Remark("odd", f"{number}.", "Look.") for number in range(5)]
+    remarks = [db.checking.Remark("odd", f"{number}.", "Look.") for number in range(5)]
     assert lines(remarks, rest="ask") == ["0. Look.", "1. Look.", "2. Look.", "2 further remarks: ask."]
     assert len(lines(remarks, None)) == 5
     assert lines(remarks[:3]) == ["0. Look.", "1. Look.", "2. Look."]

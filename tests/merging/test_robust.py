@@ -17,7 +17,7 @@ plain = partial(db.merge, components="largest")
 CENTRES = np.array([[-9.0, 0.0], [0.0, 9.0], [9.0, 0.0]])
 KNOWN = db.GaussianMixture(3, 2, variance=1.0, prior_variance=100.0)
 DIAGONAL = db.GaussianMixture(3, 2, covariance="diagonal")
-MEAN = db.GaussianMean(variance=2.0, prior_variance=9.0, dimension=1)
+MEAN = db.models.GaussianMean(variance=2.0, prior_variance=9.0, dimension=1)
 WORDS = 40
 TOPICS = db.LatentDirichletAllocation(3, tuple(map(str, range(WORDS))), ascent=db.Ascent(passes=60, tolerance=1e-4))
 
@@ -183,7 +183,7 @@ def test_the_weight_follows_from_the_nats_lost_by_joining(away, least, most):
 def test_sites_that_all_differ_by_more_than_chance_are_not_flagged_for_it():
     """Means that vary between sites by five times what sampling makes, as regressions of many hospitals do."""
     rng = np.random.default_rng(5)
-    model = db.GaussianMean(variance=1.0, prior_variance=100.0, dimension=6)
+    model = db.models.GaussianMean(variance=1.0, prior_variance=100.0, dimension=6)
     sites = [model.fit(rng.normal(size=6) + 0.2 * rng.normal(size=(25, 6))).posterior for _ in range(20)]
     assert flagged(robust_merge(sites)) == []
     far = model.fit(8.0 + 0.2 * rng.normal(size=(25, 6))).posterior

@@ -18,7 +18,7 @@ from decbayes.merging.robust import votes
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
 from decbayes.merging.robust._slots import Settled, elected, middles, mixture_losses
 
-MEAN = db.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
+MEAN = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
 MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))
 
 
@@ -117,7 +117,7 @@ def test_sites_vote_fully_for_what_holds_a_twentieth_or_a_quarter_of_the_average
 def test_parameters_are_those_that_data_can_tell_apart(rng):
     group = group_of([posterior([[40.0, 3.0, 0.25, 0.0], [9.0, 0.0, 0.0, 0.0]])])
     np.testing.assert_allclose(np.sort(group.parameters), [1.0, 1.25])
-    plane = db.GaussianMean(variance=2.0, prior_variance=1e6, dimension=2)
+    plane = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=2)
     np.testing.assert_allclose(group_of([plane.fit(np.ones((9, 2))).posterior]).parameters, 2.0)
 
 

@@ -16,7 +16,7 @@ MODELS = {
     "yes or no": (db.BernoulliMixture(2), (20, 3)),
     "counts": (db.PoissonMixture(2), (20, 3)),
     "categories": (db.CategoricalMixture(2, categories=2), (20, 3)),
-    "mean": (db.GaussianMean(), (20, 3)),
+    "mean": (db.models.GaussianMean(), (20, 3)),
     "features": (db.LatentFeatures(2), (20, 3)),
     "images": (db.LatentFeatures(2), (20, 2, 2)),
 }
@@ -97,7 +97,7 @@ def test_streams_refinements_and_checks_need_no_dimension(rng):
 
 
 def test_a_fit_is_printed_in_one_short_line():
-    fit = db.GaussianMean().fit(np.zeros((5, 2)))
+    fit = db.models.GaussianMean().fit(np.zeros((5, 2)))
     assert repr(fit) == f"Fit(converged after 1 pass, bound {fit.bound[-1]:.6g})"
     long = db.extending.Fit(fit.posterior, tuple(map(float, range(200))), False)
     assert repr(long) == "Fit(not converged after 200 passes, bound 199)"

@@ -77,7 +77,7 @@ def test_one_feature_that_is_always_there_is_a_gaussian_mean():
     data = np.random.default_rng(0).normal(1.0, 0.2, (40, 3))
     model = db.LatentFeatures(features=1, dimension=3, inclusion_prior=(1e12, 1e-3))
     fit = model.fit(data, rng=np.random.default_rng(1))
-    exact = db.GaussianMean(variance=0.04, prior_variance=1.0, dimension=3).fit(data)
+    exact = db.models.GaussianMean(variance=0.04, prior_variance=1.0, dimension=3).fit(data)
     np.testing.assert_allclose(fit.posterior.natural["features"], exact.posterior.natural["mean"], rtol=1e-9)
     # Beta(1e12, 1e-3) loses digits in betaln; the bounds agree to what is left of them.
     assert fit.bound[-1] == pytest.approx(exact.bound[-1], abs=0.05)

@@ -9,7 +9,7 @@ from decbayes.errors import InvalidData
 
 
 def test_posterior_evidence_and_prediction_are_exact(rng):
-    model = db.GaussianMean(variance=0.5, prior_mean=1.0, prior_variance=2.0, dimension=1)
+    model = db.models.GaussianMean(variance=0.5, prior_mean=1.0, prior_variance=2.0, dimension=1)
     points = rng.normal(size=6)
     fit = model.fit(points)
     precision = 1 / 2.0 + 6 / 0.5
@@ -23,12 +23,12 @@ def test_posterior_evidence_and_prediction_are_exact(rng):
 
 
 def test_no_data_is_the_prior():
-    model = db.GaussianMean(variance=1.0, prior_variance=2.0, dimension=3)
+    model = db.models.GaussianMean(variance=1.0, prior_variance=2.0, dimension=3)
     assert model.fit(np.empty((0, 3))).posterior == db.Posterior.of_prior(model.structure)
 
 
 def test_an_earlier_posterior_serves_as_prior(rng):
-    model = db.GaussianMean(variance=1.0, prior_variance=2.0, dimension=2)
+    model = db.models.GaussianMean(variance=1.0, prior_variance=2.0, dimension=2)
     points = rng.normal(size=(8, 2))
     in_turn = model.fit(points[5:], prior=model.fit(points[:5]).posterior).posterior
     np.testing.assert_allclose(in_turn.natural["mean"], model.fit(points).posterior.natural["mean"], rtol=1e-12)
@@ -36,4 +36,4 @@ def test_an_earlier_posterior_serves_as_prior(rng):
 
 def test_wrong_dimensions_are_refused():
     with pytest.raises(InvalidData, match="expects"):
-        db.GaussianMean(dimension=2).fit([1.0, 2.0, 3.0])
+        db.models.GaussianMean(dimension=2).fit([1.0, 2.0, 3.0])

@@ -44,7 +44,7 @@ def test_the_bound_is_the_evidence_for_one_component(kind, rng):
 def test_one_component_of_known_variance_is_a_gaussian_mean(rng):
     points = rng.normal(2.0, 1.0, size=(9, 3))
     mixture = db.GaussianMixture(components=1, dimension=3, variance=0.5, prior_mean=1.0, prior_variance=4.0)
-    mean = db.GaussianMean(dimension=3, variance=0.5, prior_mean=1.0, prior_variance=4.0)
+    mean = db.models.GaussianMean(dimension=3, variance=0.5, prior_mean=1.0, prior_variance=4.0)
     ours, exact = mixture.fit(points, rng=rng), mean.fit(points)
     np.testing.assert_allclose(ours.posterior.natural["components"], exact.posterior.natural["mean"], rtol=1e-12)
     assert ours.bound[-1] == pytest.approx(exact.bound[-1], rel=1e-10)

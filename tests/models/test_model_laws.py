@@ -77,7 +77,7 @@ def test_an_interrupted_fit_loses_nothing(case, rng):
         if report.number >= 2:
             raise KeyboardInterrupt
 
-    if isinstance(model, db.GaussianMean | db.LinearRegression):
+    if isinstance(model, db.models.GaussianMean | db.LinearRegression):
         return  # one pass is all it takes
     with pytest.raises(db.extending.FitInterrupted) as stopped:
         model.fit(shards[0], rng=rng, progress=interrupt)

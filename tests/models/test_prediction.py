@@ -32,7 +32,7 @@ def test_a_held_value_is_predicted_as_the_whole_density_says(model, rng):
 
 
 def test_the_mean_predicts_each_dimension_by_itself(rng):
-    model = db.GaussianMean(dimension=2)
+    model = db.models.GaussianMean(dimension=2)
     posterior = model.fit(rng.normal(size=(5, 2)), rng=rng).posterior
     whole = model.log_predictive(posterior, [[0.3, -1.0]])
     parts = [

@@ -134,7 +134,7 @@ def test_what_topics_alone_say():
     assert quality.telling[2][:2] == ("f", "g"), "the word that all topics have tells nothing"
     assert quality.words[2][0] == "a"
     with pytest.raises(InvalidData, match="Only topics have words"):
-        db.texts.Quality(db.Posterior.of_prior(db.GaussianMean(dimension=1).structure))
+        db.texts.Quality(db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure))
 
 
 def test_words_are_ranked_alike_wherever_they_are_listed(tmp_path):

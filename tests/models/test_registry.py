@@ -12,7 +12,7 @@ from decbayes.extending import LOCAL
 from decbayes.models.regressions.regression import Regression
 
 MODELS = [
-    db.GaussianMean(variance=2.0, prior_mean=1.0, prior_variance=3.0, dimension=2),
+    db.models.GaussianMean(variance=2.0, prior_mean=1.0, prior_variance=3.0, dimension=2),
     db.GaussianMixture(3, 2, variance=0.5, prior_mean=1.0, prior_variance=4.0, weight_prior=0.3),
     db.GaussianMixture(3, 2, covariance="spherical", prior_scale=0.7, prior_degrees=3.3),
     db.GaussianMixture(2, 3, covariance="diagonal", prior_scale=(0.1, 0.2, 0.3), columns=("a", "b", "c")),

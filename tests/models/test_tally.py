@@ -40,7 +40,7 @@ def shards(name, rng):
     yield model.taken(data, np.zeros(usual, dtype=np.intp))
     if isinstance(model, db.HiddenMarkov):
         yield [sequence[: 1 + 7 * place] for place, sequence in enumerate(data)]
-    if type(model) in (db.GaussianMean, db.GaussianMixture):
+    if type(model) in (db.models.GaussianMean, db.GaussianMixture):
         for scale in (1e-6, 1e3):
             yield scale * data
         yield rng.standard_cauchy(size=data.shape).clip(-1e3, 1e3)

@@ -107,7 +107,7 @@ def test_what_sites_would_not_agree_on_is_refused(rng):
 
 
 def test_posteriors_that_hold_data_in_their_prior_and_other_models_keep_their_priors(rng):
-    point = db.GaussianMean(variance=1.0, dimension=1).fit(np.zeros((3, 1)), rng=rng).posterior
+    point = db.models.GaussianMean(variance=1.0, dimension=1).fit(np.zeros((3, 1)), rng=rng).posterior
     with pytest.raises(StructureMismatch, match="topic"):
         db.texts.with_priors([point], topic_prior=0.1)
     whole = model(topic_prior=0.1).fit(documents(rng), rng=rng).posterior
@@ -136,6 +136,6 @@ def test_an_interrupted_fit_leaves_topics_to_go_on_from(rng):
 
 @pytest.mark.parametrize("role", ["prior", "start"])
 def test_a_prior_or_a_start_of_another_model_is_refused(role, rng):
-    other = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
+    other = db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)
     with pytest.raises(StructureMismatch, match=f"A {role} of GaussianMean has no topic prior"):
         model().fit(documents(rng), rng=rng, **{role: other})

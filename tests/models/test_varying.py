@@ -256,7 +256,7 @@ class TestSayingSo:
 
 def test_a_start_of_another_model_is_refused(rng):
     frame = clinics(rng, sites=2)
-    other = db.Posterior.of_prior(db.GaussianMean(dimension=1).structure)
+    other = db.Posterior.of_prior(db.models.GaussianMean(dimension=1).structure)
     for right in ("1 + (1 | clinic)", "age"):
         with pytest.raises(StructureMismatch, match="The start belongs to"):
             regression(db.LinearRegression, frame, right).fit(frame, start=other)

@@ -9,7 +9,7 @@ ALIKE = {"between_degrees": 20.0, "prior_between": 0.1}
 REGRESSED = {"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3), "c": "yes/no"}
 
 ZOO = {
-    "mean": (db.GaussianMean(variance=2.0, dimension=2), 40),
+    "mean": (db.models.GaussianMean(variance=2.0, dimension=2), 40),
     "known variance": (db.GaussianMixture(3, 2, variance=0.02, ascent=ASCENT), 80),
     "spherical": (db.GaussianMixture(2, 2, covariance="spherical", prior_strength=0.05, ascent=ASCENT), 80),
     "diagonal": (db.GaussianMixture(2, 2, covariance="diagonal", prior_strength=0.05, ascent=ASCENT), 80),

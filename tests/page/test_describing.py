@@ -115,7 +115,7 @@ def test_a_component_that_one_site_has_and_a_close_call_are_told(rng):
 
 
 def test_a_model_without_components_is_a_table(rng):
-    model = db.GaussianMean(1.0, dimension=2)
+    model = db.models.GaussianMean(1.0, dimension=2)
     fits = [model.fit(rng.normal(3.0, 1.0, size=(20, 2))).posterior for _ in range(2)]
     shown = described(model, db.merge(fits), db.align(fits), ["a", "b"], observations=40)
     assert shown.posterior["components"] == []

@@ -159,7 +159,7 @@ def test_noise_has_the_stated_size(noise, sites, rng):
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (db.GaussianMean(variance=1.0), "nobody has bounded"),
+        (db.models.GaussianMean(variance=1.0), "nobody has bounded"),
         (db.LogisticRegression("y", columns={**REALS, "y": "yes/no"}, varying=["age"]), "vary from site to site"),
         (db.PoissonRegression("y", columns={**REALS, "y": "count"}, weights="dose", terms=["age"]), "not one person"),
         (db.OrderedRegression("y", columns={**REALS, "y": db.columns.Categorical(3)}), "levels of one"),

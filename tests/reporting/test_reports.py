@@ -225,7 +225,7 @@ def test_every_kind_of_model_is_drawn(rng):
             3 * rng.integers(2, size=(30, 2)) @ np.eye(2).repeat(8, axis=1),
         ),
         "rates": (db.PoissonMixture(2, 2), rng.poisson(3, size=(30, 2))),
-        "number": (db.GaussianMean(dimension=1), rng.normal(size=30)),
+        "number": (db.models.GaussianMean(dimension=1), rng.normal(size=30)),
     }
     marks = {
         "coefficients": 'class="range"',

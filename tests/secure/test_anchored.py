@@ -129,8 +129,8 @@ def test_features_go_into_one_slot_each(rng):
 
 
 def test_a_posterior_of_another_model_is_refused():
-    anchor = db.GaussianMean(variance=1.0).fit(np.ones((3, 1))).posterior
-    other = db.GaussianMean(variance=2.0).fit(np.ones((3, 1))).posterior
+    anchor = db.models.GaussianMean(variance=1.0).fit(np.ones((3, 1))).posterior
+    other = db.models.GaussianMean(variance=2.0).fit(np.ones((3, 1))).posterior
     with pytest.raises(StructureMismatch, match="does not fit the anchor"):
         in_slots(other, anchor)
 

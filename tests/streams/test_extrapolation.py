@@ -8,7 +8,7 @@ from decbayes.posterior import Posterior
 from decbayes.streams.extrapolation import Extrapolation
 from decbayes.streams.joining import bound
 
-STRUCTURE = db.GaussianMean(variance=1.0, dimension=2).structure
+STRUCTURE = db.models.GaussianMean(variance=1.0, dimension=2).structure
 
 
 def site(first, second, precision=3.0):

@@ -10,7 +10,7 @@ import decbayes as db
 from decbayes.streams.days import CAPS, capped
 from decbayes.updates.forgetting import KEEP, learned_shares
 
-MEAN = db.GaussianMean(variance=2.0, dimension=1, prior_variance=100.0)
+MEAN = db.models.GaussianMean(variance=2.0, dimension=1, prior_variance=100.0)
 WORDS = tuple("abcdefghijklmnop")
 
 
@@ -175,7 +175,7 @@ def test_learning_needs_new_data_of_the_same_kind(rng):
     posterior = MEAN.fit(np.zeros((2, 1)), rng=rng).posterior
     with pytest.raises(TypeError, match="new must be of type Posterior"):
         db.streams.forget(posterior, "learn")
-    other = db.GaussianMean(variance=2.0, dimension=2)
+    other = db.models.GaussianMean(variance=2.0, dimension=2)
     with pytest.raises(db.errors.DecbayesError, match="new data belong to"):
         db.streams.forget(posterior, "learn", new=db.Posterior.of_prior(other.structure))
 

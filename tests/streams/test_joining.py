@@ -157,7 +157,7 @@ def test_topics_that_say_the_same_are_joined(rng):
 
 
 def test_what_cannot_be_joined_is_refused(rng):
-    model = db.GaussianMean(1, dimension=1)
+    model = db.models.GaussianMean(1, dimension=1)
     posteriors = [model.fit(np.ones((3, 1)), rng=rng).posterior]
     with pytest.raises(StructureMismatch, match="components share a prior"):
         db.refine(model, [np.ones((3, 1))], posteriors, rng=rng, components="auto")

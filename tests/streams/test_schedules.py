@@ -160,7 +160,7 @@ def test_a_shift_is_measured_in_standard_deviations(rng):
     """A mean that moves by half its deviation, of two natural parameters: √(0.5² / 2)."""
     from decbayes.updates.update import shift
 
-    structure = db.GaussianMean(prior_variance=1e6, dimension=1).structure
+    structure = db.models.GaussianMean(prior_variance=1e6, dimension=1).structure
     family = db.families.IsotropicGaussian()
     before, after = (
         db.Posterior.from_natural(structure, {"mean": family.natural(mean=[[m]], variance=0.04)}) for m in (1.0, 1.1)

@@ -9,7 +9,7 @@ import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.updates import without
 
-MEAN = db.GaussianMean(variance=0.7, prior_mean=0.5, prior_variance=3.0, dimension=1)
+MEAN = db.models.GaussianMean(variance=0.7, prior_mean=0.5, prior_variance=3.0, dimension=1)
 MIXTURE = db.GaussianMixture(components=3, dimension=2, variance=0.25, prior_variance=9.0)
 
 

@@ -169,7 +169,7 @@ def predictive_check(
         seed: the seed of parameters and replicas; the same at all sites.
         options: options for drawing data, such as the `length` of documents.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> posterior = model.fit(rng.normal(size=(200, 1))).posterior
     >>> shards = [3.0 * rng.normal(size=(20, 1)) for _ in range(2)]

@@ -101,7 +101,7 @@ def try_plan(
         done: trials of an earlier call, which are not simulated again.
         progress: called with each trial when it ends.
 
-    >>> plan = db.checking.Plan(db.GaussianMean(dimension=1), sites=3, observations=10)
+    >>> plan = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=3, observations=10)
     >>> report = db.checking.try_plan(plan, data_sets=5)
     >>> len(report.trials)
     5

@@ -46,7 +46,7 @@ class Plan:
         drawing: keyword arguments of the model's `draw`, such as the mean `length` of documents.
         level: the probability that intervals should have.
 
-    >>> plan = db.checking.Plan(db.GaussianMean(dimension=1), sites=3, observations=10)
+    >>> plan = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=3, observations=10)
     >>> plan.rounds, plan.level
     (0, 0.9)
     """

@@ -64,7 +64,7 @@ class Scores:
         unit: the unit of scores: per "observation", "word" or "value".
         rule: how `choice` chooses, "best" or "smallest".
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
     >>> scores = sum(db.validate(model, posteriors, held_back) for held_back in (np.zeros((6, 1)), np.ones((7, 1))))
     >>> scores.best, scores.observations
@@ -230,7 +230,7 @@ def validate(
         data: the site's held-back data.
         seed: the seed for splitting documents.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
     >>> scores = db.validate(model, posteriors, np.zeros((6, 1)))
     >>> scores.score("near") > scores.score("far")

@@ -46,7 +46,7 @@ def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed, person
         persons: whom each record is about, by name or number, where a person may have several.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=60), 30.0)
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> found = db.disclosure.exposure(model, model.fit(points[:, None]).posterior, points[:, None], rng=0)
     >>> int(found.rows[0])
     60

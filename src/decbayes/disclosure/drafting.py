@@ -47,7 +47,7 @@ def save(
         note: plain values that go with the posterior and are no part of it: `files.load_note` reads them.
 
     >>> points = np.random.default_rng(0).normal(size=(100, 1))
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> db.save(model.fit(points).posterior, "north.posterior", data=points, site="north")
     >>> db.load("north.posterior", rules=db.disclosure.Rules()).mean("mean").round(2)
     array([[0.08]])
@@ -124,7 +124,7 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
         rules: the rules that the file must obey; one that does not, or does not say so, is refused.
         most_bytes: larger files are refused.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> db.save(model.fit(np.zeros((3, 1))).posterior, "a.posterior")
     >>> db.load("a.posterior", rules=db.disclosure.Rules())
     Traceback (most recent call last):

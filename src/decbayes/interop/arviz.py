@@ -27,7 +27,7 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
     entry, until they have its intervals. Shares then add up to one only on average.
 
     >>> import arviz_base
-    >>> posterior = db.GaussianMean(variance=1.0, dimension=2).fit(np.ones((50, 2))).posterior
+    >>> posterior = db.models.GaussianMean(variance=1.0, dimension=2).fit(np.ones((50, 2))).posterior
     >>> tree = db.interop.to_arviz(posterior, draws=100, rng=0)
     >>> dict(tree["posterior"].sizes)
     {'chain': 1, 'draw': 100, 'mean_component': 1, 'mean_column_0': 2}

@@ -157,7 +157,7 @@ class Projection:
     entry. `dependence` is what independence of components and factors costs, in nats, as Gaussians with the draws'
     correlations would have it; NaN where there are too few draws to tell.
 
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> draws = np.random.default_rng(0).normal(3.0, 0.5, size=(2000, 1, 1))
     >>> projection = db.interop.from_draws(model.structure, {"mean": draws})
     >>> print(projection)
@@ -192,7 +192,7 @@ def from_draws(
     Components must have one labelling in all draws. Where a sampler has switched labels that is refused; `align=True`
     relabels each draw so that all agree best (Stephens 2000).
 
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> draws = np.random.default_rng(0).normal(3.0, 0.5, size=(2000, 1))
     >>> db.interop.from_draws(model.structure, {"mu": draws}, names={"mean": "mu"}).posterior.mean("mean").round(1)
     array([[3.]])
@@ -226,7 +226,7 @@ def from_arviz(
     calls them, or as `names` says; `align=True` relabels draws in which a sampler has switched labels.
 
     >>> import arviz_base
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> tree = arviz_base.from_dict({"posterior": {"mu": np.random.default_rng(0).normal(3.0, 0.5, size=(4, 500, 1))}})
     >>> projection = db.interop.from_arviz(model.structure, tree, names={"mean": "mu"})
     >>> projection.posterior.mean("mean").round(1)
@@ -253,7 +253,7 @@ def from_moments(structure: Structure, moments: Mapping[str, tuple[Any, Any]]) -
     variance the same, or a covariance (components, dimensions, dimensions), of which a factor without correlations
     takes the diagonal. For others see `from_draws`.
 
-    >>> model = db.GaussianMean(variance=1.0, dimension=2)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=2)
     >>> posterior = db.interop.from_moments(model.structure, {"mean": ([[3.0, 1.0]], [[0.5, 0.5]])})
     >>> posterior.mean("mean")
     array([[3., 1.]])

@@ -1,1 +1,15 @@
-"""Models: data → local posterior → prediction."""
+"""Models: data → local posterior → prediction.
+
+Most models are at the front door (`db.GaussianMixture`). Here are the one without components, and what a posterior says
+of new data (`transform`).
+"""
+
+from typing import TYPE_CHECKING
+
+from decbayes.lazily import exported
+
+if TYPE_CHECKING:
+    from decbayes.models.core import transform as transform
+    from decbayes.models.mixtures import GaussianMean as GaussianMean
+else:
+    __getattr__, __all__ = exported(__name__, {".core": "transform", ".mixtures": "GaussianMean"})

@@ -61,7 +61,7 @@ def calibration(report: Any) -> "Figure":
     They are high at both ends if it is too narrow, and slope if it is off to one side. The band is twice the standard
     error over data sets, bar by bar.
 
-    >>> model = db.GaussianMean(dimension=1)
+    >>> model = db.models.GaussianMean(dimension=1)
     >>> tried = db.checking.try_plan(db.checking.Plan(model, sites=2, observations=20), data_sets=3)
     >>> db.plot.calibration(tried).axes[0].get_xlabel()
     'rank of the truth'

@@ -131,7 +131,7 @@ class Agreement:
 class Merged:
     """An opened sum: the posterior of all members' data, and how much data is behind it.
 
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> publics = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
     >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure))
     >>> share = db.secure.Share(model.fit(np.full((5, 1), 2.0)).posterior, rows=5, persons=5, units=5)

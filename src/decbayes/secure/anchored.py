@@ -127,7 +127,7 @@ class Share:
 
     `units` are what the model counts: rows, words of documents, or steps of sequences.
 
-    >>> posterior = db.GaussianMean(variance=1.0).fit(np.full((50, 1), 2.0)).posterior
+    >>> posterior = db.models.GaussianMean(variance=1.0).fit(np.full((50, 1), 2.0)).posterior
     >>> share = db.secure.Share(posterior, rows=50, persons=50, units=50)
     >>> share.bounded(10).posterior.contribution["mean"]
     array([[20., -5.]])

@@ -73,7 +73,7 @@ class Folder:
     Args:
         path: the folder, made by `begin`.
 
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
     >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure))
     >>> folder = db.secure.Folder.begin("sums", agreed)

@@ -31,7 +31,7 @@ class Site:
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     >>> keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west")}
     >>> publics = {name: key.public_key().public_bytes_raw() for name, key in keys.items()}
-    >>> model = db.GaussianMean(variance=1.0, dimension=1)
+    >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure), rounds=1)
     >>> folder = db.secure.Folder.begin("sums", agreed)
     >>> share = db.secure.Share(model.fit(np.full((5, 1), 2.0)).posterior, rows=5, persons=5, units=5)

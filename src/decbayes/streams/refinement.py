@@ -38,7 +38,7 @@ class Refinement(Displayed):
             standard deviations.
         converged: whether the last shift is within the tolerance.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> shards = [np.zeros((5, 1)), np.ones((5, 1))]
     >>> refined = db.refine(model, shards, [model.fit(s).posterior for s in shards], rng=np.random.default_rng(0))
     >>> refined.converged, refined.shifts

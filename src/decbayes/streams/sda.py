@@ -34,7 +34,7 @@ def sda_bayes(
             they finish in random order, each having started from the shared posterior as it was when it finished its
             previous sub-batch.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> batches = [[np.zeros((5, 1)), np.ones((5, 1))], [np.ones((5, 1))]]
     >>> posterior = db.streams.sda_bayes(model, batches, rng=np.random.default_rng(0))
     >>> posterior == model.fit(np.concatenate([batch for site in batches for batch in site])).posterior
@@ -127,7 +127,7 @@ def epochs(
             which components keep as long as they are the same.
         start: a posterior to continue from, such as yesterday's.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> days = [[np.zeros((5, 1)), np.zeros((5, 1))], [np.ones((10, 1)), np.ones((10, 1))]]
     >>> [posterior.mean("mean").item() for posterior in db.streams.epochs(model, days, rng=np.random.default_rng(0))]
     [0.0, 0.66...]

@@ -46,7 +46,7 @@ class Exchange:
 
     >>> from decbayes.updates.exchange import Exchange
     >>> from decbayes.updates.rounds import Sent
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> fits = {name: model.fit(np.array([[x]])).posterior for name, x in (("a", 1.0), ("b", 3.0))}
     >>> exchange = Exchange({f"{name}.posterior": Sent(fit) for name, fit in fits.items()})
     >>> turn = exchange.turn("b")

@@ -44,7 +44,7 @@ def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | Non
         forgetting: the share that is forgotten, from 0 to below 1; "learn" finds it for each component.
         new: for "learn", the posterior of the new data, in the same slots (fitted with `start=posterior`, for example).
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> known = model.fit(np.full((10, 1), 3.0)).posterior
     >>> left = db.streams.forget(known, 0.5)
     >>> left == model.fit(np.full((5, 1), 3.0)).posterior

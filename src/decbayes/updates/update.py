@@ -23,7 +23,7 @@ class Epoch:
     """A prior made of earlier contributions, the shards of each member that are in it, and how many observations.
 
     >>> from decbayes.updates import Epoch
-    >>> first = db.GaussianMean(dimension=1).fit(np.ones((4, 1))).posterior
+    >>> first = db.models.GaussianMean(dimension=1).fit(np.ones((4, 1))).posterior
     >>> epoch = Epoch(first, {"a": ("first shard",)})
     >>> epoch.whole(db.Posterior.of_prior(epoch.structure)) == first  # nothing observed since
     True

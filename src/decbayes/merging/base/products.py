@@ -125,7 +125,7 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
     Args:
         posteriors: one per site, of one structure.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> first, second = (model.fit(np.array([[x]])).posterior for x in (1.0, 3.0))
     >>> db.merging.product([first, second]) == model.fit(np.array([[1.0], [3.0]])).posterior
     True

@@ -111,7 +111,7 @@ def influence(alignment: Alignment) -> Influence:
     Args:
         alignment: what `align` returns.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
     >>> db.merging.influence(db.align(sites)).disagreeing
     array([False, False, False, False,  True])

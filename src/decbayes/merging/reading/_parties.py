@@ -128,7 +128,7 @@ def parties(alignment: Alignment) -> Parties:
     Args:
         alignment: what `align` returns.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> means = (0.0, 0.1, -0.1, 0.05, 0.0, 0.1, 0.0, 6.0, 6.1)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in means]
     >>> db.merging.parties(db.align(sites)).outstanding[0].sites

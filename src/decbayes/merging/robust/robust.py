@@ -115,7 +115,7 @@ class RobustMerge:
         merged: the numbers of these sites.
         spare: how many slots there are beside those asked for.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
     >>> merge = db.merging.robust_merge(sites)
     >>> merge.weights.shape
@@ -191,7 +191,7 @@ def robust_merge(
         solver: how to align, an object of `db.solvers` or its name.
         progress: called without arguments whenever one more site was matched.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
     >>> merged = db.merging.robust_merge(sites)
     >>> merged.weights[:, 0].round(1)

@@ -22,7 +22,7 @@ class Fit:
         bound: the variational bound after each pass.
         converged: False if the last pass still gained more than the ascent's tolerance.
 
-    >>> fit = db.GaussianMean(variance=1.0, prior_variance=100.0).fit([2.0, 4.0])
+    >>> fit = db.models.GaussianMean(variance=1.0, prior_variance=100.0).fit([2.0, 4.0])
     >>> fit
     Fit(converged after 1 pass, bound -5.53431)
     >>> fit.posterior.mean("mean").round(1)

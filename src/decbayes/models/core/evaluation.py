@@ -115,7 +115,7 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
         data: a site's data.
         share: which part of the observations is held back.
 
-    >>> model = db.GaussianMean(variance=1.0)
+    >>> model = db.models.GaussianMean(variance=1.0)
     >>> kept, held_back = db.checking.hold_back(model, np.arange(20.0)[:, None], share=0.1)
     >>> len(kept), len(held_back)
     (18, 2)

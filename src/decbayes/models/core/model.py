@@ -55,7 +55,7 @@ class Model(Settings):
     `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
     and may differ from it in the prior alone.
 
-    >>> class Heights(db.GaussianMean):
+    >>> class Heights(db.models.GaussianMean):
     ...     noun = "height"
     >>> isinstance(Heights(variance=50.0, prior_mean=170.0), db.extending.Model)
     True
@@ -263,7 +263,7 @@ class Model(Settings):
         return in_slices(self.read(path, report=report, **reading_options))
 
     def transform(self, posterior: Posterior) -> Transform:
-        """What the posterior says of each observation, for `db.transform`: by default what `assign` does."""
+        """What the posterior says of each observation, for `db.models.transform`: by default what `assign` does."""
         names = tuple(f"{self.noun}_{k}" for k in range(number_of(posterior.structure)))
         return Transform(names, partial(self.assign, posterior))
 
@@ -375,7 +375,7 @@ class Model(Settings):
     def mechanism(self) -> "Mechanism":
         """How the model is released with differential privacy; NotPrivate says why it cannot be.
 
-        >>> db.GaussianMean(variance=1.0).mechanism()
+        >>> db.models.GaussianMean(variance=1.0).mechanism()
         Traceback (most recent call last):
         decbayes.errors.NotPrivate: GaussianMean has no private release: nobody has bounded ...
         """

@@ -98,7 +98,7 @@ class Block:
 def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: Any) -> Iterator[Block]:
     """Topics, classes or states of new data, some observations at a time and in their order.
 
-        for block in db.transform(posterior, "letters/"):
+        for block in db.models.transform(posterior, "letters/"):
             print(block.places, block.values)
 
     `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
@@ -107,7 +107,7 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
 
     >>> model = db.GaussianMixture(2, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit([-9.0, -8.0, 8.0, 9.0], rng=0).posterior
-    >>> (block,) = db.transform(posterior, np.array([[-8.5], [8.5]]))
+    >>> (block,) = db.models.transform(posterior, np.array([[-8.5], [8.5]]))
     >>> block.values.max(axis=1).round(2), len(set(block.values.argmax(axis=1)))
     (array([1., 1.]), 2)
     """

@@ -26,7 +26,7 @@ class GaussianMean(OfPoints):
 
     `dimension` is the number of columns, by default that of the data.
 
-    >>> model = db.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(points).posterior for points in ([1.0, 2.0], [3.0])]
     >>> db.merge(sites).mean("mean").round(2), model.fit([1.0, 2.0, 3.0]).posterior.mean("mean").round(2)
     (array([[1.99]]), array([[1.99]]))
