@@ -1,4 +1,4 @@
-"""Where the data sets are. None is part of this repository; docs/figures.md, "Data", says where each comes from."""
+"""Where the data sets are. None is part of this repository; docs/benchmarks/data.md says where each comes from."""
 
 import os
 from pathlib import Path
@@ -12,6 +12,6 @@ def data_file(*parts: str, folder: Path = FOLDER) -> Path:
     if not path.is_file():
         raise SystemExit(
             f"This benchmark needs {'/'.join(parts)}, which is not in {folder}. Set DECBAYES_DATA to the folder with "
-            'it; docs/figures.md, "Data", says where it comes from and what is in it.'
+            "it; docs/benchmarks/data.md says where it comes from and what is in it."
         )
     return path

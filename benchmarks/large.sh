@@ -1,5 +1,5 @@
 #!/bin/sh
-# The figures of docs/large.md, at one commit, on a machine with a GPU and many cores:
+# The figures of docs/benchmarks/speed.md and gpu.md, at one commit, on a machine with a GPU and many cores:
 #
 #     sh benchmarks/large.sh FOLDER [NAME …]
 #

@@ -133,7 +133,7 @@ def images_in(folder: Path, *, side: int = 32) -> Array:
         raise DataNotFound(
             f"There are no faces in {folder}. Name a folder by --data or DECBAYES_DATA with, in it or in its subfolder "
             f"`faces`, image files ({', '.join(sorted(IMAGE_KINDS))}; frontal faces cut to the head, any size), or "
-            "yale_32x32.npz and caltech_faces_32x32.npz. docs/figures.md, “Data”, says where the paper's faces are "
+            "yale_32x32.npz and caltech_faces_32x32.npz. docs/benchmarks/data.md says where the paper's faces are "
             "from and how to make these files."
         )
     pictures = []

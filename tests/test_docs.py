@@ -66,11 +66,16 @@ def topic_models(reader):
     assert scores["merged"] > max(scores["naive"], scores["site 0 alone"]) + 0.05
     assert scores["merged"] > scores["all documents in one place"] - 0.03
     assert scores["merged"] > scores["one topic per site and slot"] + 0.005
-    assert [event.kind for event in reader.names["later"].lineage.events].count("born") == 1
     assert reader.names["brought"][0].structure == reader.names["model"].structure
     shown = next(answer for answer in reader.printed if "occurrences" in answer).split("\n")
     for theme in reader.names["themes"].values():
         assert any(set(theme.split()[:2]) <= set(line.replace(",", " ").split()) for line in shown)
+
+
+def topic_priors(reader):
+    """Topics keep their ids, and what is new has a new one; learned priors are shared."""
+    assert [event.kind for event in reader.names["later"].lineage.events].count("born") == 1
+    assert reader.names["merged"].structure.fingerprint
 
 
 def texts(reader):
@@ -310,6 +315,8 @@ CLAIMS = {
     "tables.md": tables,
     "texts.md": texts,
     "topic-models.md": topic_models,
+    "topic-priors.md": topic_priors,
+    "topic-work.md": texts,
     "network.md": network,
     "network-links.md": links,
     "other-libraries.md": other_libraries,

@@ -77,5 +77,5 @@ def test_a_folder_of_images_is_read_in_order(tmp_path):
 
 def test_an_empty_folder_says_what_is_missing(tmp_path):
     """Which files, of which kind, and where to read on."""
-    with pytest.raises(DataNotFound, match=r"no faces in .*\.png.*yale_32x32\.npz.*docs/figures\.md"):
+    with pytest.raises(DataNotFound, match=r"no faces in .*\.png.*yale_32x32\.npz.*docs/benchmarks/data\.md"):
         faces(tmp_path)
