@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.group.roster import Seat as Seat
     from decbayes.network.protocol.limits import Limits as Limits
     from decbayes.network.protocol.limits import Rules as Rules
+    from decbayes.network.protocol.limits import SumRules as SumRules
     from decbayes.network.protocol.records.merges import Entry as Entry
     from decbayes.network.protocol.records.merges import Merged as Merged
     from decbayes.network.protocol.records.pool import Change as Change
@@ -122,6 +123,7 @@ _HOME = {
     "SignedHeader": "protocol.records.record",
     "SqliteStore": "runtime.store.sqlite",
     "Store": "protocol.effects",
+    "SumRules": "protocol.limits",
     "agent_id": "protocol.group.keys",
     "message_bytes": "protocol.talk.messages",
     "open_record": "protocol.records.verification",

@@ -16,55 +16,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from decbayes.errors import DecbayesError, InvalidFile, SumRefused
 from decbayes.files import load, save, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
+from decbayes.secure.gathered import KINDS, Gathered, no_messages
 from decbayes.secure.seat import opened
-from decbayes.secure.terms import Kind, Message, Terms, check_message, message_from
+from decbayes.secure.terms import Message, Terms, check_message, message_from
 from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
-KINDS: tuple[Kind, ...] = get_args(Kind)
 FIRST = re.compile(r"round_1(?:-without-(\w+(?:-\w+)*))?")
 # Longer files are no agreement; a message has its numbers and little else.
 MOST_BYTES, AROUND = 1 << 22, 4096
 
 
-@dataclass(frozen=True)
-class Sum:
+@dataclass
+class Sum(Gathered):
     """What lies in the folder for one sum: the valid messages of each member by kind, and what is wrong there."""
 
-    place: Path
-    terms: Terms
-    messages: dict[Kind, dict[str, Message]]
-    problems: tuple[str, ...]
-
-    @property
-    def number(self) -> int:
-        return self.terms.round
-
-    @property
-    def begun(self) -> bool:
-        return any(self.messages.values())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether all messages are there."""
-        return self.waiting_for()[0] is None
-
-    def waiting_for(self) -> tuple[Kind | None, list[str]]:
-        """The first kind of message that is not complete, and whose are missing; None if all are there."""
-        for kind in KINDS:
-            missing = [name for name in self.terms.seats if name not in self.messages[kind]]
-            if missing:
-                return kind, missing
-        return None, []
-
-    def of(self, kind: Kind) -> list[Message]:
-        return list(self.messages[kind].values())
+    place: Path = Path()
+    problems: tuple[str, ...] = ()
 
 
 class Folder:
@@ -166,7 +140,7 @@ class Folder:
         place = self.path / "-".join([f"round_{number}", *(["without", *sorted(without)] if without else [])])
         if place.is_symlink():
             raise SumRefused(f"{place} is a link that leads elsewhere. Remove it.")
-        messages: dict[Kind, dict[str, Message]] = {kind: {} for kind in KINDS}
+        messages = no_messages()
         problems = []
         for file in sorted(place.iterdir()) if place.is_dir() else ():
             if file.name.startswith("."):
@@ -177,7 +151,7 @@ class Folder:
                 problems.append(f"{file}: {error}")
             else:
                 messages[message.kind][message.seat] = message
-        return Sum(place, terms, messages, tuple(problems))
+        return Sum(terms, messages, place, tuple(problems))
 
     def publish(self, one: Sum, message: Message) -> None:
         """Write a message of this site. One that lies there already is never replaced."""

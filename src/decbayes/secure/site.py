@@ -10,6 +10,7 @@ from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
 from decbayes.secure.folder import Folder, Sum
+from decbayes.secure.gathered import turn
 from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Sign, Terms
 
@@ -195,11 +196,7 @@ def members_of(terms: Terms) -> list[str]:
 
 def whose_turn(agreement: Agreement, current: Sum) -> str:
     """Whose turn it is, in a line."""
-    kind, missing = current.waiting_for()
-    if kind is None:
-        return f"all {agreement.rounds} rounds are open"
-    what = {"key": "key", "masked": "masked contribution", "opening": "part of the opening"}[kind]
-    return f"round {current.number} of {agreement.rounds}: waiting for the {what} of {', '.join(missing)}"
+    return turn(current.number, agreement.rounds, *current.waiting_for())
 
 
 def proposals(folder: Folder, current: Sum) -> list[str]:

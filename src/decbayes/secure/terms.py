@@ -20,7 +20,7 @@ Kind = Literal["key", "masked", "opening"]
 Sign = Callable[[bytes], bytes]
 """Signs bytes with a seat's private key (Ed25519)."""
 
-PURPOSE = b"decbayes sum 1\0"
+PURPOSE = b"decbayes sum 2\0"
 FEWEST = 3
 KEY_BYTES = 32
 
@@ -116,10 +116,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     signature: bytes = b""
 
     @property
+    def header_bytes(self) -> bytes:
+        """Everything but the signature, with the body's hash in its place: two of these prove that a seat cheats."""
+        body = hashlib.sha256(self.body).digest()
+        return msgspec.msgpack.encode((self.kind, self.terms, self.seat, body, self.about, self.commitment))
+
+    @property
     def digest(self) -> bytes:
         """Of everything but the signature."""
-        fields = (self.kind, self.terms, self.seat, self.body, self.about, self.commitment)
-        return hashlib.sha256(PURPOSE + msgspec.msgpack.encode(fields)).digest()
+        return hashlib.sha256(PURPOSE + self.header_bytes).digest()
 
     def signed(self, sign: Sign) -> "Message":
         return msgspec.structs.replace(self, signature=sign(PURPOSE + self.digest))

@@ -30,15 +30,17 @@ from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Change
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.records.verification import Sealed, check_proof, open_record, open_signed, verify
-from decbayes.network.protocol.site.member import Member
+from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.publisher import Verify
+from decbayes.network.protocol.sums import Played
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.gossip import Gossip, Neighbour
 from decbayes.network.protocol.talk.guests import Guests
-from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull
+from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Packets, Pull
+from decbayes.network.protocol.talk.sum_gossip import SumGossip
 
 
-class Agent(Member):
+class Agent(AddingMember):
     """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
 
     `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
@@ -73,6 +75,7 @@ class Agent(Member):
         self._versions = Allowance(1, limits.versions)
         self._guests = Guests(charter, identity, name)
         self._gossip = Gossip(self.pool, rng, software, self._guests.introduce)
+        self._sum_gossip = None if self.pool.sums is None else SumGossip(self.pool.sums, rng)
         self._unsaved: dict[bytes, Saved] = {}
 
     @property
@@ -118,7 +121,9 @@ class Agent(Member):
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
         votes = self._vote_again()
-        return [*self._gossip.tick(), *again, *votes, *self._publisher.publish(), *self._report_overdue()]
+        sums = [] if self._sum_gossip is None else self._sum_gossip.tick(self.peers)
+        talk = [*self._gossip.tick(), *sums]
+        return [*talk, *again, *votes, *self._publisher.publish(), *self._play(), *self._report_overdue()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """A message from a neighbour, whatever it holds."""
@@ -139,6 +144,8 @@ class Agent(Member):
                 return self.on_pull(peer, message)
             case Batch():
                 return self.on_batch(peer, message)
+            case Packets():
+                return self.on_packets(peer, message)
 
     def on_stranger(self, peer: Peer) -> list[Effect]:
         """Somebody without the group's secret is linked, or asks a question."""
@@ -149,9 +156,11 @@ class Agent(Member):
         changed = self._gossip.hear(peer, message)
         reports: list[Effect] = [self._compare_charters(peer, message)] if changed else []
         if message.root == self.pool.root:
-            return reports + self._heard()
-        everything = self._gossip.list_all(peer)
-        return reports + ([everything] if self._bodies.spend(peer, len(everything.message)) else [])
+            return reports + self._heard(root=True)
+        sums = [] if self._sum_gossip is None else [self._sum_gossip.list_all(peer)]
+        everything = [self._gossip.list_all(peer), *sums]
+        affordable = self._bodies.spend(peer, sum(len(send.message) for send in everything))
+        return reports + (everything if affordable else [])
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
         """A neighbour's listing: pull the records that we lack, and list those that it lacks."""
@@ -173,6 +182,51 @@ class Agent(Member):
         effects = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
         effects += [effect for ballot in message.ballots for effect in self.on_ballot(peer, ballot)]
         return effects + [effect for record in message.records for effect in self.on_record(peer, record)]
+
+    def on_packets(self, peer: Peer, message: Packets) -> list[Effect]:
+        """Digests of messages of sums, requests for some, or the messages themselves."""
+        talk = self._sum_gossip
+        if talk is None or self.part is None:
+            return [self._refuse(peer, Refused("envelope", "this group has no sums."))]
+        if not self._checks.spend(peer, 1 + len(message.packets)):
+            return [self._refuse(peer, Refused("budget", "more messages in a tick than a neighbour may send."))]
+        effects = [effect for content in message.packets for effect in self.on_packet(peer, content)]
+        self.part.heard = self.part.heard or talk.complete(message)
+        effects += talk.answer(peer, message)
+        if message.wanted and self._may_pull(peer):
+            asked = [each for each in talk.asked_for(message) if self._bodies.spend(peer, len(each.content))]
+            effects += talk.bodies(peer, asked, self.charter)
+        return [*effects, *self._play()]
+
+    def _may_pull(self, peer: Peer) -> bool:
+        try:
+            return self._guests.admit(peer, self.pool.roster)
+        except Refused as error:
+            self.refused[error.reason] += 1
+            return False
+
+    def on_packet(self, peer: Peer, content: bytes) -> list[Effect]:
+        """Check a member's message to a sum and take it in."""
+        try:
+            return self._summed(content)
+        except Refused as error:
+            return [self._refuse(peer, error)]
+
+    def _summed(self, content: bytes) -> list[Effect]:
+        """Take in a message to a sum: its member may be proven to cheat, and the sum may be open by it."""
+        assert self._sum_gossip is not None
+        assert self.pool.sums is not None
+        before = self.pool.sums.merged
+        packet, proof = self.pool.add_packet(content)
+        self._sum_gossip.news.append(packet.digest)
+        effects: list[Effect] = [Persist(packet)]
+        if proof is not None and self.pool.exclude(proof):
+            effects += self._excluded(proof)
+        after = self.pool.sums.merged
+        if after is not None and after is not before:
+            about = self.pool.sums.describe()
+            effects.append(Report("opened", {name: about[name] for name in ("opened", "rounds", "members", "rows")}))
+        return effects
 
     def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
         """Check a record and take it in."""
@@ -258,6 +312,8 @@ class Agent(Member):
         self.trouble = None
         if isinstance(item, Ballot):
             return self._kept(item)
+        if isinstance(item, Played):
+            return self._played(item)
         published = self._publisher.persisted(item)
         if published is None:
             return []
@@ -267,10 +323,20 @@ class Agent(Member):
         report = Report("published", {"version": published.version, **details})
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
+    def _played(self, played: Played) -> list[Effect]:
+        """This member's part in a sum is durable, and counts."""
+        assert self.part is not None
+        assert self._sum_gossip is not None
+        effects: list[Effect] = []
+        for packet in self.part.written(played):
+            message = packet.message
+            effects += [*self._summed(packet.content), summed(message.kind, played)]
+        return [*effects, *self._sum_gossip.tell_news(self.peers), *self._play()]
+
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
         # Of other members only the newest is kept; our own versions that wait for the disk are never dropped.
-        named_by_origin = not isinstance(item, Ballot) and item.origin != self.id
+        named_by_origin = isinstance(item, Record | Proof) and item.origin != self.id
         self._unsaved[item.origin if named_by_origin else item.digest] = item  # type: ignore[union-attr]
         # Retried at each tick, and reported again only if the problem changes.
         reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
@@ -279,10 +345,12 @@ class Agent(Member):
 
     # What it does about it
 
-    def _heard(self) -> list[Effect]:
+    def _heard(self, *, root: bool = False) -> list[Effect]:
         """A neighbour has listed what it holds, and we know all versions of ours in it."""
         self._publisher.heard = True
-        return self._publisher.publish()
+        if self.part is not None and root:
+            self.part.heard = True
+        return [*self._publisher.publish(), *self._play()]
 
     def _check_new(self, sealed: Sealed) -> None:
         signed = sealed.signed
@@ -319,6 +387,13 @@ class Agent(Member):
 def accepted(record: Record, peer: Peer) -> Report:
     details = {"peer": peer, "version": record.version, "observations": record.header.observations}
     return Report("accepted", {"origin": record.origin.hex(), **details})
+
+
+def summed(kind: str, played: Played) -> Report:
+    return Report("summed", {"step": STEPS[kind], "seats": len(played.keys)})
+
+
+STEPS = {"key": "key", "masked": "masked contribution", "opening": "part of the opening"}
 
 
 def decision_report(ballot: Ballot, before: Ballot | None, *, settled: bool) -> Report:

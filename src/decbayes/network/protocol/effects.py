@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.sums.heard import Packet
+from decbayes.network.protocol.sums.part import Played
 
 Peer = str
 """A neighbour, by the name that the transport uses."""
@@ -31,7 +33,7 @@ class Persist:
     1
     """
 
-    item: Record | Proof | Ballot
+    item: Record | Proof | Ballot | Packet | Played
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ class Report:
 Effect = Send | Persist | Report
 
 
-Saved = Record | Proof | Ballot
-"""What a store gives back: newest records, proofs, and ballots on what was decided or is pending."""
+Saved = Record | Proof | Ballot | Packet | Played
+"""What a store gives back: newest records, proofs, ballots on what was decided or is pending; where only sums are
+opened, the members' messages, and this member's own part with its secrets."""
 
 
 class Store(Protocol):

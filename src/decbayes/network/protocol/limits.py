@@ -69,6 +69,22 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise ValueError(f"limits must be positive: {', '.join(low)}")
 
 
+class SumRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How members add up what they know, where nobody may see what a single one has.
+
+    `rounds`: how many sums are opened at most, each refining the one before it. `colluders`: how many members may pool
+    what they know without learning anything about a single other one. `most_rows`: the most rows that a member may
+    count; one with more scales its contribution down.
+
+    >>> network.SumRules(rounds=2).colluders
+    1
+    """
+
+    rounds: Annotated[int, Meta(ge=1, le=1000)] = 3
+    colluders: Annotated[int, Meta(ge=1)] = 1
+    most_rows: Annotated[float, Meta(ge=1.0, le=1e9)] = 1e6
+
+
 Share = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 

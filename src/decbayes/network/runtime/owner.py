@@ -248,7 +248,8 @@ class Owner:
         except NotDisclosed as error:
             self._inbox.post(partial(self._agent.withhold, str(error)))
             return Outcome(None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),))
-        text = f"observed {count:,}" if learned is not None else f"these {count:,} count already"
+        kept = f"these {count:,} are added to the sums" if self._agent.part else f"these {count:,} count already"
+        text = f"observed {count:,}" if learned is not None else kept
         return Outcome(learned, text, added=((path, shard),))
 
     def _replace(self, path: str, by: str | None) -> Outcome:

@@ -14,6 +14,7 @@ from decbayes.network.protocol.agent import Agent, persist_first
 from decbayes.network.protocol.effects import Effect, Send
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Counted
 from decbayes.network.protocol.site.evidence import Learned
+from decbayes.network.protocol.sums import Due
 from decbayes.network.protocol.talk.messages import message_bytes
 from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.links.questions import Question
@@ -73,6 +74,7 @@ class Service:
         self._data: list[Any] = []
         self._refined_against: list[Counted] = []
         self._evidence_digest, self._ticks_same = b"", 0
+        self._added: tuple[bytes, int] | None = None
         self._ticks_due = 0
         log.names = agent.pool.roster.names
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
@@ -166,6 +168,7 @@ class Service:
             self._merges.submit(partial(self._watcher.merge, self.agent))
         if self._refinements and not self.agent.waiting:
             self._refine()
+        self._add_up()
         if self.agent.charter.rules.notes:
             self._look_at_merge()
         if self.agent.ticks % REFUSAL_TICKS == 0:
@@ -192,6 +195,13 @@ class Service:
         if self._ticks_due >= (QUIET_TICKS if self._lookout.quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
             self._refinements, self._ticks_due, self._refined_against = self._refinements - 1, 0, others
             self._fit(self._relearn)
+
+    def _add_up(self) -> None:
+        """Fit what a sum waits for, once for each sum and set of data."""
+        due = self.agent.due()
+        if due is not None and self._added != (due.terms.digest, len(self._data)):
+            self._added = due.terms.digest, len(self._data)
+            self._fits.submit(partial(self._run_share, due))
 
     def _look_at_merge(self) -> None:
         """Once no new evidence arrives, publish the notes that others need to calibrate."""
@@ -262,6 +272,14 @@ class Service:
             done = Event()
             self._inbox.post(partial(self._publish, job, learned, done))
             done.wait()
+
+    def _run_share(self, due: Due) -> None:
+        try:
+            share = self.agent.share(due)
+        except UNCOMPUTABLE as error:
+            self._inbox.post(partial(self.agent.withhold, str(error)))
+        else:
+            self._inbox.post(partial(self.agent.add, due, share))
 
     def _run_look(self) -> None:
         try:

@@ -170,7 +170,7 @@ class Sight:
             self.excluded.add(item.origin)
         elif isinstance(item, Ballot):
             self.settled |= {item.digest} if item.settled else set()
-        else:
+        elif isinstance(item, Record):
             same = self.epochs.get(item.origin) == item.header.epoch
             self.versions[item.origin] = max(item.version, self.versions.get(item.origin, 0) if same else 0)
             self.epochs[item.origin] = item.header.epoch

@@ -10,6 +10,7 @@ from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.sums import Packet, Played
 from decbayes.network.simulation.guarantees import Ledger
 
 
@@ -21,6 +22,7 @@ class Disk:
         self.records: dict[AgentId, Record] = {}
         self.proofs: dict[AgentId, Proof] = {}
         self.ballots: dict[bytes, Ballot] = {}
+        self.sums: dict[tuple[type, bytes], Packet | Played] = {}
         self._ledger, self._site = ledger, site
 
     def put(self, items: Sequence[Saved]) -> None:
@@ -31,6 +33,8 @@ class Disk:
                 self.proofs[item.origin] = item
             elif isinstance(item, Ballot):
                 self._put_ballot(item)
+            elif isinstance(item, Packet | Played):
+                self.sums[type(item), item.digest] = item
             elif item.origin not in self.records or newer(item, self.records[item.origin]):
                 self.records[item.origin] = item
             self._ledger.written(self._site, self.owner, item)
@@ -45,7 +49,7 @@ class Disk:
     def load(self) -> list[Saved]:
         """Everything, each resolution after those that it comes after."""
         order = sorted(self.ballots.values(), key=lambda ballot: (not ballot.settled, depth(ballot, self.ballots)))
-        return [*self.proofs.values(), *order, *self.records.values()]
+        return [*self.proofs.values(), *order, *self.records.values(), *self.sums.values()]
 
     def newest(self) -> Record | None:
         """The owner's newest version."""
@@ -55,6 +59,7 @@ class Disk:
         self.records.clear()
         self.proofs.clear()
         self.ballots.clear()
+        self.sums.clear()
 
     def replace(self, backup: Sequence[Saved]) -> None:
         """An old copy takes the place of what was there."""
@@ -62,6 +67,7 @@ class Disk:
         self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
         self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
         self.ballots.update({item.digest: item for item in backup if isinstance(item, Ballot)})
+        self.sums.update({(type(item), item.digest): item for item in backup if isinstance(item, Packet | Played)})
 
 
 def newer(record: Record, known: Record) -> bool:

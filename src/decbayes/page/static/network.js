@@ -19,13 +19,14 @@ export function drawNetwork(network) {
   const gone = kinds.filter((kind) => kind === "gone").length;
   const parts = [plural(members.length, "member"), `${up} up`, gone ? `${gone} gone` : null];
   const counted = members.filter((member) => member.state === "counted").length;
-  parts.push(`${plural(counted, "contribution")} in the merge`);
+  parts.push(network.sums ? "only sums are opened" : `${plural(counted, "contribution")} in the merge`);
   const summary = parts.filter(Boolean).join(", ");
   setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
   byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below has the same`);
   const { settled = [], pending = [] } = network.decisions ?? {};
   drawAttention(network.problems ?? [], pending);
   drawDecisions(settled);
+  drawList("sums", network.sums ?? []);
   drawGraph(network, kinds);
   drawTable(members, kinds);
 }

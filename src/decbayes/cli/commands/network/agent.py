@@ -125,6 +125,8 @@ def agent(
     trust(tokenizer)
     agreed, identity = load_charter(charter), Identity.load(key)
     stricter = own_rules(rules, agreed)
+    if refine and agreed.sums is not None:
+        raise WrongArgument("--refine is for groups that publish contributions; here the charter says how many rounds.")
     shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
     check_record(page, record)
     if held is not None and page is None:

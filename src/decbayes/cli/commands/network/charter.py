@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from cyclopts import App, Parameter
 from rich.prompt import Confirm
 
@@ -18,12 +19,15 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
 from decbayes.extras import require_extra
+from decbayes.files import load as load_posterior
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
+from decbayes.merging import pad
 from decbayes.models.core.registry import MODELS
-from decbayes.network.protocol.limits import Rules
+from decbayes.network.protocol.limits import Rules, SumRules
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
+    from decbayes.posterior import Posterior
 
 app = App(name="charter", help="Write or show a charter, which states what a group agrees on, and propose changes.")
 
@@ -35,7 +39,7 @@ QUESTION = "Shall the merge be robust, so that a few wrong members hardly move i
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
 Json = Annotated[
-    bool, json_option("charter", "group", "model", "settings", "members", "prior", "disclosure", "fingerprint")
+    bool, json_option("charter", "group", "model", "settings", "members", "prior", "disclosure", "sums", "fingerprint")
 ]
 
 app.command(propose)
@@ -67,6 +71,18 @@ def new(
         ),
     ] = None,
     vocabulary: Annotated[Path | None, Parameter(help="The words of a topic model, one per line.")] = None,
+    secure: Annotated[
+        bool,
+        Parameter(help="Open only sums over all members, so that nobody sees what a single one has.", negative=""),
+    ] = False,
+    sums: Annotated[
+        tuple[str, ...],
+        Parameter(name="--sum", help="NAME=VALUE with --secure: rounds, colluders or most_rows, as `secure new` has."),
+    ] = (),
+    anchor: Annotated[
+        Path | None,
+        Parameter(help="With --secure: a posterior whose slots members add up in, of public data or released."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
@@ -87,7 +103,8 @@ def new(
     from decbayes.network.protocol.group.proposals import limits_from
 
     made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
-    counting, leaving = both_rules(with_answer(values(rules)), rules_named(disclosure))
+    given = values(rules) if secure else with_answer(values(rules))
+    counting, leaving = both_rules(given, rules_named(disclosure))
     charter = Charter(
         group=group,
         model_name=model,
@@ -98,9 +115,12 @@ def new(
         disclosure=leaving,
         vocabulary=listed.words,
     )
+    adding = sums_from(values(sums), secure, anchor)
+    if adding is not None:
+        charter = replace(charter, sums=adding, anchor=None if anchor is None else slots_in(anchor, charter))
     charter.save(file)
     print_charter(charter, as_json)
-    if not charter.rules.robust:
+    if not (charter.rules.robust or secure):
         messages().print(ADVICE)
 
 
@@ -217,6 +237,7 @@ def print_charter(charter: "Charter", as_json: bool, decisions: dict[str, Any] |
         "members": list(charter.members),
         "prior": [] if charter.epoch is None else list(charter.epoch.counted),
         "disclosure": None if rules is None else rules.plain(),
+        **({} if charter.sums is None else {"sums": msgspec.to_builtins(charter.sums)}),
         "fingerprint": charter.short_fingerprint,
     }
     if decisions is not None:
@@ -258,6 +279,28 @@ def with_answer(given: dict[str, Any]) -> dict[str, Any]:
     if "robust" in given or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return given
     return {**given, "robust": Confirm.ask(QUESTION, console=messages(), default=True)}
+
+
+def sums_from(given: dict[str, Any], secure: bool, anchor: Path | None) -> SumRules | None:
+    """By which rules members add up, if they do."""
+    if not secure:
+        if given or anchor is not None:
+            raise InvalidCharter("--sum and --anchor are for groups that open only sums: say --secure, too.")
+        return None
+    try:
+        return msgspec.convert(given, SumRules)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"--sum: {error}. There are {', '.join(SumRules.__struct_fields__)}.") from None
+
+
+def slots_in(file: Path, charter: "Charter") -> "Posterior":
+    """The anchor, with spare slots where the charter's model has more components."""
+    anchor = load_posterior(file)
+    structures = anchor.structure, charter.model.structure
+    if not all(structure.resizable for structure in structures):
+        return anchor
+    there, wanted = (structure.components(structure.symmetry[0]) for structure in structures)
+    return pad(anchor, wanted) if there < wanted else anchor
 
 
 def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:

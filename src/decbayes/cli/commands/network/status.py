@@ -52,6 +52,7 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
     output().print(member_table(answer.get("members", {})))
     print_groups(answer.get("groups", {}), len(answer.get("members", {})))
     print_decisions(answer.get("decisions", {}))
+    print_sums(answer.get("sums", {}))
     print_accounts(answer.get("accounts", {}))
     print_notes(answer, charter, width=11)
     refused = ", ".join(f"{count} {reason}" for reason, count in answer.get("refused", {}).items())
@@ -84,8 +85,18 @@ def print_motion(label: str, decision: dict[str, Any], votes: str) -> None:
     print(f"{label:<10} {plain(str(decision.get('motion')))} {plain(str(decision.get('text')))},{plain(votes)}")
 
 
+def print_sums(about: dict[str, Any]) -> None:
+    """How far a group's sums are, where it opens nothing else."""
+    from decbayes.network.runtime.reports.description import sum_lines
+
+    for line in sum_lines(about) if about else ():
+        print(f"sums       {plain(line)}")
+
+
 def print_accounts(accounts: dict[str, Any]) -> None:
-    if accounts:
+    if accounts.get("in_sums"):
+        print(f"counts     {accounts.get('observations', 0):,} observations in the last sum that was opened")
+    elif accounts:
         count, prior, records = (f"{accounts.get(name, 0):,}" for name in ("observations", "in_prior", "in_records"))
         print(f"counts     {count} observations: {prior} in the prior, {records} in records, each once")
 

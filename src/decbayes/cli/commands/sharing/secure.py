@@ -42,7 +42,8 @@ from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
-from decbayes.secure.folder import ANCHOR, KINDS, Folder, Sum
+from decbayes.secure.folder import ANCHOR, Folder, Sum
+from decbayes.secure.gathered import KINDS
 from decbayes.secure.site import Site, proposals, whose_turn
 from decbayes.updates.rounds import check_data
 from decbayes.updates.update import shift

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import InvalidCharter
+from decbayes.files import load
 from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.posterior import Posterior
 
 MOST_CHARTER_BYTES = 16 << 20
 
@@ -32,6 +34,14 @@ class VocabularyTable(msgspec.Struct, forbid_unknown_fields=True):
     file: str | None = None
 
 
+class SumsTable(msgspec.Struct, forbid_unknown_fields=True):
+    rounds: int
+    colluders: int
+    most_rows: float
+    anchor: str = ""
+    file: str = ""
+
+
 class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     """The tables of the TOML file, exactly these."""
 
@@ -42,6 +52,7 @@ class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     rules: Rules = Rules()
     disclosure: dict[str, Any] | None = None
     vocabulary: VocabularyTable | None = None
+    sums: SumsTable | None = None
 
 
 def read_tables(source: Path) -> CharterTables:
@@ -71,3 +82,16 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
     if words_digest(words) != table.digest:
         raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
     return words
+
+
+def read_anchor(table: SumsTable | None, charter: Path) -> Posterior | None:
+    """The posterior in whose slots members add up, from the file beside the charter."""
+    if table is None or not table.anchor:
+        return None
+    source = charter.parent / table.file
+    if not source.is_file():
+        raise InvalidCharter(f"{charter} names the anchor {table.file}, which is not beside it. Copy both files.")
+    anchor = load(source)
+    if anchor.digest != table.anchor:
+        raise InvalidCharter(f"{source} is not the anchor that the charter was made with: its digest differs.")
+    return anchor

@@ -13,23 +13,30 @@ from typing import Any
 import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidFile, InvalidRules
-from decbayes.files import toml_table, write_whole
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidFile, InvalidRules, SumRefused
+from decbayes.files import save, toml_table, write_whole
+from decbayes.merging.base.agreement import why
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.group._charter_file import (
     CharterTables,
+    SumsTable,
+    read_anchor,
     read_tables,
     read_words,
     words_digest,
 )
 from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
-from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.network.protocol.limits import Limits, Rules, SumRules
+from decbayes.posterior import Posterior
+from decbayes.secure.agreement import Agreement
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
 
 PROTOCOL = 3
 SECRET_BYTES = 32
+# Messages of sums have their numbers and little else.
+NUMBER_BYTES, AROUND = 8, 8192
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,10 @@ class Charter:
     rules: Rules = field(default_factory=Rules)
     disclosure: DisclosureRules | None = None
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
+    sums: SumRules | None = None
+    """Where only sums over all members are opened, by which rules; None where contributions are published."""
+    anchor: Posterior | None = field(default=None, repr=False)
+    """The posterior in whose slots members add up; None for the prior."""
     opened: bytes = bytes(32)
     """The resolution that opened the epoch; zeros before there is one."""
 
@@ -132,8 +143,22 @@ class Charter:
             "rules": msgspec.to_builtins(self.rules),
             "secret": hashlib.sha256(self.secret).hexdigest(),
             **({} if self.disclosure is None else {"disclosure": self.disclosure.plain()}),
+            **({} if self.sums is None else {"sums": [msgspec.to_builtins(self.sums), self.slots.digest]}),
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    @property
+    def slots(self) -> Posterior:
+        """The anchor, or the prior in its place."""
+        return Posterior.of_prior(self.model.structure) if self.anchor is None else self.anchor
+
+    def agreement(self, members: Mapping[str, bytes]) -> Agreement:
+        """What some members agree on who add up by this charter; SumRefused if they cannot."""
+        assert self.sums is not None
+        rules = self.sums
+        return Agreement(
+            self.fingerprint, members, self.slots, rules.rounds, rules.colluders, rules.most_rows, rules=self.disclosure
+        )
 
     def reads_like(self, other: "Charter") -> bool:
         """Whether both read records alike: only the members may differ."""
@@ -146,8 +171,8 @@ class Charter:
         """The form in which people compare fingerprints: 80 bits, in five groups."""
         return abbreviated(self.fingerprint)
 
-    def to_toml(self, *, vocabulary_file: str | None = None) -> str:
-        """The charter's text; the vocabulary is named by its digest and the file beside the charter."""
+    def to_toml(self, *, vocabulary_file: str | None = None, anchor_file: str = "") -> str:
+        """The charter's text; vocabulary and anchor are named by their digests and the files beside the charter."""
         tables: dict[str, Mapping[str, Any]] = {
             "group": {
                 "name": self.group,
@@ -170,6 +195,9 @@ class Charter:
         if self.vocabulary:
             named = {} if vocabulary_file is None else {"file": vocabulary_file}
             tables["vocabulary"] = {"digest": words_digest(self.vocabulary), **named}
+        if self.sums is not None:
+            beside = {} if self.anchor is None else {"anchor": self.anchor.digest, "file": anchor_file}
+            tables["sums"] = {**msgspec.to_builtins(self.sums), **beside}
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
         try:
             return header + "\n".join(toml_table(name, table) for name, table in tables.items())
@@ -177,15 +205,19 @@ class Charter:
             raise InvalidCharter(str(error)) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the charter and, beside it, the vocabulary."""
+        """Write the charter and, beside it, the vocabulary and the anchor."""
         if self.epoch is not None:
             raise InvalidCharter("An epoch follows from resolutions: save the charter that the group began with.")
-        target = Path(path)
+        check_adding_up(self)
+        target, anchor = Path(path), ""
+        if self.anchor is not None:
+            anchor = target.with_suffix(".anchor").name
+            save(self.anchor, target.with_name(anchor))
         words = target.with_suffix(".vocabulary").name if self.vocabulary else None
         if words is not None:
             write_whole(target.with_name(words), "".join(f"{word}\n" for word in self.vocabulary).encode())
         # It holds the group's secret.
-        write_whole(target, self.to_toml(vocabulary_file=words).encode(), private=True)
+        write_whole(target, self.to_toml(vocabulary_file=words, anchor_file=anchor).encode(), private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
@@ -193,10 +225,10 @@ class Charter:
         source = Path(path)
         content = read_tables(source)
         words = read_words(content.vocabulary, source, vocabulary)
-        return cls.from_tables(content, words)
+        return cls.from_tables(content, words, read_anchor(content.sums, source))
 
     @classmethod
-    def from_tables(cls, content: CharterTables, words: tuple[str, ...]) -> "Charter":
+    def from_tables(cls, content: CharterTables, words: tuple[str, ...], anchor: Posterior | None = None) -> "Charter":
         if content.group.protocol != PROTOCOL:
             raise InvalidCharter(
                 f"The charter is for protocol {content.group.protocol}; this decbayes speaks {PROTOCOL}, and the two "
@@ -213,6 +245,8 @@ class Charter:
             rules=content.rules,
             disclosure=None if content.disclosure is None else disclosure_rules(content.disclosure),
             vocabulary=words,
+            sums=None if content.sums is None else sum_rules(content.sums),
+            anchor=anchor,
             secret=group_secret(content.group.secret),
         )
         if charter.model.structure.fingerprint != content.group.structure:
@@ -221,6 +255,7 @@ class Charter:
                 f"{content.group.structure[:12]}: it was edited by hand, or made with another vocabulary or "
                 "version of decbayes."
             )
+        check_adding_up(charter)
         return charter
 
 
@@ -243,6 +278,8 @@ def check(charter: Charter) -> None:
         raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
     if charter.rules.components != "model":
         check_components(charter)
+    if charter.sums is not None or charter.anchor is not None:
+        check_sums(charter)
     if charter.disclosure is not None and charter.rules.least_observations > 1:
         raise InvalidCharter("Where there are disclosure rules, least_observations is one of them: [disclosure].")
     if any("\n" in word for word in charter.vocabulary):
@@ -263,6 +300,57 @@ def check_components(charter: Charter) -> None:
         why = "after the first epoch the prior already distinguishes the model's components"
     if why:
         raise InvalidCharter(f'rules.components must be "model" here: {why}.')
+
+
+def check_sums(charter: Charter) -> None:
+    """Refuse rules that need what a single member has, where only sums are opened."""
+    rules, anchor = charter.rules, charter.anchor
+    lost = {
+        "robust = true": rules.robust,
+        "share": rules.share < 1.0,
+        "validation": rules.validation > 0.0,
+        "intervals = true": rules.intervals,
+        "components": rules.components != "model",
+        "approval = true": charter.disclosure is not None and charter.disclosure.approval,
+    }
+    for name, asked in lost.items():
+        if asked:
+            raise InvalidCharter(
+                f"Where only sums are opened, nobody sees what a single member has, so the rule {name} cannot be kept. "
+                "Leave it out, or publish contributions."
+            )
+    if charter.sums is None:
+        raise InvalidCharter("An anchor is for groups that open only sums.")
+    if charter.epoch is not None:
+        raise InvalidCharter("Where only sums are opened there are no epochs: each round refines the one before it.")
+    if anchor is None and charter.model.structure.symmetry:
+        raise InvalidCharter(
+            f"{charter.model_name} has components, and members must agree beforehand which is which: name an anchor, a "
+            "posterior of public data or one that a member has released."
+        )
+    if anchor is not None and anchor.structure != charter.model.structure:
+        reason = why(charter.model.structure, anchor.structure, strictly=True)
+        raise InvalidCharter(f"The anchor does not fit the charter's model: {reason}")
+
+
+def check_adding_up(charter: Charter) -> None:
+    """Refuse a group that begins with too few members for its sums, or whose messages are too long for its limits."""
+    if charter.sums is None:
+        return
+    try:
+        length = charter.agreement(charter.members).terms(1, charter.slots).length
+    except SumRefused as error:
+        raise InvalidCharter(str(error)) from None
+    if NUMBER_BYTES * length + AROUND > charter.limits.record_bytes:
+        raise InvalidCharter(f"Each member adds {length:,} numbers, for which limits.record_bytes is too small.")
+
+
+def sum_rules(table: SumsTable) -> SumRules:
+    known = {name: getattr(table, name) for name in SumRules.__struct_fields__}
+    try:
+        return msgspec.convert(known, SumRules)
+    except msgspec.ValidationError as error:
+        raise InvalidCharter(f"[sums]: {error}") from None
 
 
 def disclosure_rules(values: Mapping[str, Any]) -> DisclosureRules:

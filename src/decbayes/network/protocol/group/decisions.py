@@ -100,7 +100,11 @@ class Decisions:
 
     def understands(self, motion: Motion) -> bool:
         """Whether all is known here that a motion comes after."""
-        return {*motion.after} <= self._elements.keys()
+        return self.knows(motion.after)
+
+    def knows(self, after: Iterable[bytes]) -> bool:
+        """Whether some resolutions are known here."""
+        return {*after} <= self._elements.keys()
 
     def enough(self, ballot: Ballot) -> bool:
         """Whether the votes settle the motion, counted as when it was put."""
@@ -326,6 +330,8 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
                 wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
                 replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
             case Open():
+                if decisions.founding.sums is not None:
+                    raise Refused("decision", "where only sums are opened there are no epochs.")
                 check_opening(question, roster)
                 read_parts(question, ballot.body, decisions.founding.model.structure)
     except (InvalidRules, msgspec.MsgspecError, DecbayesError) as error:

@@ -15,6 +15,7 @@ from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, short
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.sums import Sums
 from decbayes.posterior import Posterior
 
 
@@ -116,6 +117,15 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     reasons = robust.reasons([short(record.origin) for record in records])
     flagged = {site: reason for site, reason in reasons.items() if robust.sites[site].flagged}
     return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged)
+
+
+def merged_sum(charter: Charter, sums: Sums) -> Merged:
+    """The last sum that was opened; the prior before there is one. Nobody can say what single members have in it."""
+    summed, chain = sums.merged, sums.opened
+    if summed is None or chain is None:
+        return Merged(Posterior.of_prior(charter.structure), (), 0, "")
+    set_hash = chain.sums[len(chain.results) - 1].terms.digest.hex()
+    return Merged(summed.posterior, (), round(summed.share.rows), set_hash)
 
 
 def contributions_of(charter: Charter, records: list[Record]) -> list[Posterior]:

@@ -23,14 +23,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from decbayes.errors import Refused
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.records.merges import Counted, Entry, Merged, entries_of, merge_records
+from decbayes.network.protocol.records.merges import Counted, Entry, Merged, entries_of, merge_records, merged_sum
 from decbayes.network.protocol.records.notes import Belief, believed
 from decbayes.network.protocol.records.record import Record, SignedHeader
+from decbayes.network.protocol.sums import Packet, Played, Sums
 from decbayes.posterior import Posterior
 
 
@@ -72,6 +74,8 @@ class Pool:
         """The charter in force, as of the last `renew`."""
         self.records: dict[AgentId, Record] = {}
         self.rivals: dict[AgentId, SignedHeader] = {}
+        self.sums = None if charter.sums is None else Sums(self.decisions)
+        """What is known of the group's sums, where members publish nothing else."""
         self._root: bytes | None = None
         self._evidence_digest: bytes | None = None
         self._last = WorkedOut()
@@ -141,8 +145,31 @@ class Pool:
                 if origin in other.rivals:
                     self._join_rival(other.rivals[origin])
 
+    def add_packet(self, content: bytes) -> tuple[Packet, Proof | None]:
+        """Add a member's message to a sum, once it is checked; and a proof against the member, if it contradicts it."""
+        if self.sums is None:
+            raise Refused("envelope", "this group has no sums.")
+        chain, packet = self.sums.open_packet(content)
+        proof = self.sums.add(chain, packet, self.roster)
+        self._changed()
+        return packet, proof
+
+    def _restore_packets(self, packets: Iterable[Packet]) -> None:
+        """Messages to sums, each after those that it needs to be understood; what cannot be is heard of again."""
+        waiting, before = [*packets], -1
+        while len(waiting) != before:
+            before, later = len(waiting), []
+            for packet in waiting:
+                try:
+                    self.add_packet(packet.content)
+                except Refused as error:
+                    later += [packet] if error.reason == "ahead" else []
+            waiting = later
+
     def restore(
-        self, saved: Iterable[Record | Proof | Ballot], check: Callable[[Record], Record | None] | None = None
+        self,
+        saved: Iterable[Record | Proof | Ballot | Packet | Played],
+        check: Callable[[Record], Record | None] | None = None,
     ) -> None:
         """Add what a store has kept: decisions first, and then the records that the charter in force reads.
 
@@ -155,6 +182,7 @@ class Pool:
             elif isinstance(item, Ballot):
                 self._restore_ballot(item)
         self.charter = self.decisions.charter
+        self._restore_packets(item for item in items if isinstance(item, Packet))
         for record in [item for item in items if isinstance(item, Record)]:
             read = record if self._reads(record) else None if check is None else check(record)
             if read is not None:
@@ -207,7 +235,7 @@ class Pool:
             digest = hashlib.sha256()
             for origin, version, content in self.entries():
                 digest.update(origin + version.to_bytes(8, "little") + content)
-            digest.update(self.decisions.root)
+            digest.update(self.decisions.root + (b"" if self.sums is None else self.sums.root))
             self._root = digest.digest()
         return self._root
 
@@ -218,7 +246,7 @@ class Pool:
         """
         now = Pool(self.decisions.founding)
         now.decisions, now.charter = self.decisions.copy(), self.charter
-        now.records, now.rivals = dict(self.records), dict(self.rivals)
+        now.records, now.rivals, now.sums = dict(self.records), dict(self.rivals), self.sums
         now._last = self._last
         return now
 
@@ -231,7 +259,9 @@ class Pool:
                 yield record
 
     def merged(self) -> Merged:
-        """Merge on demand, once for each set of records."""
+        """Merge on demand, once for each set of records; where only sums are opened, the last one that was."""
+        if self.sums is not None:
+            return merged_sum(self.charter, self.sums)
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
         keys, before = [record.merge_key for record in records], self._last.merged
@@ -261,7 +291,8 @@ class Pool:
         """One hash of all that counts in a merge: notes do not change it."""
         if self._evidence_digest is None:
             counted = [(origin.hex(), *rest) for origin, *rest in (record.merge_key for record in self.counted())]
-            self._evidence_digest = hashlib.sha256(repr(counted).encode()).digest()
+            summed = b"" if self.sums is None else self.sums.root
+            self._evidence_digest = hashlib.sha256(repr(counted).encode() + summed).digest()
         return self._evidence_digest
 
     def same_data(self) -> list[tuple[AgentId, ...]]:

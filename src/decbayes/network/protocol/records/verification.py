@@ -25,7 +25,9 @@ from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
+from decbayes.network.protocol.sums.chains import SignedMessage, signed_message
 from decbayes.posterior import Posterior
+from decbayes.secure.terms import PURPOSE as SUM
 from decbayes.structure import Structure
 from decbayes.tensors import read_arrays
 
@@ -87,11 +89,12 @@ def open_record(content: bytes, charter: Charter, roster: Roster | None = None) 
 
 
 def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> Signed:
-    """One half of a proof: the header of a record or of a vote."""
+    """One half of a proof: the header of a record, of a vote, or of a message of a sum."""
     try:
         vote = Vote(_votes.decode(content), signature)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return open_header(content, signature, charter, roster)
+        summed = None if charter.sums is None else signed_message(content, signature, roster)
+        return summed or open_header(content, signature, charter, roster)
     if vote.header_bytes != content or (vote.header.protocol, vote.header.group) != (PROTOCOL, charter.id):
         raise Refused("envelope", "not a vote in this group.")
     if vote.origin not in roster.keys:
@@ -237,6 +240,8 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
 def check_evidence(header: Header, seat: str, charter: Charter) -> None:
     """Refuse a header that claims more than the charter allows, or less."""
     limits, fewest = charter.limits, charter.least_observations
+    if charter.sums is not None and header.shards:
+        raise Refused("rules", "a contribution that all can read, where only sums may be opened.")
     if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
         raise Refused("evidence", f"{len(header.shards):,} shards and {len(header.marks):,} marks.")
     if not header.shards and (header.observations or header.units or header.marks):
@@ -272,12 +277,12 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
 
 
 def check_proof(proof: Proof, roster: Roster) -> None:
-    """Refuse a pair of headers that does not prove an equivocation, of records or of votes, in any epoch."""
+    """Refuse a pair of headers that does not prove an equivocation, in any epoch."""
     first, second = proof.first, proof.second
     if number_of(first) != number_of(second) or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
     for signed in (first, second):
-        purpose = VOTE if isinstance(signed, Vote) else PURPOSE
+        purpose = VOTE if isinstance(signed, Vote) else SUM if isinstance(signed, SignedMessage) else PURPOSE
         if not signed_by(roster.keys[signed.origin], signed.digest, signed.signature, purpose):
             raise Refused("signature", f"{short(signed.origin)} has not signed this.")
 
@@ -286,5 +291,7 @@ def number_of(signed: Signed) -> tuple[object, ...]:
     """What no key may sign two things under."""
     if isinstance(signed, Vote):
         return "vote", signed.origin, signed.number
+    if isinstance(signed, SignedMessage):
+        return "sum", signed.origin, signed.header.terms, signed.header.kind
     assert isinstance(signed, SignedHeader)
     return "record", signed.origin, signed.version, signed.header.epoch

@@ -62,11 +62,23 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     ballots: Annotated[tuple[bytes, ...], Some] = ()
 
 
-Message = Digest | Listing | Pull | Batch
+class Packets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=5):
+    """Messages of sums, where a group has them: which the sender holds, which it wants, and some of them.
+
+    `complete`: these are all that it holds.
+    """
+
+    held: Annotated[tuple[Hash, ...], Some] = ()
+    complete: bool = False
+    wanted: Annotated[tuple[Hash, ...], Some] = ()
+    packets: Annotated[tuple[bytes, ...], Some] = ()
+
+
+Message = Digest | Listing | Pull | Batch | Packets
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-# How every batch begins: only batches hold records, and may be long.
-BATCHES = msgspec.msgpack.encode(Batch())[:2]
+# How messages with bodies begin: only these may be long.
+BATCHES = tuple(msgspec.msgpack.encode(each)[:2] for each in (Batch(), Packets()))
 
 
 def encode(message: Message) -> bytes:

@@ -14,6 +14,7 @@ from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import Belief
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.sums import Part, Sums
 from decbayes.posterior import Posterior
 
 
@@ -38,10 +39,11 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
     called, counted = pool.roster.called, accounts(pool)
     return {
         "counted": {called(origin): version for origin, version, _ in merged.entries},
-        "observations": counted.observations,
+        "observations": merged.observations if pool.sums is not None else counted.observations,
         "in_prior": dict(counted.prior),
         "set": merged.set_hash,
         **members_description(pool, merged),
+        **({} if pool.sums is None else {"sums": pool.sums.describe()}),
     }
 
 
@@ -114,6 +116,8 @@ def state(pool: Pool, seat: Seat, record: Record | None) -> str:
         return "removed"
     if agent_id(seat.key) in pool.roster.void:
         return "excluded"
+    if pool.sums is not None:
+        return pool.sums.state_of(seat.name)
     if record is not None and not record.empty:
         return "counted"
     if record is not None and record.header.closed:
@@ -162,7 +166,21 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
         "heard": {called(origin): version for origin, version, _ in agent.pool.entries()},
         "refused": dict(agent.refused),
         "root": agent.pool.root.hex(),
+        **({} if agent.pool.sums is None or agent.part is None else {"sums": sums_of(agent.pool.sums, agent.part)}),
     }
+
+
+def sums_of(sums: Sums, part: Part) -> dict[str, Any]:
+    """The round at hand, who is missing, why it does not go on, and what nobody can know where only sums are opened."""
+    about = sums.describe()
+    return {**about, "why_not": about["why_not"] or part.why_not}
+
+
+def sum_lines(about: Mapping[str, Any]) -> list[str]:
+    """How far a group's sums are, and what nobody can know of them, in three lines."""
+    opened = f", {about['opened']} open over {', '.join(about['members'])}" if about.get("opened") else ", none open"
+    text = about.get("text") or f"no sum can begin: {about.get('why_not')}"
+    return [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]
 
 
 def decisions_of(pool: Pool) -> dict[str, Any]:
@@ -193,6 +211,8 @@ def named(ballot: Ballot) -> dict[str, Any]:
 def accounts_of(pool: Pool) -> dict[str, Any]:
     """What the posterior counts: distinct shards of seats that count, each once, in the prior or in a record."""
     counted = accounts(pool)
+    if pool.sums is not None:
+        return {"observations": pool.merged().observations, "in_sums": True, "wrong": []}
     return {
         "observations": counted.observations,
         "in_prior": sum(counted.prior.values()),
@@ -247,6 +267,9 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         "no neighbour is linked": not neighbours,
         f"its data are not published, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
         approval_text(waits): waits,
+        f"its group's sums do not go on: {status.get('sums', {}).get('why_not')}": status.get("sums", {}).get(
+            "why_not"
+        ),
         "its own evidence is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
     }
     wrong = [text for text, holds in texts.items() if holds]

@@ -15,7 +15,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Merged
 from decbayes.network.runtime.queues import Worker
-from decbayes.network.runtime.reports.description import problems
+from decbayes.network.runtime.reports.description import problems, sum_lines
 from decbayes.network.runtime.reports.log import sentence
 from decbayes.network.runtime.reports.metrics import metrics_text, troubles
 from decbayes.page import Page
@@ -241,6 +241,7 @@ def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str,
         "strangers": sum(neighbour["member"] is None for neighbour in status["neighbours"]),
         "problems": problems(status, status["charter"]),
         "decisions": status["decisions"],
+        **({"sums": sum_lines(status["sums"])} if "sums" in status else {}),
         "intervals": status.get("intervals"),
     }
 

@@ -20,6 +20,7 @@ from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
+from decbayes.network.protocol.sums import Packet, Played, packet_from, played_from
 from decbayes.network.runtime.reports.description import Answer, answered
 from decbayes.network.runtime.store.inventory import keep_inventory, listed, vanished
 from decbayes.posterior import Posterior
@@ -41,6 +42,8 @@ CREATE TABLE IF NOT EXISTS proofs (
     origin BLOB PRIMARY KEY,
     header BLOB NOT NULL, signature BLOB NOT NULL, other_header BLOB NOT NULL, other_signature BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS packets (digest BLOB PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS played (terms BLOB PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, shard TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS withdrawn (shard TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, content TEXT NOT NULL, answer TEXT);
@@ -55,6 +58,8 @@ WHERE excluded.version >= version OR excluded.epoch <> epoch OR typeof(version) 
 """
 PUT_PROOF = "INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?, ?)"
 PUT_BALLOT = "INSERT OR REPLACE INTO ballots VALUES (?, ?, ?, ?)"
+PUT_PACKET = "INSERT OR REPLACE INTO packets VALUES (?, ?)"
+PUT_PLAYED = "INSERT OR REPLACE INTO played VALUES (?, ?)"
 # What was pending under an earlier version has lapsed, and is voted on again if it is still wanted.
 DROP_LAPSED = "DELETE FROM ballots WHERE NOT settled AND after <> ?"
 
@@ -118,6 +123,9 @@ class SqliteStore:
                     transaction.execute(PUT_PROOF, proof_row(item))
                 elif isinstance(item, Ballot):
                     self._put_ballot(transaction, item)
+                elif isinstance(item, Packet | Played):
+                    statement = PUT_PACKET if isinstance(item, Packet) else PUT_PLAYED
+                    transaction.execute(statement, (item.digest, item.content))
                 else:
                     if item.origin in self._unsound:
                         transaction.execute("DELETE FROM records WHERE origin = ?", (item.origin,))
@@ -143,7 +151,25 @@ class SqliteStore:
         decisions = Decisions(self.charter)
         ballots = self._ballots(pairs, votes, decisions)
         self._in_force = decisions.charter
-        return [*decisions.proofs.values(), *ballots, *self._sound(self._record, rows, decisions.roster)]
+        records = self._sound(self._record, rows, decisions.roster)
+        return [*decisions.proofs.values(), *ballots, *records, *self._sums()]
+
+    def _sums(self) -> list[Packet | Played]:
+        """Messages of sums, and this member's own part in them; a store of a group without them has none."""
+        if self.charter.sums is None:
+            return []
+        with failures(self.path):
+            packets = self.connection.execute("SELECT content FROM packets").fetchall()
+            played = self.connection.execute("SELECT content FROM played").fetchall()
+        return [*self._readable(packet_from, packets), *self._readable(played_from, played)]
+
+    def _readable(self, read: Callable[[bytes], Item], rows: Sequence[Row]) -> Iterator[Item]:
+        for (content,) in rows:
+            try:
+                check_blobs(content)
+                yield read(content)
+            except Refused:
+                self.damaged += 1
 
     def _ballots(self, pairs: Sequence[Row], votes: Sequence[Row], decisions: Decisions) -> list[Ballot]:
         """What was decided, each resolution after those that it comes after; proofs are taken in on the way.
@@ -393,7 +419,7 @@ def stored_pool_and_damage(path: str | os.PathLike[str], charter: Charter) -> tu
     with SqliteStore(path, charter, read_only=True) as store:
         saved = store.load()
         pool.restore(saved)
-        read = {item.origin for item in saved if not isinstance(item, Ballot)}
+        read = {item.origin for item in saved if isinstance(item, Record | Proof)}
         # Without damage what is not read belongs to an earlier epoch.
         unread = {origin for _, origin in listed(store.connection)} - read if store.damaged else set()
         members = sorted(pool.roster.called(origin) for origin in unread if origin in pool.roster.names)

@@ -1,0 +1,112 @@
+"""A member whose group opens only sums: its data are fitted when a sum waits for them, and nothing else leaves."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from decbayes.disclosure import Rules
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused, SumRefused
+from decbayes.network.protocol.effects import Effect, Persist, Saved
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.site.evidence import Learned, fitted_together
+from decbayes.network.protocol.site.member import Member
+from decbayes.network.protocol.site.publisher import Verify
+from decbayes.network.protocol.sums.part import Due, Part, Played
+from decbayes.secure.anchored import Share
+from decbayes.secure.contributing import contribution
+
+
+class AddingMember(Member):
+    """What a member of such a group does in place of publishing; of other groups a `Member` as any."""
+
+    def __init__(
+        self,
+        charter: Charter,
+        identity: Identity,
+        rng: np.random.Generator,
+        saved: Iterable[Saved],
+        verify: Verify,
+        rules: Rules | None = None,
+    ) -> None:
+        items = [*saved]
+        super().__init__(charter, identity, rng, items, verify, rules)
+        self.part = None if self.pool.sums is None else Part(identity, self.pool.sums)
+        if self.part is not None and self._approval:
+            raise InvalidCharter("Under secure sums nobody can approve single versions: start without that rule.")
+        for played in [item for item in items if isinstance(item, Played)]:
+            for packet in () if self.part is None else self.part.restore(played):
+                with suppress(Refused):
+                    self.pool.add_packet(packet.content)
+
+    def learn(
+        self, data: Any, *, shard: str | None = None, persons: Any = None, rng: np.random.Generator
+    ) -> Learned | None:
+        if self.part is None:
+            return super().learn(data, shard=shard, persons=persons, rng=rng)
+        name, begun = shard if shard is not None else self.shard_id(data), self.part.shards
+        if begun and name not in begun:
+            raise InvalidData(
+                "This agent has added other data to a sum, and a later sum with more would show what is new in it. "
+                "Start it with the same data as before; new data need a new group."
+            )
+        self._keep(name, data, persons)
+        return None
+
+    def retract(self) -> list[Effect]:
+        if self.part is not None:
+            raise InvalidCharter(
+                "What was added to a sum cannot be taken out of it. Stop this agent, and have it removed before the "
+                "next sum (`decbayes charter propose remove`)."
+            )
+        return super().retract()
+
+    def due(self) -> Due | None:
+        """What a sum waits for from this member."""
+        return None if self.part is None else self.part.due()
+
+    def add_up(self) -> list[Effect]:
+        """Do what is this member's turn in the sum at hand. `share` and `add` are its halves for those with threads."""
+        due = self.due()
+        if due is None:
+            return self._play()
+        try:
+            share = self.share(due)
+        except DecbayesError as error:
+            return self.withhold(str(error))
+        return self.add(due, share)
+
+    def share(self, due: Due) -> Share:
+        """This member's contribution to a sum, in the clear: for this site alone."""
+        names = frozenset(due.shards or self._shards)
+        data, persons = fitted_together(self.charter, self._shards, names, self.rules, self._whom, blind=True)
+        model = self.charter.model
+        share, _ = contribution(
+            data,
+            due.before,
+            due.own,
+            # The same data give the same numbers again, should the process end before they are stored.
+            rng=np.random.default_rng(list(due.terms.digest)),
+            model=model,
+            rules=self.rules,
+            persons=persons,
+            frequency=getattr(model, "public_documents", ()),
+        )
+        return share
+
+    def add(self, due: Due, share: Share) -> list[Effect]:
+        """Mask a contribution, if the sum still waits for it; it is sent once it is durable."""
+        assert self.part is not None
+        try:
+            played = self.part.mask(due, share, due.shards or tuple(sorted(self._shards)))
+        except SumRefused as error:
+            return self.withhold(str(error))
+        self.withheld = ""
+        return [] if played is None else [Persist(played)]
+
+    def _play(self) -> list[Effect]:
+        """The next key or opening, if it is this member's turn."""
+        played = None if self.part is None else self.part.step(ready=bool(self._shards))
+        return [] if played is None else [Persist(played)]

@@ -1,0 +1,156 @@
+"""The sums over one set of seats, round after round, as far as their messages are known here."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from decbayes.errors import DecbayesError, Refused
+from decbayes.network.protocol.group.keys import AgentId, agent_id, signed_by
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.posterior import Posterior
+from decbayes.secure.agreement import Agreement, Merged
+from decbayes.secure.gathered import Gathered
+from decbayes.secure.seat import committed, opened
+from decbayes.secure.terms import PURPOSE, Kind, Message, digest_of
+
+Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
+# Errors that made-up numbers may raise.
+IMPOSSIBLE = (DecbayesError, ArithmeticError, ValueError)
+
+
+@dataclass
+class Chain:
+    """The sums over the seats of one version of the charter; the merge of each round is the anchor of the next."""
+
+    agreement: Agreement
+    after: tuple[bytes, ...]
+    sums: list[Gathered] = field(default_factory=list)
+    results: list[Merged] = field(default_factory=list)
+    broken: str = ""
+    """Why the last sum cannot be opened, though all have opened their parts."""
+
+    def __post_init__(self) -> None:
+        self.sums.append(Gathered(self.agreement.terms(1, self.agreement.anchor)))
+
+    @cached_property
+    def keys(self) -> tuple[bytes, ...]:
+        """The public keys of its members: what makes one set of members differ from another."""
+        return tuple(sorted(self.agreement.members.values()))
+
+    @property
+    def current(self) -> Gathered | None:
+        """The sum that is not open yet; None once all are."""
+        return self.sums[-1] if len(self.results) < len(self.sums) else None
+
+    @property
+    def before(self) -> Posterior:
+        """The last merge, or the anchor that all began with."""
+        return self.results[-1].posterior if self.results else self.agreement.anchor
+
+    def name_of(self, key: bytes) -> str:
+        """The member that has a public key; empty if none."""
+        return next((name for name, public in self.agreement.members.items() if public == key), "")
+
+    def gathered(self, terms: bytes) -> Gathered | None:
+        """The sum of these terms, if it has begun."""
+        return next((one for one in self.sums if one.terms.digest == terms), None)
+
+    def add(self, message: Message) -> Message | None:
+        """Take in a valid message; the one that it contradicts, if there is one."""
+        gathered = self.gathered(message.terms)
+        assert gathered is not None
+        slot = gathered.messages[message.kind]
+        known = slot.get(message.seat)
+        settled = gathered.number <= len(self.results)
+        if known is None or not (settled or better(gathered, known, message)):
+            slot[message.seat] = message
+            self._open()
+        return known
+
+    def _open(self) -> None:
+        """Open the last sum, if all that it takes is there; the next one may begin."""
+        current = self.current
+        if current is None or not current.is_open:
+            return
+        try:
+            steps = opened(current.terms, current.of("masked"), current.of("opening"))
+            merged = self.agreement.merged(steps, len(current.terms.seats))
+        except IMPOSSIBLE as error:
+            self.broken = str(error)
+            return
+        self.broken = ""
+        self.results.append(merged)
+        if current.number < self.agreement.rounds:
+            self.sums.append(Gathered(self.agreement.terms(current.number + 1, merged.posterior)))
+
+
+def better(gathered: Gathered, known: Message, other: Message) -> bool:
+    """Which of two messages under one name stays: the one that others have opened, or the one with the lower digest.
+
+    All agents that hold the same messages of the others decide alike, whichever of the two came first.
+    """
+    fits = [opens(gathered, message) for message in (known, other)]
+    return fits[0] > fits[1] or (fits[0] == fits[1] and known.digest <= other.digest)
+
+
+def opens(gathered: Gathered, message: Message) -> bool:
+    """Whether a message belongs to what others have opened."""
+    masked = gathered.messages["masked"]
+    if message.kind == "masked":
+        others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
+        return digest_of({**masked, message.seat: message}) in others
+    own = masked.get(message.seat)
+    if message.kind != "opening" or own is None or message.about != digest_of(masked):
+        return False
+    return committed(gathered.terms, message.seat, message.body) == own.commitment
+
+
+class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a member signs of a message: `Message.header_bytes`."""
+
+    kind: Kind
+    terms: Hash
+    seat: Annotated[str, Meta(max_length=256)]
+    body: Hash
+    about: Annotated[bytes, Meta(max_length=32)]
+    commitment: Annotated[bytes, Meta(max_length=32)]
+
+
+@dataclass(frozen=True)
+class SignedMessage:
+    """The header of a message, its signature, and the key that has signed it: half of a proof."""
+
+    header: SumHeader
+    signature: bytes
+    origin: AgentId
+
+    @cached_property
+    def header_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self.header)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(PURPOSE + self.header_bytes).digest()
+
+
+_headers = msgspec.msgpack.Decoder(SumHeader)
+
+
+def signed_message(content: bytes, signature: bytes, roster: Roster) -> SignedMessage | None:
+    """A signed header, if these bytes are one; its seat may have had several keys."""
+    try:
+        header = _headers.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if msgspec.msgpack.encode(header) != content:
+        raise Refused("envelope", "not the canonical bytes of a message of a sum.")
+    seat = roster.seats.get(header.seat)
+    for key in () if seat is None else seat.keys:
+        signed = SignedMessage(header, signature, agent_id(key))
+        if signed_by(key, signed.digest, signature, PURPOSE):
+            return signed
+    raise Refused("signature", "no key of this seat has signed this.")

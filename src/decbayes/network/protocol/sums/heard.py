@@ -1,0 +1,215 @@
+"""What an agent has heard of its group's sums: messages that their members have signed, a set that only grows."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from decbayes.errors import Refused, SumRefused
+from decbayes.network.protocol.group.decisions import Decisions
+from decbayes.network.protocol.group.motions import MOST_LATEST, Proof
+from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.sums.chains import Chain, Hash, signed_message
+from decbayes.secure.agreement import LOST, Merged
+from decbayes.secure.gathered import turn
+from decbayes.secure.terms import Message, check_message, message_from
+
+INSTEAD = (
+    "no member counts more than most_rows rows, a sum that contradicts itself is remarked on, and members can be asked "
+    "for released files"
+)
+# Sets of members under different versions of the charter; an honest group has few.
+MOST_CHAINS = 64
+
+
+class PacketBytes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    after: Annotated[tuple[Hash, ...], Meta(max_length=MOST_LATEST)]
+    message: bytes
+
+
+_packets = msgspec.msgpack.Decoder(PacketBytes)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A member's message, and the version of the charter whose seats it is for."""
+
+    after: tuple[bytes, ...]
+    message: Message
+
+    @cached_property
+    def digest(self) -> bytes:
+        return self.message.digest
+
+    @cached_property
+    def content(self) -> bytes:
+        return msgspec.msgpack.encode(PacketBytes(self.after, self.message.to_bytes()))
+
+
+def packet_from(content: bytes) -> Packet:
+    """A message in bytes that nobody vouches for, and what it comes after."""
+    try:
+        parts = _packets.decode(content)
+        return Packet(parts.after, message_from(parts.message))
+    except (msgspec.MsgspecError, ValueError, RecursionError, SumRefused) as error:
+        raise Refused("envelope", f"not a message of a sum ({error}).") from None
+
+
+class Sums:
+    """The sums of a group, over each set of members that has begun some."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self.chains: dict[tuple[bytes, ...], Chain] = {}
+        """By the public keys of their members."""
+        self._decisions = decisions
+        self._packets: dict[bytes, Packet] = {}
+        self._root: bytes | None = None
+
+    @property
+    def now(self) -> Chain:
+        """The sums over the seats in force; SumRefused if there can be none."""
+        return self.chain(self._decisions.version)
+
+    @property
+    def why_not(self) -> str:
+        """Why the seats in force cannot add up; empty if they can."""
+        try:
+            _ = self.now
+        except SumRefused as error:
+            return str(error)
+        return ""
+
+    def chain(self, after: tuple[bytes, ...]) -> Chain:
+        """The sums over the seats of one version of the charter."""
+        members = members_of(self._decisions.roster_at(after))
+        keys = tuple(sorted(members.values()))
+        if keys not in self.chains:
+            agreement = self._decisions.founding.agreement(members)
+            if len(self.chains) >= MOST_CHAINS:
+                self.chains = {key: chain for key, chain in self.chains.items() if chain.sums[0].begun}
+            self.chains[keys] = Chain(agreement, after)
+        return self.chains[keys]
+
+    def knows(self, after: tuple[bytes, ...]) -> bool:
+        """Whether a version of the charter is known here, by its proper name."""
+        return list(after) == sorted(set(after)) and self._decisions.knows(after)
+
+    def open_packet(self, content: bytes) -> tuple[Chain, Packet]:
+        """Read and check a message: envelope, what it comes after, its sum, its size and its signature."""
+        limit = self._decisions.charter.limits.record_bytes
+        if len(content) > limit:
+            raise Refused("size", f"{len(content):,} bytes; a message of a sum has at most {limit:,}.")
+        packet = packet_from(content)
+        message = packet.message
+        if message.digest in self._packets:
+            raise Refused("replay", f"a {message.kind} message of {message.seat} is known.")
+        if not self.knows(packet.after):
+            raise Refused("ahead", "it comes after resolutions that are not known here yet.")
+        try:
+            chain = self.chain(packet.after)
+            gathered = chain.gathered(message.terms)
+            if gathered is None:
+                raise Refused("ahead", "it belongs to a sum that has not begun here, or is over other members.")
+            check_message(gathered.terms, message, message.kind)
+        except SumRefused as error:
+            raise Refused("sum", str(error)) from None
+        if len(self.chains) >= MOST_CHAINS and not chain.sums[0].begun:
+            raise Refused("budget", "sums over more sets of members than are kept in mind.")
+        return chain, Packet(chain.after, message)
+
+    def add(self, chain: Chain, packet: Packet, roster: Roster) -> Proof | None:
+        """Take in a message that was checked; a proof against its member if it contradicts another one."""
+        message = packet.message
+        known = chain.add(message)
+        if known is None:
+            self._packets[packet.digest] = packet
+        elif self._kept(chain, message):
+            self._packets.pop(known.digest, None)
+            self._packets[packet.digest] = packet
+        self._root = None
+        if known is None or known.digest == message.digest:
+            return None
+        one, two = (signed_message(each.header_bytes, each.signature, roster) for each in (known, message))
+        return None if one is None or two is None else Proof(one, two)
+
+    @staticmethod
+    def _kept(chain: Chain, message: Message) -> bool:
+        gathered = chain.gathered(message.terms)
+        return gathered is not None and gathered.messages[message.kind].get(message.seat) is message
+
+    def holds(self, digest: bytes) -> bool:
+        return digest in self._packets
+
+    def packet(self, digest: bytes) -> Packet | None:
+        return self._packets.get(digest)
+
+    def entries(self) -> list[bytes]:
+        """The messages that are held, by their digests."""
+        return sorted(self._packets)
+
+    def in_order(self) -> Iterator[bytes]:
+        """Digests in an order in which each can be understood when it arrives."""
+        for chain in list(self.chains.values()):
+            for gathered in chain.sums:
+                for messages in gathered.messages.values():
+                    yield from (message.digest for message in messages.values())
+
+    @property
+    def root(self) -> bytes:
+        """One hash of all that is held."""
+        if self._root is None:
+            self._root = hashlib.sha256(b"".join(self.entries())).digest() if self._packets else b""
+        return self._root
+
+    @property
+    def opened(self) -> Chain | None:
+        """The sums of which most are open: what the posterior follows from. Honest members open no others."""
+        some = [chain for chain in list(self.chains.values()) if chain.results]
+        return max(some, key=lambda chain: (len(chain.results), chain.keys), default=None)
+
+    @property
+    def merged(self) -> Merged | None:
+        """The last sum that was opened."""
+        chain = self.opened
+        return None if chain is None else chain.results[-1]
+
+    def state_of(self, seat: str) -> str:
+        """How far a member is in the sum at hand."""
+        try:
+            chain = self.now
+        except SumRefused:
+            return "not adding up"
+        if seat not in chain.agreement.members:
+            return "not adding up"
+        current = chain.current
+        if current is None:
+            return "counted"
+        sent = [kind for kind in current.messages if seat in current.messages[kind]]
+        return {"key": "key sent", "masked": "masked", "opening": "opened"}[sent[-1]] if sent else "missing"
+
+    def describe(self) -> dict[str, Any]:
+        """The round at hand, whom it waits for, and what was opened."""
+        founding, shown = self._decisions.founding, self.opened
+        rules = founding.sums
+        assert rules is not None
+        about: dict[str, Any] = {**msgspec.to_builtins(rules), "lost": LOST.advice, "instead": INSTEAD}
+        about["opened"] = 0 if shown is None else len(shown.results)
+        if shown is not None:
+            about |= {"members": sorted(shown.agreement.members), "rows": shown.results[-1].share.rows}
+        try:
+            chain = self.now
+        except SumRefused as error:
+            return {**about, "why_not": str(error)}
+        current = chain.sums[-1]
+        kind, missing = current.waiting_for()
+        about |= {"round": current.number, "waiting_for": kind, "missing": missing, "why_not": chain.broken}
+        return {**about, "text": turn(current.number, rules.rounds, kind, missing)}
+
+
+def members_of(roster: Roster) -> dict[str, bytes]:
+    """The public key of each seat that counts."""
+    return {name: roster.seats[name].key for name in roster.sitting}

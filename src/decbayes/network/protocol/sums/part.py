@@ -1,0 +1,242 @@
+"""One member's own part in its group's sums: what it sends when, and what it never does."""
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from decbayes.errors import Refused, SumRefused
+from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.sums.chains import Chain
+from decbayes.network.protocol.sums.heard import Packet, Sums
+from decbayes.posterior import Posterior
+from decbayes.privacy.grid import Integers
+from decbayes.secure.anchored import Share
+from decbayes.secure.gathered import Gathered
+from decbayes.secure.seat import Seat
+from decbayes.secure.terms import Kind, Terms, digest_of
+
+
+class Played(msgspec.Struct, frozen=True, array_like=True):
+    """This member's part in one sum, as its store keeps it: secrets, messages, and the numbers that it has masked."""
+
+    after: tuple[bytes, ...]
+    terms: bytes
+    keys: tuple[bytes, ...]
+    seat: bytes
+    opened: bool = False
+    steps: bytes = b""
+    shards: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> bytes:
+        return self.terms
+
+    @property
+    def content(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def played_from(content: bytes) -> Played:
+    """What a store has kept of this member's part."""
+    try:
+        return msgspec.msgpack.decode(content, type=Played)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise Refused("envelope", "the row is damaged.") from None
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a member is asked for: its contribution to a round, given the merge before it and its own part in that."""
+
+    terms: Terms
+    before: Posterior
+    own: Posterior | None
+    shards: tuple[str, ...]
+    """The data that the first round was about; empty in the first round."""
+
+
+class Part:
+    """What this member has said in its group's sums. `heard` once a neighbour has told all that it knows of them."""
+
+    def __init__(self, identity: Identity, sums: Sums) -> None:
+        self.heard = False
+        self.why_not = ""
+        """Why this member does not go on; empty if it does."""
+        self._identity, self._sums = identity, sums
+        self._played: dict[bytes, Played] = {}
+        self._seats: dict[bytes, Seat] = {}
+        self._writing: Played | None = None
+        self._obstacle = ""
+
+    def restore(self, played: Played) -> list[Packet]:
+        """What the store has kept: it can be sent again."""
+        self._played[played.terms] = played
+        self._seats.pop(played.terms, None)
+        chain = self._sums.chain(played.after) if self._sums.knows(played.after) else None
+        gathered = None if chain is None else chain.gathered(played.terms)
+        seat = None if gathered is None else self._seat(gathered)
+        return [] if seat is None else [Packet(played.after, message) for message in seat.sent.values()]
+
+    @property
+    def shards(self) -> tuple[str, ...]:
+        """The data that this member has masked; empty before it has."""
+        return next((played.shards for played in self._played.values() if played.shards), ())
+
+    def due(self) -> Due | None:
+        """The contribution that is waited for from this member."""
+        chain, gathered, kind = self._turn()
+        if gathered is None or chain is None or kind != "masked" or self._writing is not None:
+            return None
+        own = self._steps(chain, gathered.number - 1)
+        if gathered.number > 1 and own is None:
+            return None
+        part = None if own is None else Share.of_steps(chain.before.structure, own, chain.agreement.step).posterior
+        return Due(gathered.terms, chain.before, part, self.shards)
+
+    def step(self, *, ready: bool) -> Played | None:
+        """The next key or opening of this member, to be stored; None if it is not its turn. `ready`: it has data."""
+        chain, gathered, kind = self._turn()
+        self.why_not = self._obstacle
+        if chain is None or gathered is None or self._writing is not None:
+            return None
+        seat = self._seat(gathered)
+        if kind is not None and seat is not None and kind in seat.sent:
+            # It was stored, and not sent: the process may have ended in between.
+            self._writing = self._played[seat.terms.digest]
+            return self._writing
+        if kind == "key" and ready:
+            return self._write(chain, seat or Seat.begun(gathered.terms, self._name(chain), self._sign))
+        if kind == "opening" and seat is not None:
+            try:
+                return self._write(chain, seat.opening(gathered.of("masked"), self._sign))
+            except SumRefused as error:
+                self.why_not = str(error)
+        return None
+
+    def mask(self, due: Due, share: Share, shards: tuple[str, ...]) -> Played | None:
+        """Mask a contribution, if it is still waited for; to be stored."""
+        chain, gathered, kind = self._turn()
+        stale = gathered is None or kind != "masked" or gathered.terms.digest != due.terms.digest
+        if chain is None or gathered is None or stale or self._writing is not None:
+            return None
+        seat = self._seat(gathered)
+        if seat is None:
+            return None
+        steps = share.bounded(chain.agreement.most_rows).steps(chain.agreement.step)
+        masked = seat.masking(steps, gathered.of("key"), self._sign)
+        return self._write(chain, masked, steps.astype("<i8").tobytes(), shards)
+
+    def written(self, played: Played) -> list[Packet]:
+        """The messages that may be sent, now that they are durable."""
+        if self._writing is played:
+            self._writing = None
+        return [packet for packet in self.restore(played) if not self._sums.holds(packet.digest)]
+
+    # What it never does
+
+    def _turn(self) -> tuple[Chain | None, Gathered | None, Kind | None]:
+        """The sum that this member has to do with, and the message that is its turn."""
+        self._obstacle = self._sums.why_not
+        chain = self._chain() if self.heard else None
+        name = "" if chain is None else self._name(chain)
+        gathered = None if chain is None else chain.current
+        if chain is None or gathered is None or not name:
+            return None, None, None
+        if self._lost(chain, name):
+            self._obstacle = LOST
+            return None, None, None
+        kind, missing = gathered.waiting_for()
+        if not self._in_force(chain) and kind != "opening":
+            self._obstacle = OTHERS if self._bound() is not None else self._obstacle
+            return None, None, None
+        return chain, gathered, kind if name in missing else None
+
+    def _chain(self) -> Chain | None:
+        """The set of members that this one adds up with: once it has opened a sum, it is that of this sum for good."""
+        bound = self._bound()
+        if bound is not None:
+            return self._sums.chains.get(bound)
+        for chain in list(self._sums.chains.values()):
+            if not self._in_force(chain) and self._opened_by_others(chain):
+                return chain
+        return None if self._sums.why_not else self._sums.now
+
+    def _bound(self) -> tuple[bytes, ...] | None:
+        """The set over which this member has opened a sum, by its own store or by what others have heard from it."""
+        stored = (played.keys for played in self._played.values() if played.opened)
+        heard = (
+            chain.keys
+            for chain in list(self._sums.chains.values())
+            for gathered in chain.sums
+            if self._name(chain) in gathered.messages["opening"]
+        )
+        return next(iter([*stored, *heard]), None)
+
+    def _opened_by_others(self, chain: Chain) -> bool:
+        """Whether somebody who still counts has opened the sum at hand, for which all have masked their numbers."""
+        gathered = chain.current
+        if gathered is None or gathered.waiting_for()[0] != "opening":
+            return False
+        present = set() if self._sums.why_not else {*self._sums.now.keys}
+        about = digest_of(gathered.messages["masked"])
+        parts = gathered.messages["opening"].items()
+        return any(chain.agreement.members[seat] in present and part.about == about for seat, part in parts)
+
+    def _in_force(self, chain: Chain) -> bool:
+        return not self._sums.why_not and chain is self._sums.now
+
+    def _lost(self, chain: Chain, name: str) -> bool:
+        """Whether others know a message of this member that its store does not know."""
+        for gathered in chain.sums:
+            seat = self._seat(gathered)
+            sent = {} if seat is None else seat.sent
+            for kind, messages in gathered.messages.items():
+                known = messages.get(name)
+                if known is not None and (kind not in sent or sent[kind].digest != known.digest):
+                    return True
+        return False
+
+    # Small things
+
+    def _write(self, chain: Chain, seat: Seat, steps: bytes = b"", shards: tuple[str, ...] = ()) -> Played:
+        known = self._played.get(seat.terms.digest)
+        self._writing = Played(
+            chain.after,
+            seat.terms.digest,
+            chain.keys,
+            seat.to_bytes(),
+            "opening" in seat.sent,
+            steps or (b"" if known is None else known.steps),
+            shards or (() if known is None else known.shards),
+        )
+        return self._writing
+
+    def _seat(self, gathered: Gathered) -> Seat | None:
+        digest = gathered.terms.digest
+        if digest not in self._seats and digest in self._played:
+            self._seats[digest] = Seat.from_bytes(gathered.terms, self._played[digest].seat)
+        return self._seats.get(digest)
+
+    def _steps(self, chain: Chain, number: int) -> Integers | None:
+        """What this member has masked in a round."""
+        if number < 1:
+            return None
+        played = self._played.get(chain.sums[number - 1].terms.digest)
+        return None if played is None or not played.steps else np.frombuffer(played.steps, dtype="<i8")
+
+    def _name(self, chain: Chain) -> str:
+        return chain.name_of(self._identity.public)
+
+    def _sign(self, content: bytes) -> bytes:
+        return self._identity.private.sign(content)
+
+
+LOST = (
+    "others know messages of this member's sums that its store does not: the store was lost, or is an old copy. Its "
+    "seat needs a new key (`decbayes charter propose rotate`)"
+)
+OTHERS = (
+    "this agent has opened a sum over other members than there are now. A sum over these would show what the others "
+    "have: what was opened last stands"
+)

@@ -1,0 +1,55 @@
+"""The messages of one sum that are at hand, and who has to act next."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import get_args
+
+from decbayes.secure.terms import Kind, Message, Terms
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def no_messages() -> dict[Kind, dict[str, Message]]:
+    return {kind: {} for kind in KINDS}
+
+
+@dataclass
+class Gathered:
+    """The valid messages of one sum, by kind and member."""
+
+    terms: Terms
+    messages: dict[Kind, dict[str, Message]] = field(default_factory=no_messages)
+
+    @property
+    def number(self) -> int:
+        return self.terms.round
+
+    @property
+    def begun(self) -> bool:
+        return any(self.messages.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all messages are there."""
+        return self.waiting_for()[0] is None
+
+    def waiting_for(self) -> tuple[Kind | None, list[str]]:
+        """The first kind of message that is not complete, and whose are missing; None if all are there."""
+        for kind in KINDS:
+            missing = [name for name in self.terms.seats if name not in self.messages[kind]]
+            if missing:
+                return kind, missing
+        return None, []
+
+    def of(self, kind: Kind) -> list[Message]:
+        return list(self.messages[kind].values())
+
+
+WAITED_FOR: dict[Kind, str] = {"key": "key", "masked": "masked contribution", "opening": "part of the opening"}
+
+
+def turn(number: int, rounds: int, kind: Kind | None, missing: Collection[str]) -> str:
+    """Whose turn it is, in a line."""
+    if kind is None:
+        return f"all {rounds} rounds are open"
+    return f"round {number} of {rounds}: waiting for the {WAITED_FOR[kind]} of {', '.join(missing)}"
