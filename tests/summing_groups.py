@@ -87,11 +87,10 @@ class Observer:
         for opening in self.of(terms.digest, "opening", seat):
             if committed(terms, seat, opening.body) == packet.commitment:
                 words = masks.unmasked(terms, seat, opening.body, words)
-        keys = [self.of(terms.digest, "key", other)[0] for other in [seat]]
-        known = [words]
+        keys, known = self.of(terms.digest, "key", seat), [words]
         for theirs in self.of(terms.digest, "key", HOSTILE):
             private = self.secrets.get(theirs.body)
-            if private is not None:
+            if private is not None and keys:
                 pair = masks.pair_seed(terms, private, HOSTILE, seat, keys[0].body)
                 mask = masks.stream(pair, terms.length)
                 known.append(words - mask if seat < HOSTILE else words + mask)
@@ -147,7 +146,7 @@ class SumHistory:
         )
         self.simulation.ledger.traitors |= {keys[-1].id} if self.hostile else set()
         self.topology = topology or ["clique", "line", "ring"][seed % 3]
-        self.begun, self.made, self.tampered = {}, {}, set()
+        self.made, self.tried, self.tampered = {}, set(), set()
         for site in self.simulation.sites:
             self.arm(site)
         self.rewire()
@@ -164,19 +163,24 @@ class SumHistory:
                 raise Crashed
             for item in items:
                 if isinstance(item, Played):
-                    self.made.setdefault(site.seat, set()).update(
-                        message.digest for message in self.messages_of(site, item)
-                    )
+                    self.look_at_own(site, item)
             put(items)
             if crash == "after":
                 raise Crashed
 
         site.disk.put = watched
 
-    @staticmethod
-    def messages_of(site, played):
-        chain = site.agent.pool.sums.chain(played.after)
-        return Seat.from_bytes(chain.gathered(played.terms).terms, played.seat).sent.values()
+    def look_at_own(self, site, played):
+        """A member begins only sums over the seats in force; what it has made is known from now on."""
+        chain, roster = site.agent.pool.sums.chain(played.after), site.agent.pool.roster
+        sent = Seat.from_bytes(chain.gathered(played.terms).terms, played.seat).sent
+        made = self.made.setdefault(site.seat, set())
+        # A full disk may have made it wait while somebody was removed.
+        new = not site.disk.full and sent["key"].digest not in self.tried
+        if new and [*sent] == ["key"] and {*chain.keys} != {roster.seats[name].key for name in roster.sitting}:
+            raise Broken("a sum is begun over other seats than those in force")
+        self.tried.add(sent["key"].digest)
+        made.update(message.digest for message in sent.values())
 
     def start(self, site):
         site.crash = ""
@@ -204,8 +208,8 @@ class SumHistory:
 
     def step(self):
         kinds = ["talk"] * 12 + ["crash"] * 2 + ["cut", "replay", "full", "more"]
-        kinds += ["remove", "vote", "vote", "admit"] if self.votes else []
-        kinds += ["second"] if self.hostile else []
+        kinds += ["remove", "vote", "vote", "admit", "oust"] if self.votes else []
+        kinds += ["second", "forge"] if self.hostile else []
         site = self.simulation.sites[int(self.rng.integers(SEATS))]
         getattr(self, f"do_{kinds[int(self.rng.integers(len(kinds)))]}")(site)
         for number in np.flatnonzero(self.rng.random(SEATS) < 0.3):
@@ -274,6 +278,15 @@ class SumHistory:
         if site.agent is not None and name in site.agent.pool.roster.sitting and self.rng.random() < 0.3:
             self.ballot(site, Remove(name))
 
+    def do_oust(self, site):
+        """A process ends, and most of the others go on without it."""
+        if site.agent is None or site.seat not in site.agent.pool.roster.sitting:
+            return
+        self.simulation.stop(site)
+        for other in self.simulation.running:
+            if self.rng.random() < 0.8:
+                self.ballot(other, Remove(site.seat))
+
     def do_vote(self, site):
         if site.agent is not None and site.agent.pool.decisions.pending:
             pending = sorted(site.agent.pool.decisions.pending.items())
@@ -310,6 +323,15 @@ class SumHistory:
         self.observer.see(packet)
         self.guarded(lambda _: self.simulation.inject(site, encode(Packets(packets=(packet.content,)))), site)
 
+    def do_forge(self, site):
+        """A key or masked numbers in the name of an honest member, which it has not signed."""
+        if site.agent is None or site.agent.pool.sums.why_not or site.agent.pool.sums.now.current is None:
+            return
+        chain, seat = site.agent.pool.sums.now, f"agent_{int(self.rng.integers(SEATS - 1))}"
+        key = Message("key", chain.current.terms.digest, seat, self.rng.bytes(32), signature=self.rng.bytes(64))
+        packet = Packet(chain.after, key)
+        self.guarded(lambda _: self.simulation.inject(site, encode(Packets(packets=(packet.content,)))), site)
+
     # What must hold
 
     def look(self):
@@ -323,7 +345,7 @@ class SumHistory:
                 raise Broken(f"{seat} has sent what was not durable")
             if kind == "opening" and seat != HOSTILE and terms in self.observer.terms:
                 seats = self.observer.terms[terms].seats
-                if any(not self.observer.of(terms, "masked", other) for other in seats):
+                if any(not self.observer.of(terms, "masked", other) for other in seats if other != seat):
                     raise Broken(f"{seat} has opened before all had masked")
         self.observer.attack()
 
@@ -335,9 +357,6 @@ class SumHistory:
                 for seat, message in messages.items():
                     if seat != HOSTILE and message.digest not in self.made.get(seat, set()):
                         raise Broken(f"{site.seat} holds a {kind} message that {seat} has never made")
-            mine = gathered.messages["key"].get(site.seat)
-            if honest and mine is not None and mine.digest not in self.begun:
-                self.begun[mine.digest] = True
         for number, merged in enumerate(chain.results, 1):
             if len(chain.agreement.members) < 3:
                 raise Broken("a sum over fewer than three members")

@@ -155,7 +155,7 @@ OUTSIDE = {
         "updates",
     },
     "network.protocol.talk": {"errors"},
-    "network.protocol": {"disclosure", "errors"},
+    "network.protocol": {"disclosure", "errors", "secure"},
     "network.simulation": {"errors", "families", "models", "posterior"},
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},

@@ -38,6 +38,8 @@ from decbayes.network.protocol.talk.gossip import Gossip, Neighbour
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Packets, Pull
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
+from decbayes.secure.gathered import WAITED_FOR
+from decbayes.secure.terms import Kind
 
 
 class Agent(AddingMember):
@@ -329,8 +331,7 @@ class Agent(AddingMember):
         assert self._sum_gossip is not None
         effects: list[Effect] = []
         for packet in self.part.written(played):
-            message = packet.message
-            effects += [*self._summed(packet.content), summed(message.kind, played)]
+            effects += [*self._summed(packet.content), summed(packet.message.kind, played)]
         return [*effects, *self._sum_gossip.tell_news(self.peers), *self._play()]
 
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
@@ -389,11 +390,9 @@ def accepted(record: Record, peer: Peer) -> Report:
     return Report("accepted", {"origin": record.origin.hex(), **details})
 
 
-def summed(kind: str, played: Played) -> Report:
-    return Report("summed", {"step": STEPS[kind], "seats": len(played.keys)})
-
-
-STEPS = {"key": "key", "masked": "masked contribution", "opening": "part of the opening"}
+def summed(kind: Kind, played: Played) -> Report:
+    """An event: this member has sent a message to a sum."""
+    return Report("summed", {"round": played.round, "step": WAITED_FOR[kind], "seats": len(played.keys)})
 
 
 def decision_report(ballot: Ballot, before: Ballot | None, *, settled: bool) -> Report:

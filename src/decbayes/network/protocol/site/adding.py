@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.disclosure import Rules
-from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused, SumRefused
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused
 from decbayes.network.protocol.effects import Effect, Persist, Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
@@ -101,7 +101,7 @@ class AddingMember(Member):
         assert self.part is not None
         try:
             played = self.part.mask(due, share, due.shards or tuple(sorted(self._shards)))
-        except SumRefused as error:
+        except DecbayesError as error:
             return self.withhold(str(error))
         self.withheld = ""
         return [] if played is None else [Persist(played)]

@@ -22,6 +22,7 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
 
     after: tuple[bytes, ...]
     terms: bytes
+    round: int
     keys: tuple[bytes, ...]
     seat: bytes
     opened: bool = False
@@ -204,6 +205,7 @@ class Part:
         self._writing = Played(
             chain.after,
             seat.terms.digest,
+            seat.terms.round,
             chain.keys,
             seat.to_bytes(),
             "opening" in seat.sent,

@@ -116,7 +116,7 @@ SENTENCES = {
     "other_charter": "a neighbour has another charter ({charter})",
     "published": "this agent publishes its contribution, {observations:,} observations",
     "accepted": "{member} has published its contribution, {observations:,} observations",
-    "summed": "this agent has sent its {step}, for a sum over {seats} members",
+    "summed": "this agent has sent its {step} for round {round}, a sum over {seats} members",
     "opened": "round {opened} of {rounds} is open: the sum of {rows:,.0f} rows",
     "excluded": "{member} has signed two things under one number, and is excluded",
     "voted": "{votes} voted: {text} ({motion})",

@@ -1,0 +1,228 @@
+"""Groups that open only sums: whatever happens, nothing but whole sums over one set of members ever opens."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from summing_groups import Broken, SumHistory
+
+from decbayes.network import Send
+from decbayes.network.protocol.records import verification
+from decbayes.network.protocol.site.adding import AddingMember
+from decbayes.network.protocol.site.member import Member
+from decbayes.network.protocol.sums import Part, Sums, chains, heard
+from decbayes.network.protocol.talk.messages import Packets, encode
+from decbayes.network.protocol.talk.sum_gossip import SumGossip
+from decbayes.network.simulation.guarantees import Violation
+from decbayes.secure import gathered, masks, seat, terms
+
+STEPS = 60
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_histories_open_whole_sums_only(seed):
+    SumHistory(seed).run(STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8, 400))
+def test_more_histories_open_whole_sums_only(seed):
+    SumHistory(seed).run(STEPS)
+
+
+# ---- broken protocols: each is caught
+
+
+def opens_over_two_sets(patch):
+    patch.setattr(Part, "_bound", lambda self: None)
+
+
+def is_free_again_once_a_sum_is_open(patch):
+    bound = Part._bound
+
+    def forgets(self):
+        keys = bound(self)
+        return None if keys is None or self._sums.chains[keys].results else keys
+
+    patch.setattr(Part, "_bound", forgets)
+
+
+def is_free_again_at_each_start(patch):
+    patch.setattr(Part, "_bound", lambda self: self.__dict__.get("_at_hand"))
+    written = Part.written
+
+    def remembers(self, played):
+        self._at_hand = played.keys if played.opened else self.__dict__.get("_at_hand")
+        return written(self, played)
+
+    patch.setattr(Part, "written", remembers)
+
+
+def lenient(patch, kind):
+    """Three messages of a kind are enough."""
+    waiting = gathered.Gathered.waiting_for
+
+    def soon(self):
+        first, missing = waiting(self)
+        if first != kind or len(self.messages[kind]) < 3:
+            return first, missing
+        later = gathered.KINDS[gathered.KINDS.index(kind) + 1]
+        return later, [name for name in self.terms.seats if name not in self.messages[later]]
+
+    def some(about, messages, wanted):
+        return {message.seat: message for message in messages if message.kind == wanted}
+
+    patch.setattr(gathered.Gathered, "waiting_for", soon)
+    patch.setattr(seat, "one_of_each", some)
+
+
+def masks_for_those_who_are_there(patch):
+    lenient(patch, "key")
+
+
+def opens_before_all_have_masked(patch):
+    lenient(patch, "masked")
+
+
+def has_no_last_mask(patch):
+    patch.setattr(masks, "last_mask", lambda about, own, last: np.zeros(about.length, dtype=np.uint64))
+
+
+def draws_new_secrets_at_each_start(patch):
+    patch.setattr(Part, "_lost", lambda self, chain, name: False)
+    restore = Part.restore
+
+    def forgets(self, played):
+        fresh = played.terms in self.__dict__.setdefault("_mine", set()) or self._writing is not None
+        self._mine |= {played.terms} if fresh else set()
+        return restore(self, played) if fresh else []
+
+    patch.setattr(Part, "restore", forgets)
+    write = Part._write
+
+    def notes(self, chain, seat, *rest):
+        self.__dict__.setdefault("_mine", set()).add(seat.terms.digest)
+        return write(self, chain, seat, *rest)
+
+    patch.setattr(Part, "_write", notes)
+
+
+def sends_before_it_is_durable(patch):
+    def play(self):
+        played = self.part.step(ready=bool(self._shards))
+        return [] if played is None else self._played(played)
+
+    patch.setattr(AddingMember, "_play", play)
+
+
+def believes_what_nobody_has_signed(patch):
+    patch.setattr(heard, "check_message", lambda about, message, kind: None)
+
+
+def takes_messages_of_other_sums(patch):
+    found = chains.Chain.gathered
+    patch.setattr(chains.Chain, "gathered", lambda self, digest: found(self, digest) or self.sums[-1])
+    patch.setattr(heard, "check_message", lambda about, message, kind: None)
+    patch.setattr(SumHistory, "do_forge", lambda self, site: None)
+
+
+def passes_over_contradictions(patch):
+    add = Sums.add
+
+    def unmoved(self, *arguments):
+        add(self, *arguments)
+
+    patch.setattr(Sums, "add", unmoved)
+
+
+def takes_the_last_to_arrive(patch):
+    patch.setattr(chains, "better", lambda current, known, other: False)
+    passes_over_contradictions(patch)
+    patch.setattr(SumHistory, "doubled", lambda self: set())
+
+
+def publishes_contributions(patch):
+    patch.setattr(AddingMember, "learn", Member.learn)
+    patch.setattr(verification, "check_evidence", lambda header, name, charter: None)
+
+
+def counts_before_all_have_opened(patch):
+    def added(about, packets, openings):
+        return sum(np.frombuffer(packet.body, dtype="<u8") for packet in packets).view(np.int64)
+
+    patch.setattr(chains, "opened", added)
+
+
+def adds_new_data_to_later_rounds(patch):
+    def keeps(self, data, *, shard=None, persons=None, rng):
+        self._keep(shard, data, persons)
+
+    patch.setattr(AddingMember, "learn", keeps)
+    patch.setattr(Part, "shards", property(lambda self: ()))
+    more = SumHistory.do_more
+
+    def observes(self, site):
+        began = site.agent is not None and any(played.steps for played in site.agent.part._played.values())
+        if began:
+            site.agent.observe(np.full((3, 1), 7.0), shard="more", rng=self.rng)
+
+    assert more is not observes
+    patch.setattr(SumHistory, "do_more", observes)
+
+
+def goes_on_with_members_that_were_removed(patch):
+    patch.setattr(Part, "_in_force", lambda self, chain: True)
+
+
+def adds_up_with_the_founders(patch):
+    patch.setattr(Sums, "now", property(lambda self: self.chain(())))
+
+
+def relays_nothing(patch):
+    """Only what is new of its own is told to others."""
+    answer = SumGossip.answer
+    patch.setattr(SumGossip, "list_all", lambda self, peer: Send(peer, encode(Packets((), complete=True))))
+    patch.setattr(SumGossip, "answer", lambda self, peer, theirs: answer(self, peer, replace(theirs, complete=False)))
+    patch.setattr(SumGossip, "tick", lambda self, peers: self.news.clear() or [])
+
+
+def adds_up_with_too_few(patch):
+    patch.setattr(terms, "check_seats", lambda seats, colluders: None)
+
+
+QUIET = {"hostile": False, "votes": False}
+VOTES = {"hostile": False, "votes": True}
+CHEAT = {"hostile": True}
+# Each with the kind of history that shows it, and a seed to begin with.
+BROKEN = {
+    opens_over_two_sets: (39, VOTES),
+    is_free_again_once_a_sum_is_open: (39, VOTES),
+    is_free_again_at_each_start: (45, VOTES),
+    masks_for_those_who_are_there: (0, QUIET),
+    opens_before_all_have_masked: (0, QUIET),
+    has_no_last_mask: (17, VOTES),
+    draws_new_secrets_at_each_start: (0, QUIET),
+    sends_before_it_is_durable: (0, QUIET),
+    believes_what_nobody_has_signed: (1, CHEAT),
+    takes_messages_of_other_sums: (15, QUIET),
+    passes_over_contradictions: (0, CHEAT),
+    takes_the_last_to_arrive: (0, CHEAT),
+    publishes_contributions: (0, QUIET),
+    counts_before_all_have_opened: (0, QUIET),
+    adds_new_data_to_later_rounds: (0, QUIET),
+    goes_on_with_members_that_were_removed: (39, VOTES),
+    adds_up_with_the_founders: (1, VOTES),
+    relays_nothing: (0, {**QUIET, "topology": "line"}),
+    adds_up_with_too_few: (1, {**VOTES, "colluders": 3}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_a_broken_protocol_is_caught(broken, monkeypatch):
+    broken(monkeypatch)
+    first, kind = BROKEN[broken]
+    for seed in range(first, first + 60):
+        try:
+            SumHistory(seed, **kind).run(STEPS)
+        except (Broken, Violation):
+            return
+    pytest.fail("nobody has noticed")

@@ -1,0 +1,375 @@
+"""What groups that open only sums refuse, what an agent does after a loss, and what people are told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from groups import ballot_on, gaussian_charter, identities, seated
+from summing_groups import SEATS, summing_charter, vector
+
+import decbayes as db
+from decbayes.errors import InvalidCharter, InvalidData, Refused
+from decbayes.network import Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
+from decbayes.network.protocol.group.decisions import open_ballot
+from decbayes.network.protocol.group.motions import Open
+from decbayes.network.protocol.group.motions import Part as PriorPart
+from decbayes.network.protocol.sums import Part, Played, packet_from
+from decbayes.network.protocol.sums.part import LOST, OTHERS
+from decbayes.network.protocol.talk.messages import Packets, encode
+from decbayes.network.runtime.reports.description import problems, status_of, sum_lines
+from decbayes.network.simulation.simulator import Simulation
+from decbayes.network.simulation.topology import TOPOLOGIES
+from decbayes.secure import Message
+
+KEYS = identities(SEATS)
+
+
+class Group:
+    """Agents on links that lose nothing, with three, four, … observations each."""
+
+    def __init__(self, *, start=range(SEATS), **rules):
+        self.charter = summing_charter(KEYS, **rules)
+        self.simulation = Simulation(self.charter, KEYS, rng=np.random.default_rng(0))
+        self.sites = self.simulation.sites
+        self.data = {site.seat: np.arange(1.0, 4.0 + site.number)[:, None] for site in self.sites}
+        self.link()
+        for number in start:
+            self.begin(number)
+
+    def link(self):
+        self.simulation.connect(TOPOLOGIES["clique"](SEATS, self.simulation.rng))
+
+    def cut(self):
+        self.simulation.connect(set())
+
+    def begin(self, number):
+        site = self.sites[number]
+        self.simulation.start(site)
+        self.simulation.observe(site, "data", self.data[site.seat])
+
+    def talk(self, rounds=6, *, fit=True):
+        for _ in range(rounds):
+            self.simulation.round()
+            for site in self.simulation.running if fit else ():
+                self.simulation.perform(site, site.agent.add_up())
+        return self
+
+    def agent(self, number):
+        return self.sites[number].agent
+
+    def vote(self, question, *numbers):
+        for number in numbers:
+            self.simulation.perform(self.sites[number], self.agent(number).propose(question))
+
+    def opened(self, number):
+        return self.agent(number).pool.sums.describe()["opened"]
+
+    def total(self, *numbers):
+        return sum(vector(self.charter, self.data[self.sites[number].seat]) for number in numbers) / 2**20
+
+    def result(self, number):
+        merged = self.agent(number).pool.sums.merged
+        return [*merged.posterior.contribution["mean"][0], merged.share.rows, merged.share.persons, merged.share.units]
+
+
+def test_a_missing_member_is_removed_and_the_round_begins_again_without_it():
+    group = Group(start=range(4)).talk()
+    assert group.opened(0) == 0
+    assert group.agent(0).pool.sums.describe()["missing"] == ["agent_4"]
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk()
+    assert [group.opened(number) for number in range(4)] == [2] * 4
+    np.testing.assert_array_equal(group.result(0), group.total(0, 1, 2, 3))
+
+
+def test_after_the_first_sum_nobody_can_be_left_out():
+    group = Group(rounds=20)
+    while group.opened(0) < 1:
+        group.talk(1)
+    group.simulation.stop(group.sites[4])
+    group.talk(3)
+    opened, before = group.opened(0), group.agent(0).posterior().digest
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk()
+    assert group.agent(0).part.why_not == OTHERS
+    assert [group.opened(number) for number in range(4)] == [opened] * 4
+    assert {group.agent(number).posterior().digest for number in range(4)} == {before}, "what was opened last stands"
+    assert not group.agent(0).pool.sums.now.sums[0].begun
+
+
+def test_a_round_that_somebody_present_has_opened_is_finished_whoever_is_removed_meanwhile(monkeypatch):
+    step = Part.step
+    monkeypatch.setattr(Part, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
+
+    def waits(part):
+        """Nobody but the first opens yet."""
+        chain, _gathered, kind = part._turn()
+        return kind == "opening" and part._name(chain) != "agent_0" and part not in free
+
+    free: list = []
+    group = Group(rounds=1).talk()
+    assert [*group.agent(1).pool.sums.now.sums[0].messages["opening"]] == ["agent_0"]
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    free += [group.agent(number).part for number in range(SEATS)]
+    group.talk()
+    assert [group.opened(number) for number in range(4)] == [1] * 4, "otherwise no sum would ever open"
+    np.testing.assert_array_equal(group.result(0), group.total(0, 1, 2, 3, 4))
+
+
+def with_a_lost_disk():
+    group = Group(start=range(4)).talk(3)
+    site = group.sites[0]
+    key = group.agent(1).pool.sums.now.sums[0].messages["key"]["agent_0"]
+    group.simulation.lose_disk(site)
+    group.begin(0)
+    group.talk(3)
+    return group, key
+
+
+def test_an_agent_whose_store_is_lost_takes_part_no_more():
+    group, key = with_a_lost_disk()
+    assert group.agent(0).part.why_not == LOST
+    assert group.agent(1).pool.sums.now.sums[0].messages["key"]["agent_0"] == key
+    assert "agent_0" in group.agent(1).pool.roster.sitting, "one key, so nothing is proven against it"
+    group.begin(4)
+    group.talk()
+    assert group.opened(1) == 0
+
+
+def test_an_agent_that_does_not_listen_first_would_sign_two_keys(monkeypatch):
+    monkeypatch.setattr(Part, "heard", property(lambda self: True, lambda self, value: None), raising=False)
+    with pytest.raises(AssertionError):
+        test_an_agent_whose_store_is_lost_takes_part_no_more()
+
+
+def test_an_agent_with_an_old_copy_of_its_store_takes_part_no_more():
+    group = Group().talk(3, fit=False)
+    site = group.sites[0]
+    site.backup = site.disk.load()
+    group.simulation.perform(site, site.agent.add_up())
+    group.talk(2, fit=False)
+    assert [*group.agent(1).pool.sums.now.sums[0].messages["masked"]] == ["agent_0"]
+    group.simulation.restore_backup(site)
+    group.begin(0)
+    group.talk()
+    assert group.agent(0).part.why_not == LOST
+    assert not group.agent(1).pool.proofs
+    assert group.opened(1) == 0, "its part of the opening will never come"
+
+
+def test_what_has_begun_stays_with_the_data_that_it_began_with():
+    group = Group().talk(2)
+    agent = group.agent(0)
+    with pytest.raises(InvalidData, match="the same data"):
+        agent.observe(np.ones((5, 1)), shard="more", rng=np.random.default_rng(0))
+    with pytest.raises(InvalidCharter, match="cannot be taken out"):
+        agent.retract()
+
+
+def test_a_contribution_that_all_can_read_is_refused():
+    group = Group(start=[0])
+    posterior = group.charter.model.fit(np.ones((4, 1))).posterior
+    shards = frozenset({"first"})
+    record = sign_record(group.charter, KEYS[1], 1, posterior=posterior, shards=shards, observations=4)
+    (report,) = group.agent(0).on_record("1", record.content)
+    assert report.fields["reason"] == "rules"
+
+
+def test_there_are_no_epochs():
+    charter = summing_charter(KEYS)
+    agent = Agent(charter, KEYS[0], rng=np.random.default_rng(0))
+    question = Open((PriorPart("agent_0", ("x",), 1, 1),), (), bytes(32))
+    ballot = ballot_on(question, seated(charter, KEYS), charter, body=b"x")
+    with pytest.raises(Refused, match="no epochs"):
+        open_ballot(ballot.content, agent.pool.decisions)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"junk", encode(Packets())[:3], b"\x92\x90\xc4\x01x"],
+    ids=["empty", "junk", "cut", "odd"],
+)
+def test_bytes_that_are_no_packet_are_refused(content):
+    with pytest.raises(Refused):
+        packet_from(content)
+
+
+def test_a_group_without_sums_refuses_their_messages():
+    agent = Agent(gaussian_charter(KEYS), KEYS[0], rng=np.random.default_rng(0))
+    (report,) = agent.on_bytes("1", encode(Packets((bytes(32),))))
+    assert report.fields["reason"] == "envelope"
+
+
+def test_packets_of_strangers_other_sums_and_unknown_resolutions_are_refused():
+    group = Group(start=[0, 1]).talk(3)
+    sums = group.agent(0).pool.sums
+    key = sums.now.sums[0].messages["key"]["agent_1"]
+    for message, after in (
+        (replace_message(key, seat="nobody"), ()),
+        (replace_message(key, terms=bytes(32)), ()),
+        (replace_message(key, body=bytes(31)), ()),
+        (replace_message(key, body=bytes(32)), ()),
+        (replace_message(key, body=bytes(32)), (bytes(32),)),
+        (key, ()),
+    ):
+        with pytest.raises(Refused):
+            sums.open_packet(type(sums.packet(key.digest))(after, message).content)
+
+
+def replace_message(message, **changed):
+    fields = {name: getattr(message, name) for name in message.__struct_fields__}
+    return Message(**{**fields, **changed})
+
+
+# ---- charters
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (Rules(robust=True), "robust"),
+        (Rules(share=0.5), "share"),
+        (Rules(validation=0.1), "validation"),
+        (Rules(intervals=True), "intervals"),
+    ],
+)
+def test_rules_that_need_single_contributions_are_refused(rules, why):
+    with pytest.raises(InvalidCharter, match=why):
+        replace(summing_charter(KEYS), rules=rules)
+
+
+def test_approval_of_single_versions_is_refused():
+    charter = summing_charter(KEYS)
+    with pytest.raises(InvalidCharter, match="approval"):
+        replace(charter, disclosure=db.disclosure.Rules(approval=True))
+    with pytest.raises(InvalidCharter, match="approve"):
+        Agent(charter, KEYS[0], rng=np.random.default_rng(0), rules=db.disclosure.Rules(approval=True))
+
+
+@pytest.mark.parametrize(("members", "colluders"), [(2, 1), (4, 3)])
+def test_groups_that_are_too_small_are_not_founded(members, colluders, tmp_path):
+    charter = summing_charter(KEYS[:members], colluders=colluders)
+    with pytest.raises(InvalidCharter, match="members"):
+        charter.save(tmp_path / "group.toml")
+
+
+def test_messages_must_fit_the_limits(tmp_path):
+    charter = summing_charter(KEYS)
+    with pytest.raises(InvalidCharter, match="record_bytes"):
+        replace(charter, limits=replace_limits(charter.limits)).save(tmp_path / "group.toml")
+
+
+def replace_limits(limits):
+    return type(limits)(members=limits.members, record_bytes=8000)
+
+
+def mixture(anchor=None, components=3):
+    settings = {"components": components, "dimension": 1, "variance": 1.0, "prior_variance": 100.0}
+    members = {f"agent_{number}": key.public for number, key in enumerate(KEYS[:3])}
+    return Charter("clusters", "GaussianMixture", settings, members, sums=SumRules(), anchor=anchor)
+
+
+def test_models_with_components_need_an_anchor_that_fits(tmp_path):
+    with pytest.raises(InvalidCharter, match="anchor"):
+        mixture()
+    points = np.array([[-5.0], [0.0], [5.0]])
+    anchor = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0).fit(points, rng=0).posterior
+    with pytest.raises(InvalidCharter, match="does not fit"):
+        mixture(anchor, components=4)
+    with pytest.raises(InvalidCharter, match="only sums"):
+        replace(mixture(anchor), sums=None)
+    charter = mixture(anchor)
+    charter.save(tmp_path / "group.toml")
+    assert Charter.load(tmp_path / "group.toml") == charter
+    assert Charter.load(tmp_path / "group.toml").fingerprint == charter.fingerprint
+    assert replace(charter, sums=SumRules(rounds=2)).fingerprint != charter.fingerprint
+    db.save(
+        db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0).fit(points + 1, rng=0).posterior,
+        tmp_path / "group.anchor",
+    )
+    with pytest.raises(InvalidCharter, match="digest"):
+        Charter.load(tmp_path / "group.toml")
+    (tmp_path / "group.anchor").unlink()
+    with pytest.raises(InvalidCharter, match="not beside it"):
+        Charter.load(tmp_path / "group.toml")
+
+
+@pytest.mark.parametrize("table", ["rounds = 0", "colluders = 0", "most_rows = 0.5"])
+def test_rules_of_sums_out_of_range_are_refused(table, tmp_path):
+    charter = summing_charter(KEYS)
+    charter.save(tmp_path / "group.toml")
+    name = table.split()[0]
+    lines = (tmp_path / "group.toml").read_text().splitlines()
+    (tmp_path / "group.toml").write_text("\n".join(table if line.startswith(f"{name} =") else line for line in lines))
+    with pytest.raises(InvalidCharter, match="sums"):
+        Charter.load(tmp_path / "group.toml")
+
+
+# ---- stores and words
+
+
+def test_a_store_keeps_messages_and_the_own_part_and_counts_what_is_damaged(tmp_path):
+    group = Group().talk(2)
+    while group.opened(0) < 2:
+        group.talk(1)
+    saved = group.sites[0].disk.load()
+    with SqliteStore(tmp_path / "a.store", group.charter) as store:
+        store.put(saved)
+    with SqliteStore(tmp_path / "a.store", group.charter) as store:
+        again = Agent(group.charter, KEYS[0], rng=np.random.default_rng(0), saved=store.load())
+        assert again.posterior().digest == group.agent(0).posterior().digest
+        assert again.pool.root == group.agent(0).pool.root
+        assert again.part.shards == ("data",)
+        store.connection.execute("UPDATE played SET content = x'00'")
+        store.connection.execute("UPDATE packets SET content = 'text' WHERE rowid = 1")
+        played = sum(isinstance(item, Played) for item in saved)
+        store.load()
+        assert store.damaged == played + 1
+
+
+def test_people_are_told_the_round_who_is_missing_and_what_is_lost():
+    group = Group(start=range(3)).talk()
+    status = status_of(group.agent(0), str)
+    text, lost, instead = sum_lines(status["sums"])
+    assert text == "round 1 of 2: waiting for the key of agent_3, agent_4, none open"
+    assert "robust weights" in lost
+    assert "most_rows" in instead
+    assert not [problem for problem in problems(status, status["charter"]) if "sums" in problem]
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk()
+    group.vote(Remove("agent_3"), 0, 1, 2)
+    group.talk()
+    assert sum_lines(status_of(group.agent(0), str)["sums"])[0].endswith("2 open over agent_0, agent_1, agent_2")
+    remarks = [remark.kind for remark in group.agent(0).posterior().remarks]
+    assert remarks == ["only sums"]
+
+
+def test_a_group_that_has_become_too_small_says_so():
+    group = Group(start=range(3), colluders=3).talk(2)
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk()
+    status = status_of(group.agent(0), str)
+    assert any("At least 5 members are needed" in problem for problem in problems(status, status["charter"]))
+    assert group.opened(0) == 0
+
+
+def test_numbers_beyond_the_grid_are_withheld_not_sent():
+    group = Group(start=range(4))
+    group.data["agent_4"] = np.full((4, 1), 1e13)
+    group.begin(4)
+    group.talk()
+    assert group.agent(4).withheld
+    assert "agent_4" not in group.agent(0).pool.sums.now.sums[0].messages["masked"]
+
+
+def test_own_parts_are_durable_before_they_are_sent():
+    agent = Agent(summing_charter(KEYS), KEYS[0], rng=np.random.default_rng(0))
+    agent.observe(np.ones((3, 1)), shard="data", rng=np.random.default_rng(0))
+    assert agent.add_up() == [], "nothing is begun before a neighbour has told what it knows"
+    agent.part.heard = True
+    (persist,) = agent.add_up()
+    assert isinstance(persist, Persist)
+    assert isinstance(persist.item, Played)
+    assert agent.pool.sums.entries() == []
+    agent.on_persisted(persist.item)
+    assert len(agent.pool.sums.entries()) == 1
