@@ -38,8 +38,8 @@ from trial import (
 )
 
 TESTS = (
-    "families", "kernels", "columns", "merging", "models", "calibration", "streams", "network", "test_posterior.py",
-    "test_files.py", "extension",
+    "families", "kernels", "columns", "merging", "models", "calibration", "streams", "network", "privacy", "secure",
+    "disclosure", "interop", "estimators", "test_posterior.py", "test_files.py", "extension",
 )  # fmt: skip
 REQUIRED = 0.9
 KEPT = Path(tempfile.gettempdir()) / f"decbayes-mutants-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}"
@@ -199,6 +199,7 @@ def main() -> int:
         return 0
     os.chdir(ROOT)
     sys.path.insert(0, str(SOURCE.parent))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     driver = Driver(arguments, chosen)
     without_shrinking()
     try:

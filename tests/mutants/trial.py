@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,10 @@ from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
 
 DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
-LEAST_WAIT, WAIT = 20.0, 8.0  # a test may take so many seconds, or so many times as long as without the change
-STARTING = 90.0  # a fresh process may take so many seconds until its first test has ended
+# A test may take so many seconds of processor time, or so many times as long as without the change. The clock on the wall
+# is no measure where other programs use the processors: it only ends tests that wait for what never comes.
+LEAST_LIMIT, TIMES, WALL = 10.0, 8.0, 12.0
+STARTING = 300.0  # a fresh process may take so many seconds on the wall until its first test has ended
 MEMORY = 12 << 30
 OPTIONS = (
     "-q",
@@ -205,10 +207,14 @@ class Tracer:
 
 
 class Reporter:
-    """Says through a pipe how each test ended."""
+    """Says through a pipe how each test ended, and kills this process if one takes too much processor time."""
 
-    def __init__(self, pipe: int) -> None:
-        self._pipe = pipe
+    def __init__(self, pipe: int, limits: Mapping[str, float]) -> None:
+        self._pipe, self._limits = pipe, limits
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._limits.get(nodeid, LEAST_LIMIT))
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -285,18 +291,23 @@ def trace(
         if spent[function] > cases:
             continue
         tracer.clear()
-        failed, begun, processed = False, time.monotonic(), time.process_time()
+        failed, processed = False, _processed()
         tracer.start()
         signal.setitimer(signal.ITIMER_VIRTUAL, longest)
         with suppress(TooSlow):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         tracer.stop()
-        spent[function] += time.process_time() - processed
-        seconds = round(time.monotonic() - begun, 4)
+        seconds = round(_processed() - processed, 4)
+        spent[function] += seconds
         entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
         shared.add_to(item)
         append(path, entry | {"reach": tracer.reach()})
+
+
+def _processed() -> float:
+    """Seconds of processor time of this process and of the children that have ended."""
+    return sum(os.times()[:4])
 
 
 class SharedFixtures:
@@ -382,7 +393,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._mutant.tree(), str(self._mutant.path), "exec", dont_inherit=True), module.__dict__)
 
 
-def fresh(mutant: Mutant, tests: Sequence[str], pipe: Any, folder: str) -> None:
+def fresh(mutant: Mutant, limits: Mapping[str, float], pipe: Any, folder: str) -> None:
     """A trial in a process that has not imported anything of ours."""
     os.setpgid(0, 0)
     os.chdir(ROOT)
@@ -395,7 +406,7 @@ def fresh(mutant: Mutant, tests: Sequence[str], pipe: Any, folder: str) -> None:
     sys.path.insert(0, str(SOURCE.parent))
     sys.meta_path.insert(0, Changed(mutant))
     without_shrinking()
-    status = pytest.main([*OPTIONS, "-x", *tests], plugins=[Reporter(pipe.fileno())])
+    status = pytest.main([*OPTIONS, "-x", *limits], plugins=[Reporter(pipe.fileno(), limits)])
     os.write(pipe.fileno(), json.dumps(["import", status not in (0, 1)]).encode() + b"\n")
     os._exit(0)
 
@@ -430,14 +441,15 @@ class Trials:
         if not tests:
             return UNREACHED, "no test passes there"
         folder = tempfile.mkdtemp(prefix="mutant-")
+        limits = {test: max(LEAST_LIMIT, TIMES * self._reach.seconds[test]) for test in tests}
         try:
             if mutant and self._reach.must_be_fresh(mutant):
-                return self._fresh(mutant, tests, folder)
-            return self._forked(mutant, tests, folder) or self._fresh(mutant, tests, folder)  # type: ignore[arg-type]
+                return self._fresh(mutant, limits, folder)
+            return self._forked(mutant, limits, folder) or self._fresh(mutant, limits, folder)  # type: ignore[arg-type]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _forked(self, mutant: Mutant | None, tests: Sequence[str], folder: str) -> tuple[str, str] | None:
+    def _forked(self, mutant: Mutant | None, limits: Mapping[str, float], folder: str) -> tuple[str, str] | None:
         """None if the functions that live cannot be given the change."""
         reading, writing = os.pipe()
 
@@ -451,47 +463,52 @@ class Trials:
                 changed = 0
             os.write(writing, json.dumps(["changed", False] if changed else ["unchanged", True]).encode() + b"\n")
             if changed:
-                self._session.config.pluginmanager.register(Reporter(writing))
-                run(self._session, [self._items[test] for test in tests])
+                self._session.config.pluginmanager.register(Reporter(writing, limits))
+                run(self._session, [self._items[test] for test in limits])
 
         child = forked(trial)
         os.close(writing)
-        verdict = self._await(child, reading, tests, LEAST_WAIT)
-        with suppress(ChildProcessError):
-            os.waitpid(child, 0)
-        return None if verdict == (DIED, "unchanged") else verdict
+        verdict = _awaited(child, reading, limits, 0.0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return None if verdict == (DIED, "unchanged") else _known_cause(verdict, status)
 
-    def _fresh(self, mutant: Mutant, tests: Sequence[str], folder: str) -> tuple[str, str]:
+    def _fresh(self, mutant: Mutant, limits: Mapping[str, float], folder: str) -> tuple[str, str]:
         reading, writing = self._processes.Pipe(duplex=False)
-        process = self._processes.Process(target=fresh, args=(mutant, tests, writing, folder))
+        process = self._processes.Process(target=fresh, args=(mutant, limits, writing, folder))
         process.start()
         writing.close()
-        verdict = self._await(process.pid or 0, os.dup(reading.fileno()), tests, STARTING)
+        verdict = _awaited(process.pid or 0, os.dup(reading.fileno()), limits, STARTING)
         process.join()
         reading.close()
-        return verdict
+        return _known_cause(verdict, process.exitcode)
 
-    def _await(self, child: int, pipe: int, tests: Sequence[str], first: float) -> tuple[str, str]:
-        """Read how tests end until one fails, all have passed, or one takes too long."""
-        limits = {test: max(LEAST_WAIT, WAIT * self._reach.seconds[test]) for test in tests}
-        ended, rest, begun, limit = 0, b"", time.monotonic(), max(first, limits[tests[0]])
-        try:
-            while True:
-                ready, _, _ = select.select([pipe], [], [], max(0.0, begun + limit - time.monotonic()))
-                if not ready:
-                    return TIMED_OUT, tests[min(ended, len(tests) - 1)]
-                if not (part := os.read(pipe, 1 << 16)):
-                    # The child has ended: of itself after the last test, or killed by what the change did to it.
-                    return (SURVIVED, f"{ended} tests") if ended >= len(tests) else (DIED, f"crash in {tests[ended]}")
-                *lines, rest = (rest + part).split(b"\n")
-                for name, failed in map(json.loads, lines):
-                    if failed:
-                        return DIED, name
-                    ended += name in limits
-                begun, limit = time.monotonic(), limits[tests[min(ended, len(tests) - 1)]]
-        finally:
-            os.close(pipe)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(child, signal.SIGKILL)
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
+
+def _awaited(child: int, pipe: int, limits: Mapping[str, float], starting: float) -> tuple[str, str]:
+    """Read how tests end until one fails, all have passed, or one takes too long."""
+    tests, ended, rest = [*limits], 0, b""
+    begun, limit = time.monotonic(), max(starting, WALL * limits[tests[0]])
+    try:
+        while True:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, begun + limit - time.monotonic()))
+            if not ready:
+                return TIMED_OUT, tests[min(ended, len(tests) - 1)]
+            if not (part := os.read(pipe, 1 << 16)):
+                # The child has ended: of itself after the last test, or killed by what the change did to it.
+                return (SURVIVED, f"{ended} tests") if ended >= len(tests) else (DIED, tests[ended])
+            *lines, rest = (rest + part).split(b"\n")
+            for name, failed in map(json.loads, lines):
+                if failed:
+                    return DIED, name
+                ended += name in limits
+            begun, limit = time.monotonic(), WALL * limits[tests[min(ended, len(tests) - 1)]]
+    finally:
+        os.close(pipe)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGKILL)
+
+
+def _known_cause(verdict: tuple[str, str], status: int | None) -> tuple[str, str]:
+    """A child that was killed by its own timer has not crashed."""
+    return (TIMED_OUT, verdict[1]) if status == -signal.SIGPROF else verdict
