@@ -31,8 +31,8 @@ from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
 
 DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
-# A test may take so many seconds of processor time, or so many times as long as without the change. The clock on the wall
-# is no measure where other programs use the processors: it only ends tests that wait for what never comes.
+# A test may take so many seconds of processor time, or so many times as long as without the change. The clock on the
+# wall is no measure where other programs use the processors: it only ends tests that wait for what never comes.
 LEAST_LIMIT, TIMES, WALL = 10.0, 8.0, 12.0
 STARTING = 300.0  # a fresh process may take so many seconds on the wall until its first test has ended
 MEMORY = 12 << 30
