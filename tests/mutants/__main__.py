@@ -50,6 +50,7 @@ class Driver:
 
     def __init__(self, arguments: argparse.Namespace, chosen: list[Mutant]) -> None:
         self._arguments, self._chosen, self._imports = arguments, chosen, Tracer()
+        state()  # as it is now, whatever is edited meanwhile
         self._map = KEPT / "reach.jsonl"
         self._results = KEPT / "results.jsonl"
         if arguments.anew:

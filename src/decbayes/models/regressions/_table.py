@@ -24,7 +24,7 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, needed
-from decbayes.models.regressions.formulas.factors import Expression, expression_of
+from decbayes.models.regressions.formulas.expressions import Expression, expression_of
 from decbayes.models.regressions.stacking import Stack
 
 Gaps = NDArray[np.bool_]

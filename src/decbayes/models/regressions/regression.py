@@ -391,6 +391,8 @@ class Regression(Tabled, Model):
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         target = self.columns[self.target].largest_contrast(value)
+        if self.table.added is not None:
+            target += max(map(abs, self.table.added.range(value))) / self.target_units[0]
         return {FACTOR: self.outcome.largest_contribution(self.table.design.largest(value), value, target)}
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:

@@ -5,7 +5,6 @@ levels are functions of the agreed columns.
 """
 
 import ast
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,22 +18,15 @@ from scipy.interpolate import BSpline
 from scipy.special import ndtri
 
 from decbayes.columns import Column
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidStructure
 from decbayes.families import Array
+from decbayes.models.regressions.formulas.expressions import Expression, Named, check_number, expression_of
 
-Named = Mapping[str, Array]
-"""Coded values by the names of their columns."""
-
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs,
-}  # fmt: skip
-OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
-}  # fmt: skip
 CALL = re.compile(r"\s*([A-Za-z]\w*)\s*\((.*)\)\s*", re.DOTALL)
 # Splines end so many agreed units from the agreed centre, unless a formula says where.
 REACH = 2.5
+# Places at which functions of a column are looked at for their largest value.
+TRIED = 1001
 
 
 class Factor(ABC):
@@ -59,12 +51,9 @@ class Factor(ABC):
         """How much of the column, in its own unit, one unit of the numbers is."""
         return 1.0
 
+    @abstractmethod
     def largest(self, value: float) -> float:
-        """How large a number can be, if no value of a column is beyond ±`value`."""
-        ends = np.array([-value, -1.0, 0.0, 1.0, value])
-        with np.errstate(all="ignore"):
-            numbers = np.abs(self.numbers(dict.fromkeys(self.names, ends), whole=False))
-        return float(np.nan_to_num(numbers, nan=0.0, posinf=0.0).max(initial=1.0))
+        """How large a number can be, if no value of a column is beyond ±`value`; infinite if nothing bounds it."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +130,7 @@ class Computed(Factor):
     """A function of columns, such as log(x) or I(x**2), in units that follow from the agreed ones."""
 
     text: str
-    expression: "Expression"
+    expression: Expression
     columns: Mapping[str, Column]
 
     @property
@@ -174,6 +163,10 @@ class Computed(Factor):
     def labels(self, *, whole: bool) -> list[str]:
         return [self.text]
 
+    def largest(self, value: float) -> float:
+        (low, high), (zero, unit) = self.expression.range(value), self.zero_and_unit
+        return max(abs(low), abs(high), abs(low - zero), abs(high - zero)) / unit
+
 
 @dataclass(frozen=True)
 class Basis(Factor):
@@ -196,95 +189,11 @@ class Basis(Factor):
         kind = self.text.partition("(")[0]
         return [f"{kind}({self.name})[{place + 1}]" for place in range(self.functions(np.zeros(1)).shape[1])]
 
-
-@dataclass(frozen=True)
-class Expression:
-    """Arithmetic with columns: read as a tree of permitted operations, nothing else is ever run."""
-
-    text: str
-    tree: ast.expr
-    names: tuple[str, ...]
-
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        return self._value(self.tree, values)
-
-    def checked(self, values: Named) -> Array:
-        with np.errstate(all="ignore"):
-            numbers = np.asarray(self(values), dtype=np.float64)
-        wrong = ~np.isfinite(numbers)
-        if wrong.any():
-            raise InvalidData(
-                f"'{self.text}' is not a finite number in {wrong.sum():,} of {numbers.size:,} rows. Leave these rows "
-                "out, or use another function."
-            )
-        return numbers
-
-    def _value(self, node: ast.expr, values: Mapping[str, Any]) -> Any:
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Name):
-            return values[node.id]
-        if isinstance(node, ast.UnaryOp):
-            return OPERATORS[type(node.op)](self._value(node.operand, values))
-        if isinstance(node, ast.BinOp):
-            return OPERATORS[type(node.op)](self._value(node.left, values), self._value(node.right, values))
-        assert isinstance(node, ast.Call)
-        assert isinstance(node.func, ast.Name)
-        (argument,) = node.args
-        inside = self._value(argument, values)
-        return inside if node.func.id == "I" else FUNCTIONS[node.func.id](inside)
-
-
-def expression_of(text: str, columns: Mapping[str, Column]) -> Expression:
-    """What a text computes from columns."""
-    quoted = re.findall(r"`([^`]+)`", text)
-    known = {f"column_{place}_": name for place, name in enumerate(quoted)}
-    plain = text
-    for token, name in known.items():
-        plain = plain.replace(f"`{name}`", token, 1)
-    try:
-        tree = ast.parse(plain.strip().replace("^", "**"), mode="eval").body
-    except SyntaxError:
-        raise InvalidStructure(
-            f"'{text}' is not a formula for a number; write for example I(x**2) or log(x)."
-        ) from None
-    shown, names = ast.unparse(tree), list[str]()
-    for token, name in known.items():
-        shown = shown.replace(token, f"`{name}`")
-    check_tree(tree, text, known, columns, names)
-    return Expression(shown, tree, tuple(dict.fromkeys(names)))
-
-
-def check_tree(
-    node: ast.AST, text: str, known: Mapping[str, str], columns: Mapping[str, Column], names: list[str]
-) -> None:
-    """Refuse whatever is not arithmetic with columns of numbers; note the names of these."""
-    match node:
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return
-        case ast.Name(id=name):
-            node.id = known.get(name, name)
-            check_number(node.id, text, columns)
-            names.append(node.id)
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            check_tree(operand, text, known, columns, names)
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
-            check_tree(left, text, known, columns, names)
-            check_tree(right, text, known, columns, names)
-        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name == "I" or name in FUNCTIONS:
-            check_tree(argument, text, known, columns, names)
-        case _:
-            raise InvalidStructure(
-                f"'{text}' is more than a formula can compute: there are + − * / **, I(…) and {', '.join(FUNCTIONS)}; "
-                "poly, bs, ns and C stand alone. Compute any other term as a column first."
-            )
-
-
-def check_number(name: str, text: str, columns: Mapping[str, Column]) -> None:
-    if name not in columns:
-        raise InvalidStructure(f"'{text}' needs a column '{name}', which there is not.")
-    if columns[name].flag:
-        raise InvalidStructure(f"'{text}': the column '{name}' holds no numbers.")
+    def largest(self, value: float) -> float:
+        """Functions that turn within a few agreed units, and only rise or fall farther away."""
+        zero, unit = self.column.zero_and_unit
+        values = np.append(np.linspace(-value, value, TRIED), zero + unit * np.linspace(-5.0, 5.0, TRIED))
+        return float(np.abs(self.numbers({self.name: values.clip(-value, value)}, whole=False)).max(initial=1.0))
 
 
 def factor_of(text: str, columns: Mapping[str, Column]) -> Factor:
