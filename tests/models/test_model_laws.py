@@ -84,6 +84,26 @@ def test_an_interrupted_fit_loses_nothing(case, rng):
     assert stopped.value.fit.posterior != db.Posterior.of_prior(model.structure)
 
 
+def test_each_pass_is_reported_with_its_bound(case):
+    model, shards, fits = case
+    reports = []
+    fit = model.fit(shards[0], rng=1, start=fits[0].posterior, progress=reports.append)
+    assert [report.bound for report in reports] == list(fit.bound)
+    assert [report.number for report in reports] == list(range(1, len(fit.bound) + 1))
+
+
+def test_observations_are_transformed_as_they_are_assigned(case):
+    """Regressions predict instead."""
+    model, shards, fits = case
+    transform = model.transform(fits[0].posterior)
+    found = transform.of(shards[1])
+    assert found.shape == (len(found), len(transform.names))
+    if hasattr(model, "predict") and not transform.shares:
+        np.testing.assert_allclose(found, np.column_stack([*model.predict(fits[0].posterior, shards[1]).values()]))
+    else:
+        np.testing.assert_allclose(found, model.assign(fits[0].posterior, shards[1]), atol=2e-3)
+
+
 def test_files_and_structures_bring_the_model_back(case, tmp_path):
     model, shards, fits = case
     db.save(fits[0].posterior, tmp_path / "a.posterior")

@@ -1,0 +1,240 @@
+"""What regressions say of coefficients and of new rows, against draws of all parameters and outcomes."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import nbinom, norm
+
+import decbayes as db
+from decbayes.models.regressions.logistic import Logistic
+from decbayes.models.regressions.messages import doubts
+from decbayes.models.regressions.negative_binomial import NegativeBinomial
+from decbayes.models.regressions.poisson import PoissonOutcome
+
+DRAWS, LEVEL = 40_000, 0.7
+PREDICTORS = {"a": db.columns.Gaussian(5.0, 0.002), "w": db.columns.Categorical("p", "q", "r")}
+NEW = {"a": [5.001, 4.998], "w": ["q", "p"]}
+KINDS = {
+    "linear": db.LinearRegression("y", columns=PREDICTORS | {"y": db.columns.Gaussian(10.0, 4.0)}),
+    "logistic": db.LogisticRegression("y", columns=PREDICTORS | {"y": db.columns.YesNo()}, prior_variance=2.0),
+    "poisson": db.PoissonRegression("y", columns=PREDICTORS | {"y": db.columns.Poisson(3.0)}, prior_variance=0.5),
+    "negative binomial": db.NegativeBinomialRegression(
+        "y", columns=PREDICTORS | {"y": db.columns.Poisson(3.0)}, prior_variance=0.5, dispersion=2.5
+    ),
+    "survival": db.SurvivalRegression(
+        "y", columns=PREDICTORS | {"y": db.columns.YesNo(), "t": db.columns.Gaussian(2.0, 1.0)}, time="t",
+        terms=("a", "w"), cuts=(1.0, 3.0), rate=0.4, prior_variance=0.5,
+    ),
+    "ordered": db.OrderedRegression(
+        "y", columns=PREDICTORS | {"y": db.columns.Categorical("c", "a", "b")}, levels=("a", "b", "c"),
+        prior_variance=0.5,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=KINDS, scope="module")
+def case(request):
+    """A model, its posterior after a few rows, and draws of the coefficients (and of the noise)."""
+    model, rng = KINDS[request.param], np.random.default_rng(7)
+    posterior = model.fit(db.simulate(model, 25, rng=rng).data, rng=rng).posterior
+    drawn = posterior.sample(DRAWS, rng)["coefficients"]
+    noise = None
+    if request.param == "linear":
+        drawn, noise = drawn.mean, 1.0 / np.sqrt(drawn.precision)
+    return request.param, model, posterior, np.asarray(drawn).reshape(DRAWS, -1), noise
+
+
+def quantiles(values):
+    return np.quantile(values, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], axis=0)
+
+
+def near(found, expected, size):
+    np.testing.assert_allclose(found, expected, atol=0.04 * np.max(size))
+
+
+def test_coefficients_have_the_quantiles_of_draws_in_the_columns_own_units(case):
+    name, model, posterior, drawn, _ = case
+    unit = 4.0 if name == "linear" else 1.0
+    rows = model.coefficients(posterior, level=LEVEL)
+    for row, values in zip(rows, drawn.T, strict=True):
+        scale = unit / 0.002 if row["term"] == "a" else unit
+        zero = 10.0 if name == "linear" and row["term"] == "intercept" else 0.0
+        if name == "survival" and "=" in row["term"] and not row["term"].startswith("w"):
+            zero = row["mean"] - values.mean()  # baselines are relative to the agreed rate
+        wide = scale * values.std()
+        near(row["mean"], zero + scale * values.mean(), wide)
+        near(row["deviation"], wide, wide)
+        near([row["low"], row["high"]], zero + scale * quantiles(values), wide)
+
+
+def test_ratios_are_exponentials_per_a_difference_that_columns_have(case):
+    name, model, posterior, _, _ = case
+    ratios = {row["term"]: row for row in model.ratios(posterior, level=LEVEL)}
+    rows = {row["term"]: row for row in model.coefficients(posterior, level=LEVEL)}
+    if name == "linear":
+        assert ratios == {}
+        return
+    assert set(ratios) == {"a", "w=q", "w=r"}
+    assert (ratios["a"]["per"], ratios["w=q"]["per"]) == (0.001, 1.0)
+    for term, row in ratios.items():
+        for end, of in (("ratio", "mean"), ("low", "low"), ("high", "high")):
+            assert row[end] == pytest.approx(np.exp(row["per"] * rows[term][of]))
+
+
+def linear_draws(model, drawn):
+    """(draws, rows) or (draws, rows, steps): xβ of the new rows, from agreed units by hand."""
+    x = np.array([[0.5, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    slopes = drawn[:, -3:] @ x.T
+    return slopes + drawn[:, :1] if drawn.shape[1] == 4 else slopes[:, :, None] + drawn[:, None, :-3]
+
+
+def test_predictions_have_the_quantiles_of_draws(case):
+    name, model, posterior, drawn, noise = case
+    rng, line = np.random.default_rng(8), linear_draws(model, drawn)
+    found = model.predict(posterior, NEW, level=LEVEL)
+    if name == "survival":
+        exposure = 0.4 * np.array([1.0, 2.0, 0.0])
+        hazard = np.sum(np.exp(line) * exposure, axis=2)
+        at_mean = np.sum(np.exp(line.mean(axis=0)) * exposure, axis=1)
+        near(found["mean"], np.exp(-at_mean), 0.3)
+        low, high = quantiles(np.exp(-hazard))
+        near(found["low"], low, 2.0)  # by the delta method
+        near(found["high"], high, 2.0)
+        return
+    if name == "ordered":
+        further = expit(line)
+        levels = (rng.random(further.shape) < further).cumprod(axis=2).sum(axis=2)
+        near(found["mean"], levels.mean(axis=0), 1.0)
+        chances = np.stack([(levels == level).mean(axis=0) for level in range(3)], axis=1)
+        near(model.probabilities(posterior, NEW), chances, 1.0)
+        new = levels
+    elif name == "linear":
+        new = 10.0 + 4.0 * (line + noise.reshape(DRAWS, 1) * rng.normal(size=line.shape))
+        near(found["mean"], np.median(new, axis=0), new.std())
+    elif name == "logistic":
+        new = expit(line)
+        near(found["mean"], new.mean(axis=0), 1.0)
+    else:
+        rates = np.exp(line) * (rng.gamma(2.5, 1 / 2.5, line.shape) if name == "negative binomial" else 1.0)
+        near(found["mean"], np.exp(line).mean(axis=0), np.exp(line).std())
+        new = rng.poisson(rates)
+    if name in ("linear", "logistic"):
+        near([found["low"], found["high"]], quantiles(new), new.std())
+        return
+    for end, share in (("low", 0.5 - 0.5 * LEVEL), ("high", 0.5 + 0.5 * LEVEL)):
+        at_most, below = (new <= found[end]).mean(axis=0), (new < found[end]).mean(axis=0)
+        assert (at_most > share - 0.01).all()
+        assert (below < share + 0.01).all()
+
+
+def test_what_varies_between_sites_has_the_quantiles_of_draws(rng):
+    """Standard deviations between sites, and predictions for a site that nobody has met."""
+    columns = PREDICTORS | {"y": db.columns.Gaussian(10.0, 4.0)}
+    model = db.LinearRegression("y", columns=columns, varying=("intercept", "a"), between_degrees=8.0)
+    posterior = model.fit(db.simulate(model, 80, rng=rng).data, rng=rng).posterior
+    drawn = posterior.sample(DRAWS, rng)
+    noise = 1.0 / np.sqrt(drawn["coefficients"].precision).reshape(DRAWS, 1)
+    between = 1.0 / np.sqrt(np.asarray(drawn["variation"]).reshape(DRAWS, 2))
+    usual = model.outcome.noise(posterior.natural["coefficients"]) ** 0.5
+    for row, values, unit in zip(model.between(posterior, level=LEVEL), between.T, (4.0, 2000.0), strict=True):
+        values = unit * usual * values
+        near(row["mean"], values.mean(), values.std())
+        near(row["deviation"], values.std(), 2 * values.std())
+        near([row["low"], row["high"]], quantiles(values), values.std())
+    own = between * noise * rng.normal(size=(DRAWS, 2))
+    line = linear_draws(model, np.asarray(drawn["coefficients"].mean).reshape(DRAWS, -1))
+    line = line + own[:, :1] + own[:, 1:] * np.array([0.5, -1.0])
+    new = 10.0 + 4.0 * (line + noise * rng.normal(size=line.shape))
+    found = model.predict(posterior, NEW, level=LEVEL)
+    size = np.subtract(*quantiles(new)[::-1])
+    near([found["low"], found["high"]], quantiles(new), 2 * size)
+
+
+@pytest.mark.parametrize("outcome", [Logistic(), PoissonOutcome(), NegativeBinomial(0.4), NegativeBinomial(5.0)])
+def test_no_row_pulls_more_than_its_bound(outcome):
+    """|g + w E[f]| and w of rows that weigh no more than the largest count; and the bound is no idle one."""
+    value = 1.0 if isinstance(outcome, Logistic) else 12.0
+    mean, variance = (part.ravel() for part in np.meshgrid(np.linspace(-9, 9, 181), [1e-6, 0.1, 1.0]))
+    largest, heaviest = np.zeros(2)
+    shift, weight = outcome.most_of_one(value)
+    for target in (0.0, 1.0, value):
+        _, g, w = outcome.expectations(np.full(len(mean), target), mean, variance)
+        allowed = w <= weight
+        largest = max(largest, np.abs(g + w * mean)[allowed].max())
+        heaviest = max(heaviest, w[allowed].max())
+    assert (0.1 if isinstance(outcome, NegativeBinomial) else 0.25) * shift < largest <= shift * (1 + 1e-6)
+    assert 0.9 * weight < heaviest
+
+
+@pytest.mark.parametrize("dispersion", [0.4, 5.0])
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.04), (-2.0, 1.0), (2.5, 0.5)])
+def test_expectations_of_dispersed_counts_are_integrals(dispersion, mean, variance):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    outcome, counts = NegativeBinomial(dispersion), np.array([0.0, 1.0, 7.0])
+    f = mean + variance**0.5 * nodes
+    values = nbinom.logpmf(counts[:, None], dispersion, dispersion / (dispersion + np.exp(f)))
+    at = np.full(3, mean), np.full(3, variance)
+    np.testing.assert_allclose(outcome.expectations(counts, *at)[0], values @ weights / weights.sum(), atol=1e-6)
+    np.testing.assert_allclose(
+        outcome.log_density(None, *at, counts), np.log(np.exp(values) @ weights / weights.sum()), atol=1e-6
+    )
+
+
+def remarks_of(targets, expected, weights=None, side=2):
+    weights = np.ones(len(targets)) if weights is None else weights
+    return [remark.kind for remark in doubts.of_counts(targets, expected, weights, side)]
+
+
+def test_counts_are_called_dispersed_where_it_is_sure_and_clear(rng):
+    """By Pearson's statistic per degree of freedom: 1.1 is not clear, however sure; 1.5 of few rows is not sure."""
+    expected = np.full(40_000, 4.0)
+
+    def counts(size, ratio):
+        """So that the mean of (y − 4)² / 4 is the ratio, exactly."""
+        return 4.0 + 2.0 * np.sqrt(ratio) * np.resize([-1.0, 1.0], size)
+
+    assert remarks_of(counts(40_000, 1.1), expected) == []
+    assert remarks_of(counts(40_000, 1.3), expected) == ["overdispersion"]
+    assert remarks_of(counts(10, 1.5), expected[:10]) == []
+    assert remarks_of(counts(400, 1.5), expected[:400]) == ["overdispersion"]
+    assert remarks_of(counts(400, 1.5), expected[:400], np.zeros(400)) == []
+    assert remarks_of(counts(400, 1.5) / 8, expected[:400] / 8) == [], "fewer than one count per row"
+    assert remarks_of(counts(2, 9.0), expected[:2]) == []
+
+
+def test_remarks_of_a_broadcast_say_what_is_short():
+    def kinds(*given):
+        return [remark.kind for remark in doubts.of_one_broadcast(*given)]
+
+    assert kinds(0.0, 50.0, 3, True) == kinds(50.0, 0.0, 3, True) == kinds(15.0, 15.0, 3, False) == []
+    assert kinds(50.0, 50.0, 3, True) == ["separated outcomes"]
+    assert kinds(14.0, 50.0, 3, False) == kinds(50.0, 14.0, 3, False) == ["few events"]
+
+
+def test_survival_curves_of_several_persons_at_several_times(rng):
+    model, times = KINDS["survival"], [0.0, 0.5, 1.0, 2.0, 7.0]
+    posterior = model.fit(db.simulate(model, 40, rng=rng).data, rng=rng).posterior
+    mean, covariance = model.outcome.moments(posterior.natural["coefficients"])
+    found = model.survival(posterior, NEW | {"a": [5.001, 4.998]}, times=times, level=LEVEL)
+    x = np.array([[0.5, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    for place, time in enumerate(times):
+        exposure = 0.4 * np.clip(time - np.array([0.0, 1.0, 3.0]), 0.0, [1.0, 2.0, np.inf])
+        for person in range(2):
+            design = np.column_stack([np.eye(3), np.tile(x[person], (3, 1))])
+            parts = exposure * np.exp(design @ mean)
+            slope = parts @ design / max(parts.sum(), 1e-300)
+            reach = norm.ppf(0.5 + 0.5 * LEVEL) * np.sqrt(slope @ covariance @ slope)
+            for name, side in (("mean", 0), ("low", 1), ("high", -1)):
+                expected = np.exp(-parts.sum() * np.exp(side * reach))
+                assert found[name][person, place] == pytest.approx(expected, rel=1e-9)
+
+
+def test_sums_of_dispersion_are_those_of_counts(rng):
+    """Σ [(y − μ)² n / (n − d) − μ] and Σ μ², with the μ that is predicted."""
+    model = KINDS["poisson"]
+    points = db.simulate(model, 30, rng=rng).data
+    posterior = model.fit(points, rng=rng).posterior
+    expected, y = model.predict(posterior, points)["mean"], points[:, 2]
+    extra, squares = model.dispersion_sums(posterior, points)
+    assert extra == pytest.approx(np.sum((y - expected) ** 2 * 30 / 26 - expected))
+    assert squares == pytest.approx(np.sum(expected**2))
