@@ -39,7 +39,9 @@ from trial import (
 
 TESTS = (
     "families", "kernels", "columns", "merging", "models", "calibration", "streams", "network", "privacy", "secure",
-    "disclosure", "interop", "estimators", "test_posterior.py", "test_files.py", "extension",
+    "disclosure", "interop", "estimators", "extension", "cli", "study", "reporting", "test_posterior.py",
+    "test_files.py", "test_bad_input.py", "test_examples.py", "test_package.py", "test_strangers_files.py",
+    "test_random_numbers.py",
 )  # fmt: skip
 REQUIRED = 0.9
 KEPT = Path(tempfile.gettempdir()) / f"decbayes-mutants-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}"

@@ -289,7 +289,7 @@ def _call(node: ast.Call, to, within) -> Iterator[Change]:  # type: ignore[no-un
             yield to("dropped bound", node.args[1])
     if called not in SYMMETRIC and plain:
         for place, (one, two) in enumerate(zip(node.args, node.args[1:], strict=False)):
-            if type(one) is type(two) and ast.dump(one) != ast.dump(two):
+            if type(one) is type(two) and ast.dump(one) != ast.dump(two) and not _is_text(one):
                 swapped = copy.copy(node)
                 swapped.args = [*node.args[:place], two, one, *node.args[place + 2 :]]
                 yield to("swapped arguments", swapped)

@@ -152,3 +152,27 @@ def test_rows_with_missing_values_are_refused():
 def test_a_plan_of_classes_promises_no_intervals():
     plan = db.disclosure.private_plan(MODELS["yes/no"], sites=4, rows=20_000, privacy=db.Privacy(1.0, 1e-6))
     assert str(plan).startswith("Means would be released, without intervals (Q = ")
+
+
+def test_counts_that_rows_could_have_are_none_below_zero_and_at_least_one_row(rng):
+    """Whatever noise has made of them: each column has all rows of its class, and a class has one row or more."""
+    mechanism = MODELS["classes"].mechanism()
+    found = rng.normal(0.0, 20.0, (mechanism.classes, 1 + mechanism.width))
+    found[:, 0] = [-3.0, 7.5]
+    rows, counts = mechanism.unflat(mechanism.possible(found))
+    np.testing.assert_array_equal(rows, [1.0, 7.5])
+    assert (counts >= 0.0).all()
+    for block in mechanism.blocks:
+        np.testing.assert_allclose(counts[:, block].sum(axis=1), rows)
+
+
+def test_rounds_of_noise_alone_fit_together(rng):
+    """Averaged sums that differ by their noise have a misfit of 1; `noise` is that of their mean."""
+    mechanism = MODELS["categories"].mechanism()
+    deviation, found = 3.0, []
+    for _ in range(300):
+        size = mechanism.size(1)
+        late = [mechanism.from_sums(Total(deviation * rng.normal(size=size), 1.0, None, 1)) for _ in range(3)]
+        found.append(mechanism.misfit(late, deviation * mechanism.norm / 3**0.5))
+    assert np.mean(found) == pytest.approx(1.0, abs=0.05)
+    assert mechanism.misfit(late[:1], 1.0) == 1.0

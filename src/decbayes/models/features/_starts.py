@@ -47,7 +47,7 @@ def component_start(data: Array, features: int, contrast: Contrast, rng: np.rand
     assignments = random_start(data, features, rng)
     centre = data.mean(axis=0)
     left, scale, right = np.linalg.svd(data - centre, full_matrices=False)
-    rank = min(features, int(np.sum(scale > 1e-9 * scale.max(initial=1e-300))))
+    rank = min(features, int(np.sum(scale > 1e-9 * scale.max())))
     if rank:
         white = left[:, :rank] * np.sqrt(len(data))
         turn = independent_directions(white, contrast, rng)

@@ -150,7 +150,7 @@ class Regression(Tabled, Model):
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         stored = super().settings_of(structure)
-        settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR][:1])}
+        settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR])}
         if BETWEEN in structure.prior:
             shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
             settings |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}

@@ -1,0 +1,136 @@
+"""Small parts of models, each against its definition: starts, joins, prevalence, gaps in sequences, chunks."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from zoo import ZOO
+
+import decbayes as db
+from decbayes.errors import InvalidData
+from decbayes.models.core.persons import number_of
+from decbayes.models.core.points import MOST_ROUNDING
+from decbayes.models.features._starts import CONTRASTS
+from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
+from decbayes.models.topics._prevalence import Group, interval
+from decbayes.models.topics.finding import find
+
+
+@pytest.mark.parametrize("contrast", CONTRASTS)
+def test_contrasts_come_with_their_slopes(contrast):
+    u, step = np.linspace(-3, 3, 13), 1e-6
+    high, low = contrast(u + step)[0], contrast(u - step)[0]
+    np.testing.assert_allclose(contrast(u)[1], (high - low) / (2 * step), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["known variance", "diagonal", "counts", "classes", "groups of regressions"])
+def test_joining_components_gains_what_the_bound_does(name):
+    """Σ A over all factors of the joined state and of a prior with one component less, by the families themselves."""
+    model, size = ZOO[name]
+    rng = np.random.default_rng(2)
+    posterior = model.fit(db.simulate(model, size, rng=rng).data, rng=rng).posterior
+    state, structure = dict(posterior.natural), model.structure
+    count = len(state["weights"])
+    np.testing.assert_allclose(evidence(structure, state).sum(), size, rtol=1e-6)
+
+    def height(state):
+        before = prior_of(structure, len(state["weights"]))
+        return sum(
+            family.log_partition(state[name]) - family.log_partition(before[name])
+            for name, family in structure.families.items()
+        )
+
+    gains = join_gains(structure, state)
+    for first in range(count):
+        for second in range(first + 1, count):
+            expected = height(joined(structure, state, first, second)) - height(state)
+            assert gains[first, second] == gains[second, first] == pytest.approx(expected)
+    assert join_gains(structure, prior_of(structure, 1)).shape == (1, 1)
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_intervals_of_prevalence_are_those_of_a_mean_and_half_a_document_each_way(count):
+    shares = np.random.default_rng(1).dirichlet([1.0, 2.0, 0.5], size=count)
+    group = Group(count, shares.sum(axis=0), (shares**2).sum(axis=0))
+    mean, low, high = interval(group, 0.8)
+    error = np.sqrt((shares.var(axis=0, ddof=1) + 0.25 / count) / count)
+    np.testing.assert_allclose(mean, shares.mean(axis=0))
+    np.testing.assert_allclose(low, np.maximum(mean - norm.ppf(0.9) * error, 0.0))
+    np.testing.assert_allclose(high, np.minimum(mean + norm.ppf(0.9) * error, 1.0))
+
+
+def test_one_document_alone_has_a_wide_interval():
+    mean, low, high = interval(Group(1, np.array([0.7]), np.array([0.49])), 0.8)
+    assert (mean[0], high[0]) == (0.7, 1.0)
+    assert low[0] == pytest.approx(0.7 - norm.ppf(0.9) * 0.5)
+
+
+def test_what_follows_a_sequence_is_not_what_it_lacks(rng):
+    """Gaps in the last row are filled by `fill`, not by `next_rows`; one step after the end is the first."""
+    model, _ = ZOO["states"]
+    data = db.simulate(model, 3, rng=rng, length=12).data
+    posterior = model.fit(data, rng=rng).posterior
+    gaps = [sequence.copy() for sequence in data]
+    gaps[1][-1, 0] = np.nan
+    rows = model.next_rows(posterior, gaps)
+    assert {(row["sequence"], row["step"]) for row in rows} == {(0, 1), (1, 1), (2, 1)}
+    assert {row["step"] for row in model.next_rows(posterior, gaps, steps=2)} == {1, 2}
+    with pytest.raises(ValueError, match="steps"):
+        model.next_rows(posterior, gaps, steps=0)
+
+
+def test_chunks_are_divided_one_by_one_without_loss():
+    chunks = db.streams.Chunks(lambda: (np.arange(10.0 * n, 10.0 * n + 10)[:, None] for n in range(3)))
+    kept, held = db.checking.hold_back(db.GaussianMean(variance=1.0), chunks, share=0.2)
+    first, second = (np.concatenate([*part])[:, 0] for part in (kept, held))
+    assert (len(first), len(second)) == (24, 6)
+    np.testing.assert_array_equal(np.sort(np.concatenate([first, second])), np.arange(30.0))
+    assert {int(value) // 10 for value in second} == {0, 1, 2}
+
+
+def test_names_of_persons_are_numbers_that_no_nameless_row_has():
+    numbers = {number_of(f"person {place}") for place in range(2000)}
+    assert len(numbers) == 2000
+    assert all(2**61 <= number < 2**62 for number in numbers)
+
+
+def test_topics_are_found_by_the_share_of_words_that_they_own():
+    """Of each word's occurrences the part in each topic, averaged over the words; by hand."""
+    model = db.LatentDirichletAllocation(3, ("a", "b", "c", "d"), topic_prior=0.01)
+    counts = np.array([[30.0, 10.0, 0.0, 5.0], [10.0, 30.0, 0.0, 5.0], [0.0, 0.0, 60.0, 5.0]])
+    posterior = db.Posterior(model.structure, {"topics": counts})
+    found = {row["topic"]: row["score"] for row in find(posterior, ["a", "d", "unknown"])}
+    assert found[0] == pytest.approx((30 / 40 + 5 / 15) / 2, abs=0.01)
+    assert found[1] == pytest.approx((10 / 40 + 5 / 15) / 2, abs=0.01)
+    assert found[2] == pytest.approx((0 + 5 / 15) / 2, abs=0.01)
+    assert [row["topic"] for row in find(posterior, ["a", "d"], most=2)] == [0, 1]
+    assert [row["topic"] for row in find(posterior, like=0)] == [1, 2]
+
+
+@pytest.mark.parametrize(("seeds", "wrong"), [("a, b; c", ""), ("a; b; c; d", "for 4 topics"), ("a; x, y", "x, y")])
+def test_seeds_are_words_of_the_vocabulary(seeds, wrong):
+    if not wrong:
+        assert db.LatentDirichletAllocation(3, ("a", "b", "c", "d"), seeds=seeds).seeds == seeds
+        return
+    with pytest.raises(ValueError, match=wrong):
+        db.LatentDirichletAllocation(3, ("a", "b", "c", "d"), seeds=seeds)
+
+
+def test_features_refuse_data_whose_squares_drown_in_rounding(rng):
+    """½ x² / σ² times the rounding of a double is what is lost; as much as is allowed, and twice that."""
+    model = db.LatentFeatures(2, 3, variance=0.5)
+    most = np.sqrt(MOST_ROUNDING / np.finfo(float).eps)
+    points = np.zeros((4, 3))
+    points[0, 0] = 0.99 * most
+    model.log_predictive(db.Posterior.of_prior(model.structure), points)
+    points[0, 0] = 1.5 * most
+    with pytest.raises(InvalidData, match="lost in rounding"):
+        model.fit(points, rng=rng)
+
+
+def test_groups_of_regressions_are_profiled_by_their_lines(rng):
+    model, size = ZOO["groups of regressions"]
+    posterior = model.fit(db.simulate(model, size, rng=rng).data, rng=rng).posterior
+    shown = model.profile(posterior)
+    lines = {(row["component"], row["term"]): row["mean"] for row in model.lines(posterior)}
+    for component, text in enumerate(shown["coefficients"]):
+        assert text == ", ".join(f"{term} {lines[component, term]:.3g}" for term in ("intercept", "a"))
