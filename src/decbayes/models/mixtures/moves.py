@@ -114,6 +114,8 @@ def join_gains(structure: Structure, state: Natural) -> Array:
     That the responsibilities are then less uncertain can only take from it. Without a meaning on the diagonal.
     """
     count, prior = len(state["weights"]), prior_of(structure, 1)
+    if count < 2:
+        return np.zeros((count, count))
     first, second = np.triu_indices(count, 1)
     single = row_terms(structure, state)
     pairs = {name: rows[first] + rows[second] - prior[name] for name, rows in state.items()}
