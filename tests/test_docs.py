@@ -142,6 +142,15 @@ def links(reader):
     assert "site-b.example.org" in reader.printed[-1], "the certificate that was shown"
 
 
+def secure_network(reader):
+    """Two sums are open, and predict as one fit of all points does."""
+    assert "all 2 rounds are open" in reader.printed[-1]
+    assert "observations  360" in reader.printed[-1]
+    model, new = reader.names["model"], reader.names["new"]
+    ours, one_fit = (model.score(reader.names[name], new) for name in ("merged", "together"))
+    assert abs(ours - one_fit) < 0.01
+
+
 def study(reader):
     """What lies in the folder says that everything is done, and the coefficients are those of the made-up data."""
     assert "→" not in reader.printed[-1]
@@ -323,6 +332,7 @@ CLAIMS = {
     "scikit-learn.md": estimators,
     "rounds-by-files.md": rounds_by_files,
     "streaming.md": streaming,
+    "secure-network.md": secure_network,
     "study.md": study,
     "studies.md": studies,
     "plot.md": pictures,
@@ -338,6 +348,7 @@ CLAIMS = {
 GROUPS = {
     "network.md": [pytest.mark.xdist_group("sockets")],
     "page.md": [pytest.mark.xdist_group("sockets")],
+    "secure-network.md": [pytest.mark.xdist_group("sockets")],
     "wearables.md": [pytest.mark.xdist_group("sockets")],
     "other-libraries.md": [pytest.mark.xdist_group("jax")],
     # The data of this page, and what it is compared with.

@@ -43,7 +43,7 @@ def test_agents_add_up_without_the_one_that_is_missing_and_one_is_killed_on_the_
         for number, name in enumerate(there):
             party.join(name, neighbours=tuple(there[max(0, number - 1) : number]))
         assert until(lambda: party.sums(there[0])["missing"] == [missing])
-        assert party.asked(there[0])["members"][missing]["state"] == "missing"
+        assert party.asked(there[0])["members"][missing]["state"] == "not heard of"
 
         party.agents[there[2]].kill()
         motion = answer_to(

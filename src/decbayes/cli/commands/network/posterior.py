@@ -82,10 +82,11 @@ def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any
     names = [*charter.members, *sorted(str(name) for name in members if name not in charter.members)]
     counted = [name for name in names if name in description["counted"]]
     states = {name: members.get(name, {}).get("state", UNHEARD) for name in names if name not in counted}
+    unheard = [name for name, state in states.items() if state == UNHEARD]
     values = (
         description["observations"],
         counted,
-        [name for name, state in states.items() if state == UNHEARD],
+        description.get("sums", {}).get("missing", unheard),
         {name: state for name, state in states.items() if state != UNHEARD},
         {name: flags for name in counted if (flags := list(members.get(name, {}).get("flags", ())))},
         list(description.get("same_data", ())),
@@ -95,6 +96,8 @@ def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any
 
 
 def print_summary(summary: dict[str, Any], description: dict[str, Any], charter: "Charter") -> None:
+    from decbayes.network.runtime.reports.description import sum_lines
+
     print(f"observations  {summary['observations']:,}")
     print(f"counted       {plain(', '.join(summary['counted'])) or 'none'}")
     print(f"missing       {plain(', '.join(summary['missing'])) or 'none'}")
@@ -112,5 +115,7 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
     if damage := description.get("damaged"):
         whose = f" of {', '.join(damage['members'])}" if damage["members"] else ""
         print(f"damaged       {many(damage['entries'], 'entry', 'entries')}{plain(whose)} cannot be read; {DAMAGE}")
+    if "sums" in description:
+        print(f"sums          {plain(sum_lines(description['sums'])[0])}")
     print_notes(description, charter, width=14)
     print(f"set           {plain(summary['set'])[:16]}")

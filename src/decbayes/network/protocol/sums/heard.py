@@ -189,7 +189,7 @@ class Sums:
         if current is None:
             return "counted"
         sent = [kind for kind in current.messages if seat in current.messages[kind]]
-        return {"key": "key sent", "masked": "masked", "opening": "opened"}[sent[-1]] if sent else "missing"
+        return {"key": "key sent", "masked": "masked", "opening": "opened"}[sent[-1]] if sent else "not heard of"
 
     def describe(self) -> dict[str, Any]:
         """The round at hand, whom it waits for, and what was opened."""

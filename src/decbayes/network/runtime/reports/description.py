@@ -39,11 +39,21 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
     called, counted = pool.roster.called, accounts(pool)
     return {
         "counted": {called(origin): version for origin, version, _ in merged.entries},
-        "observations": merged.observations if pool.sums is not None else counted.observations,
+        "observations": counted.observations,
         "in_prior": dict(counted.prior),
         "set": merged.set_hash,
         **members_description(pool, merged),
-        **({} if pool.sums is None else {"sums": pool.sums.describe()}),
+        **({} if pool.sums is None else sums_description(merged, pool.sums)),
+    }
+
+
+def sums_description(merged: Merged, sums: Sums) -> dict[str, Any]:
+    """Who is in the last sum that was opened, and how far the next one is."""
+    about = sums.describe()
+    return {
+        "counted": dict.fromkeys(about.get("members", ()), about["opened"]),
+        "observations": merged.observations,
+        "sums": about,
     }
 
 
