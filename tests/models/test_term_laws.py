@@ -129,3 +129,12 @@ def test_sites_with_terms_of_several_columns_stay_within_their_bound(rng):
     rows = rng.choice([-5.0, 5.0], size=(200, 4))
     seen = np.abs(model.fit(rows).posterior.contribution["coefficients"])
     assert (seen <= 200 * model.largest_contribution(5.0)["coefficients"] * (1 + 1e-9)).all()
+
+
+def test_levels_without_a_reference_are_odds_not_ratios():
+    columns = {"age": db.columns.Gaussian(50.0, 10.0), "ward": db.columns.Categorical("a", "b", "c")}
+    for intercept, terms in ((True, ["ward=b", "ward=c", "age"]), (False, ["age"])):
+        model = db.LogisticRegression(
+            "y", columns=columns | {"y": "yes/no"}, terms=("ward", "age"), intercept=intercept
+        )
+        assert [row["term"] for row in model.ratios(db.Posterior.of_prior(model.structure))] == terms

@@ -52,7 +52,8 @@ class Estimates:
         rows = self.coefficients() if self.model.outcome.ratio else []
         units = map(comparable, np.abs(self.model.units_and_offset()[0]))
         rated = [as_ratio(row, per) for row, per in zip(rows, units, strict=False)]
-        return [row for place, row in enumerate(rated) if place not in self.model.baseline_places]
+        levels = self.model.table.design.levels
+        return [row for place, row in enumerate(rated) if not (levels[place] or place in self.model.baseline_places)]
 
     def _stretch(self) -> Array:
         """How many times wider calibrated intervals are; 1 without a calibration."""
