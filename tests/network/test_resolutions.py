@@ -134,7 +134,8 @@ def test_votes_count_as_when_the_motion_was_put():
     """Adding a member once turned three of five into three of six, and brought a replaced key back."""
     decisions = Decisions(CHARTER)
     rotated = ballot_on(Rotate("agent 1", MEMBERS[5].public), some_seats(3), CHARTER)
-    added = ballot_on(Admit("agent 6", MEMBERS[6].public), some_seats(3), CHARTER, number=2)
+    others = {name: SEATED[name] for name in ("agent 0", "agent 2", "agent 3")}
+    added = ballot_on(Admit("agent 6", MEMBERS[6].public), others, CHARTER, number=2)
     for ballot in (rotated, added):
         decisions.add(open_ballot(ballot.content, decisions))
     assert decisions.roster.sitting["agent 1"] == MEMBERS[5].id

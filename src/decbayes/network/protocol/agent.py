@@ -274,16 +274,19 @@ class Agent(AddingMember):
     def _voted(self, ballot: Ballot) -> list[Effect] | None:
         """Count votes, and do what follows from them; None if they are no news."""
         decisions, void = self.pool.decisions, {*self.pool.proofs}
-        before = decisions.pending.get(ballot.digest)
+        before, overruled = decisions.held(ballot.digest), decisions.overruled
         if not self.pool.vote(ballot):
             return None
         effects = [e for key in self.pool.proofs.keys() - void for e in self._excluded(self.pool.proofs[key])]
-        settled = decisions.settled.get(ballot.digest)
-        held = settled or decisions.pending.get(ballot.digest)
+        held = decisions.held(ballot.digest)
         if held is None:
             return effects
         self._gossip.decided.add(held.digest)
-        effects += [*self._earlier(), Persist(held), decision_report(held, before, settled=settled is not None)]
+        effects += [*self._earlier(), Persist(held)]
+        lost = sorted(decisions.overruled - overruled)
+        if held.digest not in lost:
+            effects.append(decision_report(held, before))
+        effects += [Report("overruled", named_motion(decisions.settled[digest])) for digest in lost]
         return effects + self._go_over()
 
     def _earlier(self) -> list[Effect]:
@@ -395,11 +398,16 @@ def summed(kind: Kind, played: Played) -> Report:
     return Report("summed", {"round": played.round, "step": WAITED_FOR[kind], "seats": len(played.keys)})
 
 
-def decision_report(ballot: Ballot, before: Ballot | None, *, settled: bool) -> Report:
+def decision_report(ballot: Ballot, before: Ballot | None) -> Report:
     """An event: who has voted for what, or what was decided by whom."""
-    known = {} if before is None else before.votes
-    voters = sorted(ballot.votes if settled else ballot.votes.keys() - known.keys())
-    return Report("settled" if settled else "voted", {"motion": ballot.name, "text": ballot.text, "votes": voters})
+    if ballot.settled and not (before is not None and before.settled):
+        return Report("settled", named_motion(ballot) | {"votes": sorted(ballot.votes)})
+    voters = ballot.votes.keys() - (set() if before is None else before.votes.keys())
+    return Report("voted", named_motion(ballot) | {"votes": sorted(voters)})
+
+
+def named_motion(ballot: Ballot) -> dict[str, str]:
+    return {"motion": ballot.name, "text": ballot.text}
 
 
 def overdue(entry: Entry, why: str) -> Report:

@@ -205,13 +205,15 @@ class Owner:
         """What is really the case now."""
         decisions = self._agent.pool.decisions
         settled, pending = decisions.settled.get(motion), decisions.pending.get(motion)
+        if settled is not None and motion in decisions.overruled:
+            return f"overruled: {settled.text} ({settled.name}) has enough votes, but something else came first"
         if settled is not None:
             return f"settled: {settled.text} ({settled.name}), by the votes of {', '.join(settled.votes)}"
         if pending is None:
             trouble = self._agent.trouble
             why = f"the store fails: {trouble}" if trouble else "something else was settled meanwhile: look at `status`"
             return f"not settled yet: {why}"
-        needed = decisions.roster_at(pending.motion.after).needed
+        needed = decisions.needed(pending.motion)
         count, seats = len(pending.votes), len(decisions.roster.sitting)
         return (
             f"voted: {pending.text} ({pending.name}). {count} of {needed} votes needed ({seats} seats): "

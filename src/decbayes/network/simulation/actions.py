@@ -120,6 +120,27 @@ def vote_with_an_old_key(history: "History", site: Site) -> None:
             history.simulation.inject(listener, batches([], [], history.simulation.charter, [forged])[0])
 
 
+def complete_with_an_old_key(history: "History", site: Site) -> None:
+    """A thief completes with a key that was replaced what was put to the vote before, and shows it to some sites."""
+    running = history.simulation.running
+    stolen = {key.id: key for key in history.keys_of(site)[:-1] if key.id in site.keys and key is not site.identity}
+    if not stolen or site.agent is None or site.agent.standing:
+        return
+    decisions = site.agent.pool.decisions
+    for ballot in history.put.values():
+        if not decisions.understands(ballot.motion) or site.seat in ballot.votes:
+            continue
+        key = stolen.get(decisions.roster_at(ballot.motion.after).sitting.get(site.seat, b""))
+        if key is None or len(ballot.votes) + 1 < decisions.needed(ballot.motion):
+            continue
+        vote = sign_vote(ballot.motion, site.seat, key, int(history.rng.integers(1, 1 << 40)))
+        history.simulation.ledger.steal(vote)
+        forged = Ballot(ballot.motion, {**ballot.votes, site.seat: vote}, ballot.body)
+        message = batches([], [], history.simulation.charter, [forged])[0]
+        for number in history.rng.permutation(len(running))[: 1 + int(history.rng.integers(len(running)))]:
+            history.simulation.inject(running[number], message)
+
+
 def tamper_with_a_vote(history: "History", site: Site) -> None:
     """Votes arrive that nobody has signed, or for another motion than was signed."""
     if site.agent is None:
@@ -283,6 +304,7 @@ ACTIONS = weighted(
         convene: 4.0,
         vote_twice: 0.3,
         vote_with_an_old_key: 1.0,
+        complete_with_an_old_key: 1.0,
         tamper_with_a_vote: 0.5,
         back_up: 0.5,
         restore_backup: 0.5,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import AgentId, short
-from decbayes.network.protocol.group.motions import Ballot, Proof, Vote
+from decbayes.network.protocol.group.keys import AgentId, agent_id, short
+from decbayes.network.protocol.group.motions import Ballot, Open, Proof, Remove, Rotate, Vote
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Pool
@@ -37,6 +37,7 @@ class Ledger:
         self._versions: dict[tuple[AgentId, bytes, int], bytes] = {}
         self._genuine: set[Entry] = set()
         self._votes: set[bytes] = set()
+        self._stolen: set[bytes] = set()
         self._seen: dict[int, Sight] = {}
         self._written: dict[int, Sight] = {}
         self._recount = Recount(charter)
@@ -62,6 +63,11 @@ class Ledger:
             self._genuine.add((signed.origin, signed.version, signed.digest))
         else:
             self._votes.add(signed.digest)
+
+    def steal(self, vote: Vote) -> None:
+        """A thief has signed a vote with a key that was replaced."""
+        self._votes.add(vote.digest)
+        self._stolen.add(vote.digest)
 
     def replaced(self, site: "Site", backup: Sequence[Saved]) -> None:
         """A site's disk is lost, or an old copy has taken its place."""
@@ -115,14 +121,14 @@ class Ledger:
     def _check_decisions(self, site: "Site", pool: Pool, seen: "Sight") -> None:
         """Votes were cast, resolutions stay, and what is in force is what they say."""
         decisions = pool.decisions
-        fresh = [ballot for digest, ballot in decisions.settled.items() if digest not in seen.settled]
-        for ballot in [*fresh, *decisions.pending.values()]:
+        for ballot in [*decisions.settled.values(), *decisions.pending.values()]:
             for vote in ballot.votes.values():
                 if vote.digest not in self._votes:
                     raise Violation(f"site {site.number} holds a vote of {vote.seat} that was never made durable")
         if seen.settled - decisions.settled.keys():
             raise Violation(f"site {site.number} has forgotten a resolution")
         seen.settled |= decisions.settled.keys()
+        self._check_thefts(site, pool)
         count, roster, charter = self._recount(decisions.settled, {*decisions.proofs}), pool.roster, pool.charter
         if count.voters != dict(roster.sitting):
             raise Violation(f"site {site.number} has other seats than its resolutions give")
@@ -131,6 +137,36 @@ class Ledger:
         in_prior = {seat: frozenset(shards) for seat, shards in count.in_prior.items() if seat in count.voters}
         if in_prior != dict(charter.counted):
             raise Violation(f"site {site.number} has other shards in its prior than its resolutions give")
+
+    def _check_thefts(self, site: "Site", pool: Pool) -> None:
+        """Where the theft of a key is known, nothing is in force that only a stolen vote has settled.
+
+        Except what others have gone on from before they knew, and what would strike out the new key in turn.
+        """
+        settled, overruled, fallen = pool.decisions.settled, pool.decisions.overruled, pool.decisions.fallen
+        taken = {d: b for d, b in settled.items() if isinstance(b.question, Remove | Rotate) and d not in fallen}
+        for digest in settled.keys() - overruled:
+            ballot = settled[digest]
+            stolen = {vote.origin for vote in ballot.votes.values() if vote.digest in self._stolen}
+            missing = len(ballot.votes) - len(stolen) < pool.decisions.needed(ballot.motion)
+            if not missing or isinstance(ballot.question, Open):
+                continue
+            known = [each for d, each in taken.items() if taken_key(each, pool) in stolen and d != digest]
+            known = [each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)]
+            gone_on = any(follows(other, ballot, settled) for other in settled.values())
+            mutual = digest in taken and any(self._hangs(each, taken, pool) for each in known)
+            if known and not gone_on and not mutual:
+                raise Violation(f"site {site.number} lets a stolen vote decide: {ballot.text}")
+
+    def _hangs(self, ballot: Ballot, taken: Mapping[bytes, Ballot], pool: Pool) -> bool:
+        """Whether a resolution, and all that comes after it, need votes of seats that others take at the same time."""
+        settled = pool.decisions.settled
+        if not all(self._hangs(other, taken, pool) for other in settled.values() if follows(other, ballot, settled)):
+            return False
+        beside = [b for b in taken.values() if b is not ballot and not follows(ballot, b, settled)]
+        beside = [b for b in beside if not follows(b, ballot, settled)]
+        votes = {vote.origin for vote in ballot.votes.values()} - {taken_key(each, pool) for each in beside}
+        return len(votes) < pool.decisions.needed(ballot.motion)
 
     def _check_accounts(self, site: "Site", pool: Pool) -> None:
         """The posterior's observations are those of distinct shards of present seats, each once."""
@@ -220,6 +256,23 @@ def check_belief(
     if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
         raise Violation(f"all have looked at the merge, and it is not calibrated: {belief.why}")
     check_deviations(next(iter(agents.values())).posterior(), belief.posterior)
+
+
+def taken_key(ballot: Ballot, pool: Pool) -> AgentId:
+    """The key that a rotation or a removal takes away."""
+    assert isinstance(ballot.question, Remove | Rotate)
+    return agent_id(pool.decisions.roster_at(ballot.motion.after).seats[ballot.question.seat].key)
+
+
+def follows(later: Ballot, earlier: Ballot, settled: Mapping[bytes, Ballot]) -> bool:
+    """Whether a resolution comes after another one, directly or not."""
+    before, waiting = set[bytes](), [*later.motion.after]
+    while waiting:
+        digest = waiting.pop()
+        if digest not in before and digest in settled:
+            before.add(digest)
+            waiting += settled[digest].motion.after
+    return earlier.digest in before
 
 
 def check_complete(site: "Site", pool: Pool) -> None:

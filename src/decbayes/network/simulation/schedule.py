@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.protocol.group.motions import Admit, Amend, Question, Remove, Rotate
+from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Question, Remove, Rotate
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe, vote_twice
 from decbayes.network.simulation.guarantees import Violation, check_belief, check_same_merge
@@ -51,6 +51,8 @@ class History:
             study.charter(founders), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
+        self.put: dict[bytes, Ballot] = {}
+        """What was ever put to the vote, with the most votes that it had anywhere: a thief may have kept it."""
         self._keys = {site.number: [site.first] for site in self.simulation.sites}
         self.rewire()
         for site in self.simulation.sites[: max(2, plan.agents // 2)]:
@@ -73,6 +75,14 @@ class History:
             self.simulation.tick(sites[number])
         self.simulation.advance()
         self._rekey()
+        self._overhear()
+
+    def _overhear(self) -> None:
+        for site in self.simulation.running if self.plan.decides else ():
+            assert site.agent is not None
+            for digest, ballot in site.agent.pool.decisions.pending.items():
+                if digest not in self.put or len(self.put[digest].votes) < len(ballot.votes):
+                    self.put[digest] = ballot
 
     def calm(self) -> None:
         """The faults end: disks have room, links are clean and, if the plan heals, everybody is back and connected."""

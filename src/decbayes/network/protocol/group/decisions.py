@@ -3,6 +3,7 @@
 - A motion is *settled* once more than the agreed share of the seats have voted for it, as seats, keys and share were
   under the resolutions that it comes after. Its votes are the proof, and nobody's later coming, going or cheating
   changes them. Settled resolutions are joined by union, so agents that hold the same ones agree on what is in force.
+- Of the settled resolutions those are in force that *stand* (`standing`): not what a stolen key may have completed.
 - A motion is *pending* while its votes are too few and nothing else has been settled since: then it *lapses*, and who
   still wants it signs it again under the new version. A lapsed motion that was settled elsewhere is taken in as such.
 - Of each voter's pending votes the newest few are kept, and of those for an epoch the newest one, so that nobody can
@@ -37,13 +38,11 @@ from decbayes.network.protocol.group.motions import (
 )
 from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts
 from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of
+from decbayes.network.protocol.group.standing import fallen
 from decbayes.updates import Epoch
 
 # Of so many pending votes of one voter the others take notice; an honest member has a handful.
 MOST_VOTES = 16
-SETTLED = bytes(32)
-"""In a listing, in the place of a hash of votes: the motion is settled, and which votes did it does not matter."""
-
 DecisionEntry = tuple[bytes, bytes]
 """A motion's digest, and a hash of the votes for it."""
 
@@ -61,7 +60,9 @@ class Decisions:
         self.pending: dict[bytes, Ballot] = {}
         self.proofs: dict[AgentId, Proof] = {}
         self.lapsed: list[Ballot] = []
-        """What was pending when something else was settled; members that still want it vote again."""
+        """What was pending when something else was settled, or fell; members that still want it vote again."""
+        self.fallen: frozenset[bytes] = frozenset()
+        """Settled resolutions that do not stand."""
         self._rosters: dict[tuple[bytes, ...], Roster] = {}
         self._numbers: dict[tuple[AgentId, int], Vote] = {}
         self._parts: tuple[bytes, Parts] | None = None
@@ -78,6 +79,11 @@ class Decisions:
     @property
     def roster(self) -> Roster:
         return self._rosters[self._version]
+
+    @property
+    def overruled(self) -> frozenset[bytes]:
+        """Settled resolutions without effect: others contradict them and come first, or they do not stand."""
+        return self.roster.overruled | self.fallen
 
     @property
     def charter(self) -> Charter:
@@ -108,13 +114,28 @@ class Decisions:
 
     def enough(self, ballot: Ballot) -> bool:
         """Whether the votes settle the motion, counted as when it was put."""
-        return len(ballot.votes) >= self.roster_at(ballot.motion.after).needed
+        return len(ballot.votes) >= self.needed(ballot.motion)
+
+    def needed(self, motion: Motion) -> int:
+        """How many votes settle a motion, by the seats and the rule under which it was put."""
+        return self.roster_at(motion.after).needed
+
+    def held(self, digest: bytes) -> Ballot | None:
+        """A motion with the votes for it, settled or pending; None if it is neither."""
+        return self.settled.get(digest) or self.pending.get(digest)
+
+    def decided_since(self, ballot: Ballot) -> bool:
+        """Whether the same question has been decided since a motion was put."""
+        if not self.understands(ballot.motion):
+            return False
+        standing = self.settled.keys() - self.fallen - history_of(self._elements, ballot.motion.after).keys()
+        return any(self.settled[digest].question == ballot.question for digest in standing)
 
     def add(self, ballot: Ballot) -> bool:
         """Take in a ballot that was checked; whether that is news."""
         known = self.settled.get(ballot.digest)
         if known is not None:
-            return False
+            return self._join_votes(known, ballot)
         if self._cheats(ballot):
             # Somebody's key is void from now on; what the ballot settles, it settles all the same.
             if self.enough(ballot):
@@ -131,6 +152,15 @@ class Decisions:
         self._trim()
         self._root = None
         return self.pending.get(ballot.digest) not in (None, before)
+
+    def _join_votes(self, known: Ballot, ballot: Ballot) -> bool:
+        """Votes of further seats for what is settled: with them it may stand."""
+        votes = {**ballot.votes, **known.votes}
+        if len(votes) == len(known.votes):
+            return False
+        self.settled[known.digest] = replace(known, votes=votes)
+        self._changed()
+        return True
 
     def exclude(self, proof: Proof) -> bool:
         """Add a proof: its key is void here and, as the proof spreads, everywhere."""
@@ -149,12 +179,11 @@ class Decisions:
 
     def in_order(self) -> list[Ballot]:
         """All ballots, each after those that it needs to be understood."""
-        settled = [self.settled[digest] for digest in in_order(self._elements) if digest in self.settled]
-        return [*settled, *(self.pending[digest] for digest in sorted(self.pending))]
+        return [*self._resolutions(), *(self.pending[digest] for digest in sorted(self.pending))]
 
     def entries(self) -> list[DecisionEntry]:
         """What is held, for others to compare."""
-        settled = [(digest, SETTLED) for digest in sorted(self.settled)]
+        settled = [(digest, voters_hash(self.settled[digest])) for digest in sorted(self.settled)]
         return settled + [(digest, votes_hash(self.pending[digest])) for digest in sorted(self.pending)]
 
     @property
@@ -169,14 +198,14 @@ class Decisions:
         """Whether somebody who lists this has news for us."""
         digest, votes = entry
         if digest in self.settled:
-            return False
-        return votes == SETTLED or digest not in self.pending or votes_hash(self.pending[digest]) != votes
+            return votes != voters_hash(self.settled[digest])
+        return digest not in self.pending or votes_hash(self.pending[digest]) != votes
 
     def copy(self) -> "Decisions":
         """The same for another thread."""
         copy = Decisions(self.founding)
         copy.settled, copy.pending, copy.proofs = dict(self.settled), dict(self.pending), dict(self.proofs)
-        copy._parts, copy._rosters = self._parts, dict(self._rosters)
+        copy._parts, copy._rosters, copy._version = self._parts, dict(self._rosters), self._version
         copy._changed()
         return copy
 
@@ -193,9 +222,8 @@ class Decisions:
         return {seat: part for seat, part in self._parts[1].items() if seat in roster.sitting}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Decisions) and (self.settled.keys(), self.pending, self.proofs.keys()) == (
-            other.settled.keys(),
-            other.pending,
+        return isinstance(other, Decisions) and (self.entries(), self.proofs.keys()) == (
+            other.entries(),
             other.proofs.keys(),
         )
 
@@ -207,16 +235,25 @@ class Decisions:
         motions = {digest: ballot.motion for digest, ballot in self.settled.items()}
         return {**motions, **{element.digest: element for element in void}}
 
+    def _resolutions(self) -> list[Ballot]:
+        """The settled ones, each after those that it comes after."""
+        return [self.settled[digest] for digest in in_order(self._elements) if digest in self.settled]
+
     def _settle(self, ballot: Ballot) -> None:
         self.settled[ballot.digest] = replace(ballot, settled=True)
         self.pending.pop(ballot.digest, None)
         self._changed()
 
     def _changed(self) -> None:
-        """Something is settled or void: what was pending until now has lapsed."""
-        self._charter = self._root = None
-        self._version = latest(self._elements)
-        self.roster_at(self._version)
+        """Something is settled or void: if that changes what stands, what was pending until now has lapsed."""
+        self._root = None
+        fell, self.fallen = self.fallen, fallen(self._resolutions(), lambda motion: self.roster_at(motion.after))
+        self.lapsed += [self.settled[digest] for digest in sorted(self.fallen - fell)]
+        version = latest({d: element for d, element in self._elements.items() if d not in self.fallen})
+        if version == self._version and version in self._rosters:
+            return
+        self._charter, self._version = None, version
+        self.roster_at(version)
         self.lapsed += self.pending.values()
         for ballot in self.pending.values():
             self._forget_numbers(ballot.votes.values())
@@ -279,6 +316,11 @@ def votes_hash(ballot: Ballot) -> bytes:
     return hashlib.sha256(b"".join(vote.digest for vote in ballot.votes.values())).digest()
 
 
+def voters_hash(ballot: Ballot) -> bytes:
+    """For a resolution: which seats have voted for it. With which of its votes a seat did so does not matter."""
+    return hashlib.sha256(msgspec.msgpack.encode(["settled", *ballot.votes])).digest()
+
+
 def disclosed(text: str) -> DisclosureRules | None:
     return DisclosureRules.of(msgspec.json.decode(text)) if text else None
 
@@ -299,7 +341,7 @@ def open_ballot(content: bytes, decisions: Decisions) -> Ballot:
         raise Refused("envelope", "not the canonical bytes of a ballot.")
     if motion.protocol != PROTOCOL or motion.group != decisions.founding.id:
         raise Refused("group", f"protocol {motion.protocol}, group {motion.group!r}: not ours.")
-    if ballot.digest in decisions.settled:
+    if ballot.digest in decisions.settled and ballot.votes.keys() <= decisions.settled[ballot.digest].votes.keys():
         raise Refused("replay", f"the resolution {ballot.name} is known.")
     if not decisions.understands(motion):
         raise Refused("ahead", f"the motion {ballot.name} comes after resolutions that are not known here yet.")

@@ -292,7 +292,10 @@ class Member:
         effects: list[Effect] = []
         for ballot in lapsed:
             mine = ballot.votes.get(self.seat)
+            # Votes under an earlier key may be a thief's: whoever has cast them votes again.
             if mine is None or mine.origin != self.id or isinstance(ballot.question, Open):
+                continue
+            if decisions.decided_since(ballot):
                 continue
             with suppress(InvalidCharter):
                 effects += self.propose(ballot.question)

@@ -202,7 +202,7 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
         "seats": len(roster.sitting),
         "settled": [decided(ballot, pool) for ballot in ballots if ballot.settled],
         "pending": [
-            {**named(ballot), "needed": decisions.roster_at(ballot.motion.after).needed}
+            {**named(ballot), "needed": decisions.needed(ballot.motion)}
             for ballot in ballots
             if not ballot.settled
         ],
@@ -210,7 +210,7 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
 
 
 def decided(ballot: Ballot, pool: Pool) -> dict[str, Any]:
-    overruled = ballot.digest in pool.roster.overruled
+    overruled = ballot.digest in pool.decisions.overruled
     return {**named(ballot), "state": "overruled" if overruled else "in force"}
 
 

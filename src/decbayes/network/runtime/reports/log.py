@@ -121,6 +121,7 @@ SENTENCES = {
     "excluded": "{member} has signed two things under one number, and is excluded",
     "voted": "{votes} voted: {text} ({motion})",
     "settled": "decided: {text} ({motion})",
+    "overruled": "overruled: {text} ({motion}); who still wants it votes again",
     "adopted": "another charter is in force",
     "revoked": "{why}",
     "flagged": "{member} {why}",
