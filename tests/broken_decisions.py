@@ -12,6 +12,7 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group import charter as charter_module
 from decbayes.network.protocol.group import decisions as decisions_module
 from decbayes.network.protocol.group import roster as roster_module
+from decbayes.network.protocol.group import standing as standing_module
 from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import agent_id
 from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Open, Remove, Rotate, Vote
@@ -38,6 +39,7 @@ AFTER, COUNTS, NEWEST, ENOUGH, CHANGED = (
 )
 EPOCH_OF, FORGETTING, PUT, RESTORE = decisions_module.epoch_of, accounts_module.after_forgetting, Disk.put, Pool.restore
 LISTING, SIGN, VOTE, RENEW = messages.listing, member_module.sign_vote, Member._vote, Member._renew
+FALLEN, TAKEN_BY, ORDER = decisions_module.fallen, standing_module.taken_by, standing_module.Order.__init__
 OPEN_SIGNED, INIT, PART = verification.open_signed, Member.__init__, accounts_module.Part
 
 before = {*MUTANTS}
@@ -371,6 +373,67 @@ def votes_are_numbered_anew_at_each_start(patch):
         self._number = 0
 
     patch.setattr(Member, "__init__", begin)
+
+
+@decides
+def a_stolen_key_completes_what_was_put_before_its_rotation(patch):
+    patch.setattr(decisions_module, "fallen", lambda ordered, voted_on: frozenset())
+
+
+def falling(patch, change):
+    """What falls is changed, always closed under what comes after it."""
+
+    def fallen(ordered, voted_on):
+        return change(ordered, voted_on, FALLEN(ordered, voted_on))
+
+    patch.setattr(decisions_module, "fallen", fallen)
+
+
+@decides
+def removals_strike_no_votes(patch):
+    def taken_by(ballot, voted_on):
+        return None if isinstance(ballot.question, Remove) else TAKEN_BY(ballot, voted_on)
+
+    patch.setattr(standing_module, "taken_by", taken_by)
+
+
+@decides
+def rotations_strike_no_votes(patch):
+    def taken_by(ballot, voted_on):
+        return None if isinstance(ballot.question, Rotate) else TAKEN_BY(ballot, voted_on)
+
+    patch.setattr(standing_module, "taken_by", taken_by)
+
+
+@decides
+def whatever_a_struck_key_has_voted_for_falls(patch):
+    """Even with enough votes of others."""
+
+    def change(ordered, voted_on, fell):
+        order = standing_module.Order(ordered)
+        takes = {n: TAKEN_BY(ballot, voted_on(ballot.motion)) for n, ballot in enumerate(ordered)}
+        more = {*fell}
+        for n, ballot in enumerate(ordered):
+            keys = {vote.origin for vote in ballot.votes.values()}
+            if not order.after[n] and any(takes[t] in keys for t in order.beside(n, (1 << len(ordered)) - 1)):
+                more.add(ballot.digest)
+        return frozenset(more)
+
+    falling(patch, change)
+
+
+@decides
+def what_others_have_gone_on_from_falls_as_well(patch):
+    def after_nothing(self, ordered):
+        ORDER(self, ordered)
+        self.after = [0] * len(ordered)
+
+    patch.setattr(standing_module.Order, "__init__", after_nothing)
+
+
+@decides
+def late_votes_for_what_is_settled_are_not_heard(patch):
+    patch.setattr(Decisions, "_join_votes", lambda self, known, ballot: False)
 
 
 @decides

@@ -357,3 +357,81 @@ def test_a_crash_at_any_step_of_a_vote_loses_nothing_that_was_sent(written, rng)
     again = Agent(CHARTER, MEMBERS[0], rng=rng, saved=saved).pool.decisions
     assert (len(again.pending), len(again.settled)) == [(0, 0), (1, 0), (0, 1)][written]
     assert ("agent 3" in again.roster.sitting) == (written < 2)
+
+
+# What a stolen key can do
+
+
+def without(*names):
+    return {name: SEATED[name] for name in SEATED if name not in names}
+
+
+ROTATED = ballot_on(Rotate("agent 1", MEMBERS[5].public), without("agent 1", "agent 4"), CHARTER, number=20)
+STOLEN = ballot_on(Remove("agent 4"), without("agent 0", "agent 4"), CHARTER, number=30)
+
+
+def test_a_replaced_key_completes_nothing_that_was_put_before():
+    """Three of five seats settle; one of the three is the one whose key was replaced meanwhile."""
+    for order in ([ROTATED, STOLEN], [STOLEN, ROTATED]):
+        decisions = heard(order)
+        assert decisions.settled.keys() == {ROTATED.digest, STOLEN.digest}, "sets are joined by union"
+        assert decisions.overruled == {STOLEN.digest}
+        assert "agent 4" in decisions.roster.sitting
+        assert decisions.version == (ROTATED.digest,)
+
+
+def test_a_removal_takes_a_key_as_well():
+    removed = ballot_on(Remove("agent 1"), without("agent 1", "agent 4"), CHARTER, number=20)
+    assert heard([STOLEN, removed]).overruled == {STOLEN.digest}
+
+
+def test_votes_of_others_that_come_later_let_a_resolution_stand():
+    more = ballot_on(Remove("agent 4"), some_seats(1), CHARTER, number=40)
+    one, two = heard([ROTATED, STOLEN, more]), heard([STOLEN, more, ROTATED])
+    for decisions in (one, two):
+        assert decisions.overruled == frozenset()
+        assert decisions.roster.sitting.keys() == some_seats(4).keys()
+    assert one.root == two.root != heard([ROTATED, STOLEN]).root
+
+
+def test_what_a_majority_has_gone_on_from_stands():
+    """They had heard of it before they heard of the new key."""
+    rules = Amend(Rules(agreement=0.6), CHARTER.limits)
+    later = ballot_on(rules, without("agent 1", "agent 4"), CHARTER, [STOLEN], number=50)
+    assert heard([ROTATED, STOLEN, later]).overruled == frozenset()
+    thief = ballot_on(rules, without("agent 0", "agent 4"), CHARTER, [STOLEN], number=50)
+    assert heard([ROTATED, STOLEN, thief]).overruled == {STOLEN.digest, thief.digest}, "if the thief did not help"
+
+
+def test_resolutions_that_take_each_others_keys_stand_and_strike_the_rest():
+    here = ballot_on(Rotate("agent 1", MEMBERS[5].public), without("agent 1", "agent 2"), CHARTER, number=20)
+    there = ballot_on(Rotate("agent 0", MEMBERS[6].public), without("agent 0", "agent 2"), CHARTER, number=30)
+    rules = ballot_on(Amend(Rules(agreement=0.6), CHARTER.limits), some_seats(3), CHARTER, number=40)
+    decisions = heard([here, there, rules])
+    assert decisions.overruled == {rules.digest}
+    assert decisions.roster.seats["agent 0"].key == MEMBERS[6].public
+    assert decisions.roster.seats["agent 1"].key == MEMBERS[5].public
+
+
+def test_who_wants_what_has_fallen_votes_again_and_the_rotated_seat_does_so_itself(rng):
+    """Nobody can tell an earlier vote under the old key from a thief's: it is not signed again by itself."""
+    simulation = group(rng, 5)
+    a, b = simulation.sites[:2]
+    decide(simulation, Remove("agent 4"), voters=(0, 2))
+    (pending,) = a.agent.pool.decisions.pending.values()
+    decide(simulation, Rotate("agent 1", MEMBERS[7].public), voters=(0, 2, 3))
+    simulation.rekey(b, MEMBERS[7])
+    stolen = sign_vote(pending.motion, "agent 1", MEMBERS[1], 9)
+    simulation.ledger.steal(stolen)
+    simulation.perform(a, a.agent.on_ballot("thief", replace(pending, votes={**pending.votes, "agent 1": stolen}).content))
+    talk(simulation)
+    assert "overruled" in [report.event for _, number, report in simulation.reports if number == 0]
+    for site in simulation.sites:
+        (again,) = site.agent.pool.decisions.pending.values()
+        assert again.votes.keys() == {"agent 0", "agent 2"}
+        assert "agent 4" in site.agent.pool.roster.sitting
+    simulation.perform(b, b.agent.vote(again.name))
+    talk(simulation)
+    assert all("agent 4" not in site.agent.pool.roster.sitting for site in simulation.sites)
+    a.agent.pool.decisions.lapsed.append(a.agent.pool.decisions.settled[pending.digest])
+    assert a.agent._vote_again() == [], "what has been decided since is not wanted again"
