@@ -423,7 +423,9 @@ def test_who_wants_what_has_fallen_votes_again_and_the_rotated_seat_does_so_itse
     simulation.rekey(b, MEMBERS[7])
     stolen = sign_vote(pending.motion, "agent 1", MEMBERS[1], 9)
     simulation.ledger.steal(stolen)
-    simulation.perform(a, a.agent.on_ballot("thief", replace(pending, votes={**pending.votes, "agent 1": stolen}).content))
+    simulation.perform(
+        a, a.agent.on_ballot("thief", replace(pending, votes={**pending.votes, "agent 1": stolen}).content)
+    )
     talk(simulation)
     assert "overruled" in [report.event for _, number, report in simulation.reports if number == 0]
     for site in simulation.sites:

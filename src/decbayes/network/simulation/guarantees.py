@@ -152,7 +152,9 @@ class Ledger:
             if not missing or isinstance(ballot.question, Open):
                 continue
             known = [each for d, each in taken.items() if taken_key(each, pool) in stolen and d != digest]
-            known = [each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)]
+            known = [
+                each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)
+            ]
             gone_on = any(follows(other, ballot, settled) for other in settled.values())
             mutual = digest in taken and any(self._hangs(each, taken, pool) for each in known)
             if known and not gone_on and not mutual:

@@ -2,13 +2,13 @@
 
 A key that was stolen is replaced, or its seat is removed. Nobody can tell from a vote when it was signed: the thief may
 complete with it what was put to the vote before, and lacked one vote. Therefore a resolution that replaces a key or
-removes its seat *strikes* the votes of that key from every resolution *beside* it, that is, neither before nor after it.
+removes its seat *strikes* the votes of that key from every resolution *beside* it: neither before nor after it.
 
 - What has too few votes without those that are struck does not stand, unless a resolution that stands comes after it:
   so many seats have gone on from it that it was settled before they heard of any theft.
 - What does not stand strikes nothing. Resolutions that would strike each other out all stand, and strike the others.
-- A new epoch stands in any case. All who have voted for it have checked its prior, and to go back would lose what absent
-  members have contributed.
+- A new epoch stands in any case. All who have voted for it have checked its prior, and to go back would lose what
+  absent members have contributed.
 
 More votes for a settled motion may make it stand, so agents join them by union, as they join the motions.
 """

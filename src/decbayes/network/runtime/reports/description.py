@@ -202,9 +202,7 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
         "seats": len(roster.sitting),
         "settled": [decided(ballot, pool) for ballot in ballots if ballot.settled],
         "pending": [
-            {**named(ballot), "needed": decisions.needed(ballot.motion)}
-            for ballot in ballots
-            if not ballot.settled
+            {**named(ballot), "needed": decisions.needed(ballot.motion)} for ballot in ballots if not ballot.settled
         ],
     }
 
