@@ -11,6 +11,7 @@ from decbayes.models.core import points
 from decbayes.models.likelihoods.emissions import coefficients
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.regressions import _mixture as regression_mixture
+from decbayes.views import view_of
 
 COLUMNS = {"x": db.columns.Gaussian(3, 2), "w": db.columns.Categorical("a", "b"), "y": db.columns.Gaussian(100, 10)}
 
@@ -50,6 +51,17 @@ def test_lines_that_cross_are_found_by_sites_together(rng):
     tested, line = rows(rng, 300)
     assert db.checking.adjusted_rand(line, model.assign(merged, tested)) > 0.7
     assert model.score(merged, tested) > np.mean([model.score(posterior, tested) for posterior in posteriors])
+
+
+def test_exported_rows_are_in_the_units_of_the_data(rng):
+    frame, _ = rows(rng)
+    model = db.RegressionMixture(2, "y", columns=COLUMNS)
+    posterior = model.fit(frame, rng=rng).posterior
+    exported = view_of(posterior.structure).parameters(posterior)
+    told = {(row["component"], row["entry"]): row["mean"] for row in exported if row["quantity"] == "mean"}
+    assert told == pytest.approx({(row["component"], row["term"]): row["mean"] for row in model.lines(posterior)})
+    noise = [row["mean"] ** -0.5 for row in exported if row["quantity"] == "precision"]
+    np.testing.assert_allclose(noise, [row["noise"] for row in model.describe(posterior)], rtol=1e-6)
 
 
 def test_predictions_are_those_of_the_density(rng):

@@ -163,3 +163,22 @@ def heterogeneity_of(alignment: Alignment) -> Heterogeneity:
     from decbayes.calibration import heterogeneity  # simulates sites, which loads all models
 
     return heterogeneity(alignment)[CoupledSet((FACTOR,))]
+
+
+class LineView(View):
+    """Groups with a regression each."""
+
+    name: ClassVar[str] = "lines"
+
+    def in_units(self, row: Row) -> Row:
+        """A coefficient, or a precision of noise, of targets and columns that sites have centred and scaled."""
+        likelihood, table = self.model.likelihood, self.model.table
+        if row["quantity"] == "precision":
+            unit, zero = likelihood.scale**-2.0, 0.0
+        elif row["factor"] == FACTOR and row["entry"] in table.design.labels:
+            place = table.design.labels.index(row["entry"])
+            unit, zero = (float(part[place]) for part in table.units_and_offset(likelihood.scale, likelihood.centre))
+        else:
+            return row
+        moved = {name: zero + unit * row[name] for name in ("mean", "lower", "upper") if name in row}
+        return {**row, **moved, "deviation": unit * row["deviation"]}

@@ -294,6 +294,7 @@ VIEWS: Registry[type[View]] = Registry(
         "states": "decbayes.views.class_view:StateView",
         "coefficients": "decbayes.views.coefficient_view:CoefficientView",
         "survival": "decbayes.views.coefficient_view:SurvivalView",
+        "lines": "decbayes.views.coefficient_view:LineView",
     },
     name_of,
 )

@@ -121,6 +121,7 @@ class RegressionMixture(Tabled, Clusters):
     command: ClassVar[str] = "regression-mixture"
     example: ClassVar[str] = "patients.csv --components 2 --formula 'pressure ~ age'"
     caption: ClassVar[str] = "coefficients"
+    view: ClassVar[str] = "lines"
     from_data: ClassVar[frozenset[str]] = frozenset({"columns", "terms", "intercept"})
     outcome: ClassVar[Linear] = Linear()
     made_up: ClassVar[bool] = True
