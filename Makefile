@@ -92,6 +92,7 @@ figures: setup
 docs: setup
 	$(INSTALL) . --group docs
 	$(BIN)/python docs/executed.py
+	$(BIN)/python docs/commands.py
 	$(BIN)/zensical build --clean --strict
 
 clean:

@@ -17,6 +17,7 @@ sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 from _workloads import news  # noqa: E402
 from browser import Browser, Tab  # noqa: E402
+from small import shrink  # noqa: E402
 
 from decbayes.network import Charter, Identity, Limits  # noqa: E402
 from decbayes.network.runtime.spawn import Party  # noqa: E402
@@ -57,11 +58,11 @@ def prepare(folder: Path) -> Party:
     return party
 
 
-def shoot(tab: Tab, name: str, *, width: int, height: int, scale: float = 1.0, whole: bool = False) -> None:
-    for dark in (False, True):
-        tab.look(width=width, height=height, dark=dark, scale=scale)
-        time.sleep(1.0)
-        tab.screenshot(FOLDER / f"{name}-{'dark' if dark else 'light'}.png", whole=whole)
+def shoot(tab: Tab, name: str, *, width: int, height: int, scale: float = 1.0) -> None:
+    tab.look(width=width, height=height, dark=name.endswith("dark"), scale=scale)
+    time.sleep(1.0)
+    tab.screenshot(FOLDER / f"{name}.png")
+    shrink(FOLDER / f"{name}.png")
 
 
 def main() -> None:
@@ -83,12 +84,12 @@ def main() -> None:
         party.agents[others[2]].kill()
         tab.until(f"document.querySelector('#nodes [data-key=\"{others[2]}\"]').classList.contains('gone')")
         time.sleep(8)  # what stands out is said once all is quiet
-        shoot(tab, "wide", width=1600, height=1000, whole=True)
-        shoot(tab, "narrow", width=400, height=1000, scale=1.5)
+        shoot(tab, "wide-light", width=1600, height=900)
+        shoot(tab, "narrow-light", width=400, height=1000, scale=1.5)
         tab.look(width=1600, height=1120)
         tab.run("document.querySelectorAll('.card')[1].click()")
         tab.until("document.querySelectorAll('#detail-sites .words').length > 0")
-        shoot(tab, "detail", width=1600, height=1120)
+        shoot(tab, "detail-dark", width=1600, height=1120)
 
 
 if __name__ == "__main__":

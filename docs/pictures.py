@@ -1,4 +1,7 @@
-"""Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`."""
+"""Draws the pictures of the documentation into docs/pictures: `python docs/pictures.py [NAME …]`.
+
+Without a name also charts and diagrams (charts.py, diagrams.py). Those of the live page need data: page_pictures.py.
+"""
 
 import re
 import shlex
@@ -9,11 +12,14 @@ from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import charts
+import diagrams
 import numpy as np
 from failures import MEANS, MODEL, VARIANCE, WEIGHTS, draw, gaps, run_named, trial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
+from small import shrink
 
 import decbayes as db
 from decbayes.cli.commands.planning import _simulation as simulation
@@ -176,17 +182,36 @@ def page() -> None:
     folder.mkdir(exist_ok=True)
     with chdir(folder):
         exec("".join(blocks), {"__name__": "__page__"})
+    for path in folder.glob("*.png"):
+        shrink(path)
+
+
+def shoot(page: str, name: str, *, width: int = 1200, height: int = 900) -> None:
+    """A page of the present folder as a browser shows it: needs Debian's chromium, or another one of that name."""
+    look = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--hide-scrollbars",
+        "--screenshot=shot.png",
+    ]
+    with TemporaryDirectory() as profile:
+        subprocess.run(
+            ["chromium", *look, f"--window-size={width},{height}", f"--user-data-dir={profile}", page], check=True
+        )
+    picture = FOLDER / f"{name}.png"
+    Path("shot.png").replace(picture)
+    shrink(picture)
 
 
 def report() -> None:
-    """The report of docs/reports.md, as a browser shows it: needs Debian's chromium, or another one of that name."""
+    """The report of docs/reports.md, as a browser shows it."""
     page = (Path(__file__).parent / "reports.md").read_text(encoding="utf-8")
     first, second, *_ = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     with TemporaryDirectory() as folder, chdir(folder):
         exec(first + second, {"__name__": "__page__"})
-        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1500", "--screenshot=shot.png"]
-        subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "report.html"], check=True)
-        Path("shot.png").replace(FOLDER / "report.png")
+        shoot("report.html", "report")
 
 
 def studies() -> None:
@@ -198,11 +223,8 @@ def studies() -> None:
         exec(making, {"__name__": "__page__"})
         for line in commands.replace("\\\n", " ").splitlines():
             subprocess.run([sys.executable, "-m", *shlex.split(line)], check=True)
-        for name, size in (("study-report", "1200,1500"), ("study-report-phone", "500,1500")):
-            look = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}", "--screenshot=shot.png"]
-            shown = "survival/results/report.html"
-            subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", shown], check=True)
-            Path("shot.png").replace(FOLDER / f"{name}.png")
+        shoot("survival/results/report.html", "study-report")
+        shoot("survival/results/report.html", "study-report-phone", width=500, height=1500)
 
 
 def preview() -> None:
@@ -214,9 +236,7 @@ def preview() -> None:
         exec(making, {"__name__": "__page__"})
         for line in re.findall(r"^decbayes (?:fit|preview) .*$", section, re.MULTILINE):
             subprocess.run([sys.executable, "-m", *line.split()], check=True)
-        look = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1640", "--screenshot=shot.png"]
-        subprocess.run(["chromium", *look, f"--user-data-dir={folder}/profile", "preview.html"], check=True)
-        Path("shot.png").replace(FOLDER / "preview.png")
+        shoot("preview.html", "preview")
 
 
 def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
@@ -225,6 +245,7 @@ def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
     def save() -> None:
         with styled():
             picture().savefig(FOLDER / f"{picture.__name__}.png")
+        shrink(FOLDER / f"{picture.__name__}.png")
 
     return save
 
@@ -235,6 +256,8 @@ PICTURES = {figure.__name__: drawn(figure) for figure in FIGURES} | {
     "report": report,
     "studies": studies,
     "preview": preview,
+    "charts": lambda: [chart() for chart in charts.CHARTS.values()] and None,
+    "diagrams": lambda: diagrams.write([]),
 }
 
 
