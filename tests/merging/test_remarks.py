@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import norm
+from structures import relabel
 
 import decbayes as db
 from decbayes.errors import InvalidFile, MergeWarning
@@ -277,3 +278,11 @@ def test_sites_with_a_single_outcome_are_named(rng, tmp_path):
     (remark,) = db.merge([*sites, db.load(tmp_path / "single.posterior")]).remarks
     assert remark.kind == "single outcome"
     assert remark.what.startswith("site 3: All rows have the same outcome")
+
+
+@pytest.mark.parametrize("model", [MODEL, db.PoissonMixture(3, 2), db.LatentDirichletAllocation(3, tuple("abcdef"))])
+def test_what_components_add_up_to_depends_on_data_and_not_on_labels_or_starts(model):
+    data = db.simulate(model, 40, rng=np.random.default_rng(5)).data
+    one, other = (model.fit(data, rng=seed).posterior for seed in (1, 2))
+    relabelled = relabel(other, np.random.default_rng(3))
+    np.testing.assert_allclose(data_totals(one), data_totals(relabelled), rtol=1e-6, atol=1e-3)

@@ -45,6 +45,7 @@ SYMMETRIC = BOUNDS | {
 UNHEARD = {"strict", "stacklevel", "encoding", "category", "title", "description", "kw_only", "repr", "dtype"}
 # Texts, and examples, of which any other would do.
 UNTOUCHED = {"__repr__", "__str__", "_repr_html_", "__dir__", "__getattr__", "example"}
+NEVER = 1e-100  # below it a constant stands for zero where zero has no logarithm: any other would do
 TOLERANCE = 1e-3  # below it a constant is a tolerance: twice as much is no mistake, a thousand times is
 
 
@@ -319,6 +320,8 @@ def _constants(value: object) -> Iterator[object]:
             if value >= 8:
                 yield value // 2
                 yield value * 2
+        case float() if 0 < value < NEVER:
+            return
         case float() if 0 < value < TOLERANCE:
             yield value * 1000
             yield value / 1000

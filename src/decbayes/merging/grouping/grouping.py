@@ -92,7 +92,7 @@ class Grouping:
         count, components = problem.components, Components.of(problem.factors, problem.contents)
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
-            return anchored_labels(problem, components, [0.0 * row for row in base])
+            return anchored_labels(problem, components, [np.zeros_like(row) for row in base])
         main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
         labels, home = np.full(len(components), -1, dtype=np.intp), homes_of(problem, components)
         if len(main):

@@ -222,9 +222,9 @@ def packed_loss(components: Components, base: Sequence[Array], slots: int) -> fl
 
 
 def far_apart(losses: Array, count: int) -> list[int]:
-    """So many components whose cheapest join is expensive: each is the farthest from those before it."""
+    """So many components, two or more, whose cheapest join is expensive: each is the farthest from those before it."""
     off = np.where(np.isfinite(losses), losses, -np.inf)
-    chosen = list(map(int, np.unravel_index(np.argmax(off), off.shape)))[: max(count, 1)]
+    chosen = list(map(int, np.unravel_index(np.argmax(off), off.shape)))
     while len(chosen) < count:
         nearest = losses[:, chosen].min(axis=1)
         nearest[chosen] = -np.inf
