@@ -89,8 +89,11 @@ class Reach:
         Of a test with several cases no second one comes before all tests have had their turn.
         """
         by_file, function = self.lines.get(mutant.file, {}), self.functions.get((mutant.file, mutant.function), set())
-        if not function:  # its file may have moved since
-            function = {t for (_, name), tests in self.functions.items() if name == mutant.function for t in tests}
+        if not function:  # its file, or the class that it is in, may have moved since
+            method = mutant.function.split(".")[-1]
+            function = {
+                t for (_, name), tests in self.functions.items() if name.split(".")[-1] == method for t in tests
+            }
         at_line = {test for test in function if not by_file.get(test, set()).isdisjoint(mutant.lines)}
         if not mutant.function:
             at_line, function = self._mentioning(mutant), set(by_file) or self._of_folder(mutant)
