@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 import decbayes as db
 from decbayes.families import dense
 from decbayes.models.regressions._site_effects import Moments, SiteEffects
+from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.messages.one_broadcast import (
     Cloud,
     Counted,
@@ -69,7 +70,7 @@ def sites(rng, count=3):
 
 def test_recentred_messages_are_what_sites_contribute_at_their_joint_posterior(rng):
     model, messages = sites(rng)
-    prior, anchor = Quadratic.of(model.structure.prior["coefficients"]), model.anchors[0]
+    prior, anchor = Quadratic.of(model.structure.prior["coefficients"]), FirstBroadcasts(model).anchors[0]
     ones = np.array([1.0, 0.0, 0.0])
     moved = recentred(messages, prior, anchor, ones)
     joint = total([prior, *moved]).moments()
@@ -84,7 +85,7 @@ def test_recentred_messages_are_what_sites_contribute_at_their_joint_posterior(r
 
 def test_a_site_read_from_its_message_contributes_that_message_where_it_was_made(rng):
     model, (message, *_) = sites(rng)
-    anchor = model.anchors[0]
+    anchor = FirstBroadcasts(model).anchors[0]
     found, _ = Counted.read(message, anchor).at(*(message + anchor).moments())
     np.testing.assert_allclose(found.natural, message.natural, atol=1e-6)
 
@@ -92,8 +93,8 @@ def test_a_site_read_from_its_message_contributes_that_message_where_it_was_made
 def test_the_value_of_counts_has_the_slope_of_their_contribution(rng):
     """d E[log p] / dm = shift − P m, by finite differences."""
     model, (message, *_) = sites(rng)
-    site = Counted.read(message, model.anchors[0])
-    mean, covariance = (message + model.anchors[0]).moments()
+    site = Counted.read(message, FirstBroadcasts(model).anchors[0])
+    mean, covariance = (message + FirstBroadcasts(model).anchors[0]).moments()
     here, _ = site.at(mean + 0.1, covariance)
     for step in 1e-5 * np.eye(SIDE):
         high, low = (site.at(mean + 0.1 + side * step, covariance)[1] for side in (1, -1))

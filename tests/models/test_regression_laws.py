@@ -238,3 +238,61 @@ def test_sums_of_dispersion_are_those_of_counts(rng):
     extra, squares = model.dispersion_sums(posterior, points)
     assert extra == pytest.approx(np.sum((y - expected) ** 2 * 30 / 26 - expected))
     assert squares == pytest.approx(np.sum(expected**2))
+
+
+@pytest.mark.parametrize("outcome", [Logistic(), PoissonOutcome(), NegativeBinomial(0.4), NegativeBinomial(5.0)])
+@pytest.mark.parametrize("f", [-2.0, 0.1, 1.5])
+def test_the_bend_of_an_outcome_is_how_fast_weights_grow(outcome, f):
+    """d log w / df where f is known, by finite differences."""
+    step = 1e-4
+    low, here, high = (
+        outcome.expectations(np.array([1.0]), np.array([at]), np.zeros(1))[2][0] for at in (f - step, f, f + step)
+    )
+    assert (high - low) / (2 * step) / here == pytest.approx(outcome.bend(f), abs=1e-4)
+
+
+def test_likelihoods_of_draws_are_those_of_rows(case):
+    """Σ log p(y | xβ), up to what does not depend on β: differences between draws."""
+    name, model, _, drawn, _ = case
+    points = {**NEW, "y": [1, 0] if name == "logistic" else [4, 2]}
+    if name not in ("logistic", "poisson", "negative binomial"):
+        return
+    line, y = linear_draws(model, drawn)[:50], np.array(points["y"])
+    if name == "logistic":
+        expected = np.log(expit(np.where(y == 1, line, -line))).sum(axis=1)
+    elif name == "poisson":
+        expected = (y * line - np.exp(line)).sum(axis=1)
+    else:
+        expected = nbinom.logpmf(y, 2.5, 2.5 / (2.5 + np.exp(line))).sum(axis=1)
+    found = model.log_likelihoods({"coefficients": drawn[:50, None, :]}, points)
+    np.testing.assert_allclose(found - found[0], expected - expected[0], atol=1e-6)
+
+
+def test_risks_are_slopes_and_expectations_those_of_predictions(case):
+    """The linear predictor without its baseline; what is observed and expected of each row."""
+    name, model, posterior, _, _ = case
+    if name in ("survival", "ordered"):
+        return
+    y = {"linear": [12.0, 9.0], "logistic": [1, 0]}.get(name, [4, 2])
+    risks = model.risks(posterior, {**NEW, "y": y})
+    mean = model.outcome.moments(posterior.natural["coefficients"])[0]
+    np.testing.assert_allclose(risks.risk, np.array([[0.5, 1.0, 0.0], [-1.0, 0.0, 0.0]]) @ mean[1:])
+    np.testing.assert_allclose(risks.expected, model.predict(posterior, NEW)["mean"])
+    np.testing.assert_allclose(risks.observed, y)
+    np.testing.assert_allclose(risks.time, -np.array(y, dtype=float))
+    assert (risks.event == 1).all()
+
+
+def test_cuts_lie_where_events_are_divided_evenly():
+    """Counts of events up to each time: twelve at two sites, cut in three where four and eight have happened."""
+    counts, grid = [[1, 2, 4, 5, 6, 6], [0, 2, 2, 3, 4, 6]], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert db.SurvivalRegression.agree_cuts(counts, grid, intervals=3) == (2.0, 4.0)
+    assert db.SurvivalRegression.agree_cuts(counts, grid, intervals=2) == (3.0,)
+    assert db.SurvivalRegression.agree_cuts([[0, 0]], [1.0, 2.0], intervals=3) == ()
+    assert db.SurvivalRegression.agree_cuts([[0, 9]], [1.0, 2.0], intervals=4) == (1.0,), "none at the end of all"
+
+
+def test_a_curve_is_drawn_beyond_the_last_cut_or_as_long_as_an_event_takes():
+    columns = {"y": db.columns.YesNo(), "t": db.columns.Gaussian(2.0, 1.0)}
+    assert db.SurvivalRegression("y", columns=columns, time="t", cuts=(1.0, 4.0)).horizon == 6.0
+    assert db.SurvivalRegression("y", columns=columns, time="t", cuts=(), rate=0.25).horizon == 4.0

@@ -1,15 +1,19 @@
 """Small parts of models, each against its definition: starts, joins, prevalence, gaps in sequences, chunks."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, t
 from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import InvalidData
+from decbayes.models.core.model import check_rare_values
 from decbayes.models.core.persons import number_of
 from decbayes.models.core.points import MOST_ROUNDING
 from decbayes.models.features._starts import CONTRASTS
+from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
 from decbayes.models.topics._prevalence import Group, interval
 from decbayes.models.topics.finding import find
@@ -80,7 +84,7 @@ def test_what_follows_a_sequence_is_not_what_it_lacks(rng):
 
 def test_chunks_are_divided_one_by_one_without_loss():
     chunks = db.streams.Chunks(lambda: (np.arange(10.0 * n, 10.0 * n + 10)[:, None] for n in range(3)))
-    kept, held = db.checking.hold_back(db.GaussianMean(variance=1.0), chunks, share=0.2)
+    kept, held = db.checking.hold_back(db.models.GaussianMean(variance=1.0), chunks, share=0.2)
     first, second = (np.concatenate([*part])[:, 0] for part in (kept, held))
     assert (len(first), len(second)) == (24, 6)
     np.testing.assert_array_equal(np.sort(np.concatenate([first, second])), np.arange(30.0))
@@ -134,3 +138,53 @@ def test_groups_of_regressions_are_profiled_by_their_lines(rng):
     lines = {(row["component"], row["term"]): row["mean"] for row in model.lines(posterior)}
     for component, text in enumerate(shown["coefficients"]):
         assert text == ", ".join(f"{term} {lines[component, term]:.3g}" for term in ("intercept", "a"))
+
+
+@pytest.mark.parametrize("kind", [{"covariance": "diagonal"}, {"covariance": "full"}, {"variance": 0.3}])
+def test_a_new_value_of_a_column_has_the_quantiles_of_draws(kind, rng):
+    """Parameters and values drawn together, against the t distribution that `marginal` names."""
+    likelihood = real_likelihood(**kind)
+    prior = likelihood.prior(2, strength=0.5, degrees=9.0, scale=0.7)
+    (mean,), (scale,), (freedom,) = likelihood.marginal(prior)
+    drawn = likelihood.family.sample(prior, 60_000, rng)
+    parameters = type(drawn)(*(part[:, 0] for part in drawn)) if isinstance(drawn, tuple) else drawn[:, 0]
+    values = likelihood.draw(parameters, np.arange(60_000), rng)
+    for column in range(2):
+        for share in (0.1, 0.5, 0.8):
+            expected = t.ppf(share, freedom[column], mean[column], scale[column])
+            assert np.mean(values[:, column] <= expected) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize(("differing", "refused"), [(0, False), (1, True), (4, True), (5, False), (30, False)])
+def test_rare_values_in_files_are_refused_whatever_block_they_are_in(differing, refused):
+    rows = np.zeros((100, 2))
+    rows[np.arange(differing) * 3, 1] = 1.0
+    with pytest.raises(InvalidData, match="fewer than 5 rows") if refused else nullcontext():
+        check_rare_values(np.split(rows, 4), 5)
+
+
+def test_transformed_blocks_are_numbered_on_and_can_be_skipped(rng):
+    points = rng.normal(size=(5000, 1))
+    model = db.GaussianMixture(2, variance=1.0)
+    posterior = model.fit(points[:50], rng=rng).posterior
+    blocks = list(db.models.transform(posterior, points))
+    assert len(blocks) == 3
+    np.testing.assert_allclose(np.concatenate([block.values for block in blocks]), model.assign(posterior, points))
+    assert [place for block in blocks for place in block.places] == [str(number) for number in range(1, 5001)]
+    left = list(db.models.transform(posterior, points, skip=2))
+    assert [block.places[0] for block in left] == [blocks[2].places[0]]
+    assert not blocks[0].unknown.any()
+    assert blocks[0].shares
+
+
+def test_entropies_and_agreement_of_groupings_by_hand():
+    assert db.checking.relative_entropy([[0.8, 0.2], [0.5, 0.5]]) == pytest.approx(
+        1 - (0.5004024235 + np.log(2)) / (2 * np.log(2))
+    )
+    assert db.checking.relative_entropy([[1.0]]) == 1.0
+    with pytest.raises(InvalidData, match="matrix"):
+        db.checking.relative_entropy([0.5, 0.5])
+    assert db.checking.adjusted_rand([0, 0, 0, 1, 1], [0, 0, 1, 1, 1]) == pytest.approx((2 - 1.6) / (4 - 1.6))
+    assert db.checking.adjusted_rand([0, 0], [1, 1]) == 1.0
+    with pytest.raises(InvalidData, match="2 labels and 3"):
+        db.checking.adjusted_rand([0, 1], [0, 1, 1])
