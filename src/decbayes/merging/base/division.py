@@ -227,7 +227,7 @@ def next_shares(columns: csc_array, shares: Array, profiles: Array, total: Array
     scales = np.add.reduce(scales)  # summed in the order of the parts
     received = scales * shares
     sums = received.sum(axis=1, keepdims=True)
-    return np.divide(received, sums, out=shares.copy(), where=sums > 0.0)
+    return np.asarray(np.divide(received, sums, out=shares.copy(), where=sums > 0.0))
 
 
 def normalised(counts: Array) -> Array:
