@@ -22,7 +22,8 @@ from decbayes.network.runtime.links.gate import (
     is_whole,
     place_of,
 )
-from decbayes.network.runtime.links.gatekeeper import Gatekeeper, is_guarded
+from decbayes.network.runtime.links.gatekeeper import Gatekeeper, is_guarded, unguarded
+from decbayes.network.runtime.reports.description import problems
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.timeout(120)]
 
@@ -225,3 +226,18 @@ def test_the_gate_stands_wherever_strangers_can_call():
     assert not is_guarded(Links())
     assert is_guarded(Links(listen=("0.0.0.0:7447",), plain=True))
     assert not is_guarded(Links(listen=("0.0.0.0:7447",), plain=True, discovery="gossip"))
+
+
+def test_an_agent_without_a_gate_says_so(tmp_path):
+    """With gossip zenoh itself must be reachable; on this machine alone nobody needs to be told."""
+    assert not unguarded(Links())
+    assert not unguarded(Links(listen=("0.0.0.0:7447",), plain=True))
+    assert not unguarded(Links(discovery="gossip"))
+    authority = Authority(tmp_path, "authority")
+    tls = {name: authority.certify(name) for name in ("first", "asker")}
+    with Means(tmp_path, 1) as party:
+        agent = party.join("agent 0", *options(tls["first"]), "--discovery", "gossip")
+        assert until(lambda: agent.events("unguarded"))
+        with inquiry(party, "agent 0", tls=tls["asker"]) as ask:
+            status = ask.status()
+    assert any("no gate" in text for text in problems(status, party.charter.short_fingerprint))

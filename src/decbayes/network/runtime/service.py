@@ -94,6 +94,8 @@ class Service:
 
         if agent.standing:
             log("revoked", why=agent.standing)
+        if self.transport.unguarded:
+            log("unguarded", why=self.transport.unguarded)
 
     def observe(self, data: Any, persons: Any = None) -> None:
         """Fit data beside the talk, and publish the result; what was withdrawn does not count again.
@@ -186,7 +188,8 @@ class Service:
                 self.log("page_lost", why="its process has ended; the agent goes on without it")
 
     def _status(self) -> dict[str, Any]:
-        return status_of(self.agent, self.transport.address) | {"crowded": self._lookout.crowded}
+        around = {"crowded": self._lookout.crowded, "unguarded": self.transport.unguarded}
+        return status_of(self.agent, self.transport.address) | around
 
     def _refine(self) -> None:
         """Refit against the others' evidence, once for each time that it has changed."""

@@ -78,7 +78,8 @@ def agent(
     listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
     connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
     discovery: Annotated[
-        Literal["none", "gossip", "multicast"], Parameter(help="How to find further agents to link with.")
+        Literal["none", "gossip", "multicast"],
+        Parameter(help="How to find further agents to link with; no gate keeps strangers off then."),
     ] = "none",
     link: Link = ON_THIS_MACHINE,
     refine: Annotated[

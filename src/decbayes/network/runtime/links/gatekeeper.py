@@ -24,13 +24,28 @@ FURTHER_LINKS = 64
 MOST_REFUSALS = 1000
 
 
+def is_exposed(links: Links) -> bool:
+    """Whether strangers may call: not on this machine without certificates."""
+    beyond = links.tls is not None or any(not is_loopback(parse(endpoint)[0]) for endpoint in links.listen)
+    return bool(links.listen) and beyond
+
+
 def is_guarded(links: Links) -> bool:
-    """Whether strangers may call: not on this machine without certificates, nor where zenoh tells others where it is.
+    """Whether there is a gate: where strangers may call, unless zenoh tells others where it is."""
+    return is_exposed(links) and links.discovery == "none"
+
+
+def unguarded(links: Links) -> str:
+    """Why strangers can keep members from linking; empty if they cannot.
 
     Neighbours that gossip, or answer on the local network, name the endpoints that zenoh itself listens at.
     """
-    exposed = links.tls is not None or any(not is_loopback(parse(endpoint)[0]) for endpoint in links.listen)
-    return bool(links.listen) and exposed and links.discovery == "none"
+    if not is_exposed(links) or is_guarded(links):
+        return ""
+    return (
+        f"no gate bounds the connections of strangers with --discovery {links.discovery}: idle ones can keep members "
+        "from linking. Where strangers can call, name neighbours with --connect instead"
+    )
 
 
 class Passed(NamedTuple):

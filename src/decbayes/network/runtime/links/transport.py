@@ -24,7 +24,7 @@ from decbayes.network.protocol.effects import Effect, Peer
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.talk.messages import message_bytes
 from decbayes.network.runtime.links.endpoints import Links, parse, settings, with_port
-from decbayes.network.runtime.links.gatekeeper import Crowd, Gatekeeper, Passed, is_guarded
+from decbayes.network.runtime.links.gatekeeper import Crowd, Gatekeeper, Passed, is_guarded, unguarded
 from decbayes.network.runtime.links.questions import (
     MOST_TOKENS,
     NONCE_BYTES,
@@ -86,6 +86,7 @@ class Transport:
         self._shut_out: set[Peer] = set()
         # Neighbours that have said something under the group's seal.
         self._spoken: set[Peer] = set()
+        self.unguarded = unguarded(links)
         self.session, self.endpoints, self._gate = open_guarded(
             links, most_bytes=message_bytes(listener.charter) + SLACK, members=len(listener.charter.members)
         )

@@ -278,6 +278,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         f"its group's sums do not go on: {status.get('sums', {}).get('why_not')}": status.get("sums", {}).get(
             "why_not"
         ),
+        str(status.get("unguarded")): status.get("unguarded"),
         "its own evidence is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
     }
     wrong = [text for text, holds in texts.items() if holds]

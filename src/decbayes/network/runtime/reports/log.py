@@ -133,6 +133,7 @@ SENTENCES = {
     "not_merged": "no merge: {why}",
     "refused": "refused ({reason}): {text}",
     "dropped": "{messages:,} messages were dropped",
+    "unguarded": "{why}",
     "crowded": "{address} opens more connections than are let in; {connections:,} were closed",
 }
 
