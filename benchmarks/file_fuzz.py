@@ -1,16 +1,19 @@
 """Mutated files and messages through the commands that read strangers' files: no traceback, no hang, no growth.
 
 Files of every model are changed in three ways: bytes at random; numbers replaced by extreme ones, which keeps the file
-well formed; and the description, with a fingerprint that fits. Each goes through `decbayes merge`, `show`, `export` or
-`score`, in one process; messages of a network, changed in the same way, go into an agent. Counted are exceptions other
-than an error in one line, runs of more than ten seconds, and growth of memory.
+well formed; and the description, with a fingerprint that fits. Each goes through `decbayes merge`, `show` or `export`,
+in one process, the command line parsed once. Every fourth file is of another kind, changed at random: a table (.csv,
+.csv.gz, .npy, .npz), counts of words (.npz), a posterior with a manifest, a charter, a ledger, decisions. Messages of a
+network, changed in the same way, go into an agent. Counted are exceptions other than an error in one line, runs of more
+than ten seconds, and growth of memory.
 
-Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0] [--quick]`; the last line is one
-JSON object.
+Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0] [--seconds S] [--quick]`; the last
+line is one JSON object.
 """
 
 import argparse
 import contextlib
+import gzip
 import io
 import json
 import resource
@@ -22,25 +25,38 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
+from scipy.sparse import save_npz
 
 import decbayes as db
-from decbayes.cli import main as command
+from decbayes.cli import app, load_command
+from decbayes.cli.shared.running import finish
+from decbayes.disclosure import Entry, Ledger, Manifest, Rules
+from decbayes.disclosure.manifest import KEY as MANIFEST
 from decbayes.families.registry import registered
-from decbayes.files import KEY, prior_from, to_bytes
+from decbayes.files import KEY, prior_from, save, to_bytes
 from decbayes.structure import CoupledSet, Structure
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "models")]
+from codec_fuzz import CHARTER
+from codec_fuzz import MEMBERS as KEYS
 from codec_fuzz import fuzz as fuzz_messages
 from damage import damaged
+from groups import ballot_on, seated
 from zoo import ZOO
 
+from decbayes.network import Charter, Pool, Remove
+from decbayes.network.runtime.store.sqlite import read_ballots, write_ballots
+
 EXTREMES = (0.0, -1.0, 1e308, -1e308, 1e200, 1e100, 1e40, 1e18, 1e-308, 5e-324, -1e-9, np.nan, np.inf, 1e16)
+# So many files of a model are changed one after the other.
+RUN = 100
 NAMES = ("\x1b[31mred", "a\nb", "", "x" * 5000, "\ud800", "../../etc", "=1+1")
 SECONDS = 10
 
@@ -124,7 +140,59 @@ MUTATIONS: tuple[Callable[[bytes, np.random.Generator], bytes], ...] = (
 )
 
 
-def outcome(words: list[str]) -> str:
+Reader = Callable[[Path], object]
+
+
+def other_files(folder: Path, rng: np.random.Generator) -> list[tuple[str, bytes, Reader]]:
+    """Files that are no bare posteriors, and what reads them."""
+    mixture, topics = ZOO["diagonal"][0], ZOO["topics"][0]
+    points = db.simulate(mixture, 40, rng=rng).data
+    counts = db.simulate(topics, 12, rng=rng).data
+    table = "\n".join(",".join(map(repr, row)) for row in points.tolist()).encode()
+    packed, sparse = io.BytesIO(), io.BytesIO()
+    np.savez_compressed(packed, data=points)
+    save_npz(sparse, counts)
+    posterior = mixture.fit(points, rng=rng).posterior
+    manifest = Manifest(posterior.digest, "mixture", Rules(), "north", "2026-01-31", 40, 40, software="decbayes")
+    save(posterior, folder / "released", note={MANIFEST: manifest.plain()})
+    ledger, pool = Ledger(folder / "ledger"), Pool(CHARTER)
+    for _ in range(3):
+        ledger.append(Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 40, "Kim"))
+    pool.vote(ballot_on(Remove("agent 1"), seated(CHARTER, KEYS[:1]), CHARTER))
+    write_ballots(folder / "ballots", pool)
+    CHARTER.save(folder / "charter")
+    return [
+        ("table.csv", table, mixture.read),
+        ("table.csv.gz", gzip.compress(table), mixture.read),
+        ("table.npy", array_file(points), mixture.read),
+        ("table.npz", packed.getvalue(), mixture.read),
+        ("counts.npz", sparse.getvalue(), topics.read),
+        ("released.posterior", (folder / "released").read_bytes(), partial(run, "show")),
+        ("group.toml", (folder / "charter").read_bytes(), Charter.load),
+        ("site.ledger", (folder / "ledger").read_bytes(), lambda path: Ledger(path).entries()),
+        ("group.ballots", (folder / "ballots").read_bytes(), read_ballots),
+    ]
+
+
+def array_file(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@cache
+def parsed(*words: str) -> Callable[[], object]:
+    """A command, ready to be called: its words are the same for many files, and parsing takes longer than reading."""
+    load_command(*words)
+    called, bound, *_ = app.parse_args(list(words), exit_on_error=False, print_error=False)
+    return lambda: called(*bound.args, **bound.kwargs)
+
+
+def run(*words: str | Path) -> object:
+    return parsed(*map(str, words))()
+
+
+def outcome(call: Callable[[], object]) -> str:
     """How a command ends: "fine", "refused", "hang", or the name of an exception with the line that raised it."""
 
     def too_long(*_: object) -> None:
@@ -137,7 +205,7 @@ def outcome(words: list[str]) -> str:
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            command(words)
+            finish(call, name="decbayes")
     except SystemExit as end:
         said = printed.getvalue() + str(end.code or "")
         if "\x1b" in said:
@@ -153,7 +221,7 @@ def outcome(words: list[str]) -> str:
     return "fine"
 
 
-def commands(model: str, folder: Path, rng: np.random.Generator) -> list[str]:
+def commands(folder: Path, rng: np.random.Generator) -> list[str]:
     changed, sites = str(folder / "changed.posterior"), [str(folder / f"{number}.posterior") for number in (0, 1)]
     merged = str(folder / "merged.posterior")
     choices = [
@@ -176,6 +244,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=4_000)
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--keep", type=Path, help="a folder for the files that fail")
     parser.add_argument("--quick", action="store_true", help="100 files and 1,000 messages")
     options = parser.parse_args()
@@ -183,27 +252,39 @@ def main() -> None:
         options.files, options.messages = 100, 1_000
     rng, started = np.random.default_rng(options.seed), time.perf_counter()
     zoo = list(small_files(np.random.default_rng(1)))
+    kinds: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     slowest, before = 0.0, 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        others = other_files(folder, np.random.default_rng(1))
         for number in range(options.files):
-            model, contents = zoo[number % len(zoo)]
-            for place, content in enumerate(contents):
-                (folder / f"{place}.posterior").write_bytes(content)
-            changed = MUTATIONS[int(rng.integers(len(MUTATIONS)))](contents[2], rng)
-            (folder / "changed.posterior").write_bytes(changed)
+            if time.perf_counter() - started > options.seconds:
+                break
+            model, contents = zoo[number // RUN % len(zoo)]
+            if number % RUN == 0:
+                for place, content in enumerate(contents):
+                    (folder / f"{place}.posterior").write_bytes(content)
+            if number % 4 == 3:
+                kind, content, read = others[number // 4 % len(others)]
+                target, changed = folder / kind, damaged([content], rng)
+                call, said = partial(read, target), kind
+            else:
+                target, words = folder / "changed.posterior", commands(folder, rng)
+                changed = MUTATIONS[int(rng.integers(len(MUTATIONS)))](contents[2], rng)
+                call, said = partial(run, *words), " ".join([model, words[0], *words[-1:]])
+                kind = "posterior"
+            target.write_bytes(changed)
+            kinds[kind] += 1
             begun = time.process_time()
-            words = commands(model, folder, rng)
-            result = outcome(words)
+            result = outcome(call)
             slowest = max(slowest, time.process_time() - begun)
             outcomes[result] += 1
             if result not in ("fine", "refused"):
-                print(f"{model}: {words[0]}: {result}", flush=True)
+                print(f"{said}: {result}", flush=True)
                 if options.keep is not None:
                     options.keep.mkdir(exist_ok=True)
-                    (options.keep / f"{number}.posterior").write_bytes(changed)
-                    (options.keep / f"{number}.txt").write_text(f"{model}\n{words}\n{result}\n")
+                    (options.keep / f"{number}-{target.name}").write_bytes(changed)
             if number == min(500, options.files // 4):
                 before = memory()
     _, forgeries = fuzz_messages(options.messages, rng)
@@ -212,7 +293,8 @@ def main() -> None:
     bad = sum(count for result, count in outcomes.items() if result not in ("fine", "refused"))
     summary = {
         "benchmark": "file_fuzz",
-        "files": options.files,
+        "files": outcomes.total(),
+        "kinds": dict(kinds),
         "messages": options.messages,
         "failures": bad,
         "forgeries": forgeries,

@@ -387,6 +387,7 @@ ERRORS = {
     "fit mixture twice.csv -o a.posterior": "twice.csv: two of its columns have one name",
     "fit mixture twice.csv --columns x -o a.posterior": "two of its columns have one name",
     "fit mixture objects.npy -o a.posterior": "it holds Python objects",
+    "fit mixture unclosed.npy -o a.posterior": "its beginning does not describe an array",
     "fit mixture folder -o a.posterior": "folder is a folder; name one file",
     "merge first.posterior -o m.posterior --picture m.docx": "pictures are written as .png, .svg or .pdf",
     "merge first.posterior -o m.posterior --tree m": "pictures are written as .png, .svg or .pdf",
@@ -405,6 +406,8 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
     (sites / "twice.csv").write_text("x,x,y\n1,2,3\n", encoding="utf-8")
     np.save(sites / "objects.npy", np.array([{}]), allow_pickle=True)
+    np.save(sites / "unclosed.npy", np.ones(3))
+    (sites / "unclosed.npy").write_bytes((sites / "unclosed.npy").read_bytes().replace(b"}", b"{"))
     (sites / "words.txt").write_text("apple\n", encoding="utf-8")
     (sites / "texts.txt").write_text("apple pear\n", encoding="utf-8")
     (sites / "folder").mkdir()

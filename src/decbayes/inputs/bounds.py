@@ -11,6 +11,7 @@ import lzma
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 from zipfile import ZipFile
 
@@ -60,8 +61,11 @@ def check_unpacking(path: Path, size: int, changed: int) -> None:
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and kind of a NumPy array, from the beginning of its file."""
-    version = npy.read_magic(file)
-    shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+    try:
+        version = npy.read_magic(file)
+        shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+    except (TokenError, SyntaxError, RecursionError, TypeError):
+        raise InvalidData("its beginning does not describe an array: it is damaged, or no NumPy file.") from None
     if kind.hasobject:
         raise InvalidData("it holds Python objects, which are not read.")
     return shape, by_column, kind
