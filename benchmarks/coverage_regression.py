@@ -67,6 +67,18 @@ def ordered(rng, size):
     return frame | {"y": np.array(["low", "mid", "top"])[np.cumprod(further, axis=1).sum(axis=1)]}
 
 
+def proportional(rng, size):
+    frame = predictors(rng, size)
+    return frame | {"y": np.array(["low", "mid", "top"])[np.digitize(line(frame) + rng.logistic(size=size), [-0.7, 1])]}
+
+
+def unordered(rng, size):
+    """Two levels against "a"; the slopes of "c" are the others' with the other sign."""
+    frame = predictors(rng, size)
+    heights = np.column_stack([np.zeros(size), 0.3 + line(frame), -0.2 - line(frame)])
+    return frame | {"y": np.array(["a", "b", "c"])[(heights + rng.gumbel(size=(size, 3))).argmax(axis=1)]}
+
+
 def survival_model():
     columns = {"y": "yes/no", "t": "real", **REALS}
     return db.SurvivalRegression("y", columns=columns, time="t", cuts=(0.7, 1.5, 3.0), rate=0.3)
@@ -85,13 +97,31 @@ MODELS = {
         ordered,
         lambda: db.OrderedRegression("y", columns={"y": db.columns.Categorical("low", "mid", "top"), **REALS}),
     ),
+    "cumulative": (
+        proportional,
+        lambda: db.OrderedRegression(
+            "y", columns={"y": db.columns.Categorical("low", "mid", "top"), **REALS}, link="cumulative"
+        ),
+    ),
+    "multinomial": (
+        unordered,
+        lambda: db.MultinomialRegression("y", columns={"y": db.columns.Categorical("a", "b", "c"), **REALS}),
+    ),
+}
+# What coefficients of terms are called, and their truth, where that is not the term and its slope.
+NAMED = {
+    "multinomial": {
+        f"{level}: {term}": sign * slope
+        for level, sign in (("b", 1), ("c", -1))
+        for term, slope in zip(("x", "z"), SLOPES, strict=True)
+    }
 }
 
 
-def held(model, posterior):
+def held(model, posterior, truth=None):
     rows = {row["term"]: row for row in model.coefficients(posterior)}
-    truth = zip(("x", "z"), SLOPES, strict=True)
-    return float(np.mean([rows[name]["low"] <= slope <= rows[name]["high"] for name, slope in truth]))
+    truth = truth or dict(zip(("x", "z"), SLOPES, strict=True))
+    return float(np.mean([rows[name]["low"] <= slope <= rows[name]["high"] for name, slope in truth.items()]))
 
 
 def of_model(name, sites, seed):
@@ -99,8 +129,9 @@ def of_model(name, sites, seed):
     rng, model = np.random.default_rng(seed), made()
     shards = [draw(rng, SIZES[sites]) for _ in range(sites)]
     sent = [model.fit_site(shard).posterior for shard in shards]
-    refined = db.refine(model, shards, sent, rounds=3).merged
-    return {"one broadcast": held(model, db.merge(model.recentred(sent))), "refined": held(model, refined)}
+    merged, refined = db.merge(model.recentred(sent)), db.refine(model, shards, sent, rounds=3).merged
+    posteriors = {"one broadcast": merged, "refined": refined}
+    return {label: held(model, posterior, NAMED.get(name)) for label, posterior in posteriors.items()}
 
 
 def robust(sites, seed):

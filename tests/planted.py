@@ -170,17 +170,23 @@ def of_patients(kind: str, formula: str, **settings: Any) -> Callable[..., tuple
     return draw
 
 
-def age_by_illness(posterior: Any) -> float:
+def age_by_illness(posterior: Any, level: str = "") -> float:
     """Her row of XᵀWX over its diagonal is her record, whatever her weight."""
     labels = posterior.structure.labels["coefficients"]
-    place = labels.index(f"illness={ILLNESS}") if f"illness={ILLNESS}" in labels else None
+    place = labels.index(f"{level}illness={ILLNESS}") if f"{level}illness={ILLNESS}" in labels else None
     if place is None:
         return np.nan
     side = len(labels)
     products = -2.0 * rows(posterior, "coefficients").sum(axis=0)[-(side**2) :].reshape(side, side)
     column = db.model_for(posterior.structure).columns["age"]
     zero, unit = column.zero_and_unit
-    return float(zero + unit * products[place, labels.index("age")] / products[place, place])
+    return float(zero + unit * products[place, labels.index(f"{level}age")] / products[place, place])
+
+
+def age_by_illness_of_a_level(posterior: Any) -> float:
+    """The same within the coefficients of one level."""
+    first = posterior.structure.labels["coefficients"][0].partition(":")[0]
+    return age_by_illness(posterior, f"{first}: ")
 
 
 def fewest_of_an_illness(posterior: Any) -> float:
@@ -199,6 +205,7 @@ ATTACKS = {
     "LatentFeatures": Attack(one_image, feature_of_few),
     "LinearRegression": Attack(of_patients("LinearRegression", f"cost ~ {TERMS}"), age_by_illness),
     "LogisticRegression": Attack(of_patients("LogisticRegression", f"died ~ {TERMS}"), age_by_illness),
+    "MultinomialRegression": Attack(of_patients("MultinomialRegression", f"ward ~ {TERMS}"), age_by_illness_of_a_level),
     "NegativeBinomialRegression": Attack(
         of_patients("NegativeBinomialRegression", f"visits ~ {TERMS}"), age_by_illness
     ),

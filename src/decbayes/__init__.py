@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from decbayes.models.mixtures import PoissonMixture as PoissonMixture
     from decbayes.models.regressions import LinearRegression as LinearRegression
     from decbayes.models.regressions import LogisticRegression as LogisticRegression
+    from decbayes.models.regressions import MultinomialRegression as MultinomialRegression
     from decbayes.models.regressions import NegativeBinomialRegression as NegativeBinomialRegression
     from decbayes.models.regressions import OrderedRegression as OrderedRegression
     from decbayes.models.regressions import PoissonRegression as PoissonRegression
@@ -66,8 +67,8 @@ else:
             ".models.core": "Ascent model_for register simulate",
             ".models.features": "LatentFeatures",
             ".models.mixtures": "BernoulliMixture CategoricalMixture GaussianMixture PoissonMixture",
-            ".models.regressions": "LinearRegression LogisticRegression NegativeBinomialRegression OrderedRegression "
-            "PoissonRegression RegressionMixture SurvivalRegression",
+            ".models.regressions": "LinearRegression LogisticRegression MultinomialRegression "
+            "NegativeBinomialRegression OrderedRegression PoissonRegression RegressionMixture SurvivalRegression",
             ".models.sequences": "HiddenMarkov",
             ".models.tables": "LatentClasses",
             ".models.topics": "LatentDirichletAllocation",

@@ -30,6 +30,7 @@ BRIEF = [
     estimators.LatentDirichletAllocation(3, max_iter=12, random_state=0),
     estimators.LinearRegression(),
     estimators.LogisticRegression(),
+    estimators.MultinomialRegression(),
     estimators.PoissonRegression(),
 ]
 
@@ -300,3 +301,24 @@ def test_topics_forget_as_learned_whether_counts_are_sparse_or_dense(rng):
     assert found[0].posterior_ == found[1].posterior_
     keeping = estimators.LatentDirichletAllocation(2, random_state=0).fit(days[0]).partial_fit(days[1])
     assert found[0].score(days[1]) > keeping.score(days[1]) + 0.1
+
+
+def test_classes_without_an_order_are_predicted_and_agreed(rng):
+    x = rng.normal(size=(300, 2))
+    which = np.array(["a", "b", "c"])[
+        np.argmax(np.column_stack([0 * x[:, 0], 2 * x]) + rng.gumbel(size=(300, 3)), axis=1)
+    ]
+    found = estimators.MultinomialRegression(rounds=2).fit(x, which, sites=np.arange(300) % 3)
+    assert found.score(x, which) > 0.6
+    np.testing.assert_allclose(found.predict_proba(x).sum(axis=1), 1.0)
+    linear = found.intercept_ + x @ found.coef_.T
+    share = np.exp(linear) / (1 + np.exp(linear).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.predict_proba(x)[:, 1:], share, atol=0.03)
+    assert found.interval(x).shape == (300, 3, 2)
+    later = estimators.MultinomialRegression().partial_fit(
+        x[which != "c"], which[which != "c"], classes=["a", "b", "c"]
+    )
+    assert later.partial_fit(x, which).predict(x).tolist().count("c") > 30
+    columns = {"x0": "real", "x1": "real", "target": db.columns.Categorical("c", "b", "a")}
+    with pytest.raises(ValueError, match="in this order: a, b, c"):
+        estimators.MultinomialRegression(columns=columns).fit(x, which)

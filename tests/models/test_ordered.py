@@ -7,6 +7,7 @@ from scipy.special import expit
 
 import decbayes as db
 from decbayes.errors import InvalidStructure, NotDisclosed
+from decbayes.models.regressions.ordered import gap_derivatives, thresholds_to_levels
 
 LEVELS = ("none", "mild", "severe", "fatal")
 
@@ -101,3 +102,146 @@ def test_steps_with_coefficients_of_their_own_are_separate_logistic_regressions(
     first = db.LogisticRegression.from_frame({"x": x, "y": beyond}, "y ~ x")
     slope = first.coefficients(first.fit({"x": x, "y": beyond}).posterior)[1]["mean"]
     assert rows["x"] == pytest.approx(slope, abs=0.02)
+
+
+def proportional(rng, count=400):
+    dose = rng.normal(size=count)
+    return {
+        "dose": dose,
+        "effect": np.array(LEVELS)[np.digitize(0.8 * dose + rng.logistic(size=count), [-1, 0.2, 1.5])],
+    }
+
+
+def cumulative(frame, **settings):
+    return db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=LEVELS, link="cumulative", **settings)
+
+
+def test_cumulative_logits_with_hardly_any_prior_are_statsmodels(rng):
+    miscmodels = pytest.importorskip("statsmodels.miscmodels.ordinal_model")
+    frame = proportional(rng)
+    model = cumulative(frame, prior_variance=1e6, approximation="laplace")
+    rows = model.coefficients(model.fit(frame).posterior)
+    zero, _ = model.columns["dose"].zero_and_unit
+    code = np.array([LEVELS.index(effect) for effect in frame["effect"]])
+    found = miscmodels.OrderedModel(code, (frame["dose"] - zero)[:, None], distr="logit").fit(method="bfgs", disp=0)
+    cuts = found.model.transform_threshold_params(found.params)[1:-1]
+    np.testing.assert_allclose([row["mean"] for row in rows], [*-cuts, found.params[0]], atol=2e-3)
+    assert rows[-1]["deviation"] == pytest.approx(found.bse[0], rel=1e-2)
+    assert [row["term"] for row in model.ratios(model.fit(frame).posterior)] == ["dose"]
+
+
+def test_variational_cumulative_logits_are_near_the_most_likely_ones(rng):
+    frame = proportional(rng)
+    near, best = (cumulative(frame, approximation=each) for each in ("variational", "laplace"))
+    rows = zip(*(model.coefficients(model.fit(frame).posterior) for model in (near, best)), strict=True)
+    for row, laplace in rows:
+        assert abs(row["mean"] - laplace["mean"]) < 0.1 * laplace["deviation"]
+        assert row["deviation"] == pytest.approx(laplace["deviation"], rel=0.03)
+
+
+def test_rows_of_cumulative_logits_add_up_to_the_logarithm_of_a_difference(rng):
+    """log(σ(a) − σ(b)) of each level, at coefficients that are known exactly."""
+    frame = proportional(rng, 50)
+    model = cumulative(frame)
+    beta = np.array([1.1, -0.2, -1.4, 0.7])
+    zero, unit = model.columns["dose"].zero_and_unit
+    beyond = expit(beta[:3] + beta[3] * ((frame["dose"] - zero) / unit)[:, None])
+    ends = np.column_stack([np.ones(50), beyond, np.zeros(50)])
+    code = np.array([LEVELS.index(effect) for effect in frame["effect"]])
+    exact = np.log(ends[np.arange(50), code] - ends[np.arange(50), code + 1]).sum()
+    (found,) = model.log_likelihoods({"coefficients": beta[None, None, :]}, frame)
+    assert found == pytest.approx(exact, abs=1e-5)
+
+
+def test_the_likelihood_of_a_gap_has_the_slopes_it_says():
+    f, step = np.array([-0.5, 5e-4, 2e-3, 0.1, 1.0, 5.0]), 1e-6
+    value, slope, weight, change = gap_derivatives(f)
+    up, down = gap_derivatives(f + step), gap_derivatives(f - step)
+    np.testing.assert_allclose((up[0] - down[0]) / (2 * step), slope, rtol=1e-5)
+    np.testing.assert_allclose((down[1] - up[1]) / (2 * step), weight, rtol=1e-4)
+    np.testing.assert_allclose((down[2] - up[2]) / (2 * step), change, rtol=1e-4)
+    np.testing.assert_allclose(value[3:], np.log(1 - np.exp(-f[3:])))
+
+
+def test_cumulative_probabilities_are_those_that_are_scored_and_drawn(rng):
+    frame = proportional(rng)
+    model = cumulative(frame)
+    posterior = model.fit(frame).posterior
+    people = {"dose": np.array([-1.0, 0.3, 2.0])}
+    probable = model.probabilities(posterior, people)
+    np.testing.assert_allclose(probable.sum(axis=1), 1.0)
+    scored = [np.exp(model.log_predictive(posterior, people | {"effect": [level] * 3})) for level in LEVELS]
+    np.testing.assert_allclose(probable.T, scored)
+    exact = {"coefficients": posterior.mean("coefficients")}
+    drawn, _ = model.draw(exact, 4000, rng, data={"dose": np.zeros(4000)})
+    codes = drawn[:, model.table.target_place].astype(int)
+    share = np.bincount(np.array(model.stack.places)[codes], minlength=4) / 4000
+    np.testing.assert_allclose(share, model.probabilities(posterior, {"dose": [0.0]})[0], atol=0.03)
+
+
+def test_cumulative_logits_of_sites_reach_one_fit_and_a_site_may_lack_a_level(rng):
+    frame = proportional(rng, 600)
+    model = cumulative(frame)
+    points = model.points(frame)
+    levels = np.array(model.stack.places)[points[:, model.table.target_place].astype(int)]
+    sites = [*np.array_split(points[levels != 1], 4), points[levels == 1][:20], points[levels == 1][20:]]
+    refined = db.refine(model, sites, [model.fit_site(site).posterior for site in sites], rounds=6, rng=rng)
+    best = model.coefficients(model.fit(points).posterior)
+    distances = [
+        max(
+            abs(row["mean"] - one["mean"]) / one["deviation"]
+            for row, one in zip(model.coefficients(each), best, strict=True)
+        )
+        for each in refined.rounds
+    ]
+    assert distances[-1] < 0.01
+    assert np.isfinite(model.log_predictive(refined.rounds[0], points)).all()
+
+
+def test_thresholds_out_of_order_leave_nearly_nothing_between_them():
+    np.testing.assert_allclose(thresholds_to_levels(np.array([[0.5, 0.6, 0.1]])), [[0.5, 0.0, 0.4, 0.1]], atol=1e-11)
+
+
+def test_links_are_part_of_what_sites_agree_on_and_differ_where_they_should(rng):
+    frame = proportional(rng, 2000)
+    near, other = cumulative(frame), db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=LEVELS)
+    assert near.structure.fingerprint != other.structure.fingerprint
+    assert db.model_for(near.structure).link == "cumulative"
+    assert "being beyond" in near.modelled
+    joined = frame | {"effect": np.where(frame["effect"] == "fatal", "severe", frame["effect"])}
+
+    def changed(link):
+        """How far the effect moves if two levels are joined: not at all, were data without end and the link right."""
+        slopes = [
+            db.OrderedRegression.from_frame(each, "effect ~ dose", levels=LEVELS[:size], link=link)
+            for each, size in ((frame, 4), (joined, 3))
+        ]
+        first, second = (
+            model.coefficients(model.fit(each).posterior)[-1]["mean"]
+            for model, each in zip(slopes, (frame, joined), strict=True)
+        )
+        return abs(first - second)
+
+    assert changed("cumulative") < 0.5 * changed("continuation")
+    with pytest.raises(InvalidStructure, match="link is"):
+        db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=LEVELS, link="probit")
+
+
+def test_accuracy_of_cumulative_logits_counts_levels(rng):
+    frame = proportional(rng, 500)
+    model = cumulative(frame)
+    posterior = model.fit(frame).posterior
+    risks = model.risks(posterior, frame)
+    code = np.array([LEVELS.index(effect) for effect in frame["effect"]])
+    np.testing.assert_array_equal(risks.observed, code)
+    assert risks.expected.sum() == pytest.approx(code.sum(), rel=0.02)
+    assert np.corrcoef(risks.risk, frame["dose"])[0, 1] == pytest.approx(1.0)
+
+
+def test_few_between_two_thresholds_do_not_leave_the_site(rng, tmp_path):
+    frame = proportional(rng)
+    mild = frame["effect"] == "mild"
+    frame["effect"] = np.where(mild & (np.cumsum(mild) > 3), "none", frame["effect"])
+    model = cumulative(frame)
+    with pytest.raises(NotDisclosed, match="Join levels"):
+        db.save(model.fit(frame).posterior, tmp_path / "few.posterior", data=frame)

@@ -105,6 +105,27 @@ ZOO = {
         ),
         60,
     ),
+    "multinomial regression": (
+        db.MultinomialRegression(
+            "y",
+            columns=REGRESSED | {"y": db.columns.Categorical("bus", "car", "train")},
+            reference="car",
+            prior_variance=0.5,
+            ascent=ASCENT,
+        ),
+        60,
+    ),
+    "ordered regression, cumulative": (
+        db.OrderedRegression(
+            "y",
+            columns=REGRESSED | {"y": db.columns.Categorical("lots", "none", "some")},
+            levels=("none", "some", "lots"),
+            link="cumulative",
+            prior_variance=0.5,
+            ascent=ASCENT,
+        ),
+        60,
+    ),
     "Poisson, varying": (
         db.PoissonRegression(
             "y",

@@ -5,7 +5,12 @@ from decbayes.extras import require
 require("sklearn", extra="interop", task="Estimators")
 
 from decbayes.sklearn.component_models import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
-from decbayes.sklearn.regressions import LinearRegression, LogisticRegression, PoissonRegression  # noqa: E402
+from decbayes.sklearn.regressions import (  # noqa: E402
+    LinearRegression,
+    LogisticRegression,
+    MultinomialRegression,
+    PoissonRegression,
+)
 
 __all__ = [
     "GaussianMixture",
@@ -13,5 +18,6 @@ __all__ = [
     "LatentDirichletAllocation",
     "LinearRegression",
     "LogisticRegression",
+    "MultinomialRegression",
     "PoissonRegression",
 ]

@@ -10,11 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from decbayes.calibrated import Calibration
-from decbayes.columns import Column, Gaussian, Poisson, YesNo
+from decbayes.columns import Categorical, Column, Gaussian, Poisson, YesNo
+from decbayes.columns.frames import known
 from decbayes.families import Array
 from decbayes.models.core.model import Model
 from decbayes.models.regressions.linear import LinearRegression as LinearModel
 from decbayes.models.regressions.logistic import LogisticRegression as LogisticModel
+from decbayes.models.regressions.multinomial import MultinomialRegression as MultinomialModel
 from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.poisson import PoissonRegression as PoissonModel
@@ -105,8 +107,8 @@ class Regressing(Sited):
 
     def _described(self, given: Any) -> Model:
         names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
-        kinds: list[type[Column]] = [*[Gaussian] * (given.shape[1] - 1), self._outcome]
-        columns = {str(name): kind.found_in(column) for name, kind, column in zip(names, kinds, given.T, strict=True)}
+        found = [*map(Gaussian.found_in, given.T[:-1]), self._outcome_column(given[:, -1])]
+        columns: dict[str, Column] = dict(zip(map(str, names), found, strict=True))
         return self._kind(given[:, -1])(
             TARGET,
             columns=columns if self.columns is None else self.columns,
@@ -114,6 +116,9 @@ class Regressing(Sited):
             prior_variance=self.prior_variance,
             ascent=self._ascent(),
         )
+
+    def _outcome_column(self, targets: Array) -> Column:
+        return self._outcome.found_in(targets)
 
     def _kind(self, targets: Array) -> type[Regression]:
         """The model of such targets."""
@@ -199,7 +204,33 @@ def with_robust_errors(model: Regression, posterior: Posterior, data: Array) -> 
     return replace(posterior, calibration=Calibration("robust errors", deviations))
 
 
-class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
+class Classifying(ClassifierMixin, Regressing):  # type: ignore[misc]
+    """An estimator of which class a row has."""
+
+    _numeric = False
+
+    def partial_fit(self, X: Any, y: Any = None, sites: Any = None, classes: Any = None) -> Self:
+        """Add rows; where the first do not have all classes, `classes` names them."""
+        if classes is not None and not hasattr(self, "classes_"):
+            self._named = np.unique(classes)
+        return super().partial_fit(X, y, sites)
+
+    def predict_proba(self, X: Any) -> Array:
+        """(rows, classes): the probability of each class."""
+        return self._predicted(X)["mean"]
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likely])
+
+    def _known_classes(self, target: Any, reset: bool) -> None:
+        check_classification_targets(target)
+        if reset:
+            self.classes_ = self.__dict__.pop("_named", np.unique(target))
+
+
+class LogisticRegression(Classifying):
     """One of two classes, from numbers.
 
     See `decbayes.LogisticRegression` for `prior_variance`; all other settings are those of `LinearRegression`.
@@ -210,28 +241,15 @@ class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
     ['low', 'high']
     """
 
-    _model, _outcome, _numeric = LogisticModel, YesNo, False
-
-    def partial_fit(self, X: Any, y: Any = None, sites: Any = None, classes: Any = None) -> Self:
-        """Add rows; where the first have one class only, `classes` names both."""
-        if classes is not None and not hasattr(self, "classes_"):
-            self._named = np.unique(classes)
-        return super().partial_fit(X, y, sites)
+    _model, _outcome = LogisticModel, YesNo
 
     def predict_proba(self, X: Any) -> Array:
         """(rows, 2): the probability of each class."""
         second = self._predicted(X)["mean"]
         return np.column_stack([1.0 - second, second])
 
-    def predict(self, X: Any) -> Array:
-        """The more probable class of each row."""
-        likely = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[likely])
-
     def _target(self, target: Any, reset: bool) -> Array:
-        check_classification_targets(target)
-        if reset:
-            self.classes_ = self.__dict__.pop("_named", np.unique(target))
+        self._known_classes(target, reset)
         if len(self.classes_) != 2 or not np.isin(target, self.classes_).all():
             kind = type_of_target(target) if len(self.classes_) > 1 else "one class"
             raise ValueError(
@@ -244,3 +262,56 @@ class LogisticRegression(ClassifierMixin, Regressing):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+class MultinomialRegression(Classifying):
+    """One of several classes, from numbers; the first in alphabetical order is the reference.
+
+    See `decbayes.MultinomialRegression` for `prior_variance`; all other settings are those of `LinearRegression`.
+    `coef_` is (classes − 1, columns), and `intercept_` has one number for each class but the reference.
+
+    >>> x = np.random.default_rng(0).normal(size=(150, 1))
+    >>> names = np.array(["low", "mid", "top"])[np.digitize(x[:, 0], [-1, 1])]
+    >>> classes = db.sklearn.MultinomialRegression().fit(x, names)
+    >>> classes.predict([[-2.0], [0.0], [2.0]]).tolist()
+    ['low', 'mid', 'top']
+    """
+
+    _model, _outcome = MultinomialModel, Categorical
+
+    @property
+    def coef_(self) -> Array:
+        """(classes − 1, columns): what the log-odds against the first class change by with one unit of each column."""
+        return self._by_class()[:, int(self.fit_intercept) :]
+
+    @property
+    def intercept_(self) -> Array:  # type: ignore[override]
+        """(classes − 1,): log-odds against the first class where all columns are zero."""
+        predictors = [self.model_.columns[name] for name in self.model_.table.predictors]
+        centres = np.array([column.zero_and_unit[0] for column in predictors])
+        first = self._by_class()[:, 0] if self.fit_intercept else np.zeros(len(self.classes_) - 1)
+        return np.asarray(first - self.coef_ @ centres * self.fit_intercept)
+
+    def interval(self, X: Any, *, level: float = 0.9) -> Array:
+        """(rows, classes, 2): how well each probability is known."""
+        predicted = self._predicted(X, level)
+        return np.stack([predicted["low"], predicted["high"]], axis=-1)
+
+    def _by_class(self) -> Array:
+        return np.array([row["mean"] for row in self._rows()]).reshape(len(self.classes_) - 1, -1)
+
+    def _target(self, target: Any, reset: bool) -> Array:
+        self._known_classes(target, reset)
+        if len(self.classes_) < 2 or not np.isin(target, self.classes_).all():
+            raise ValueError(
+                "The target has one class, or one that is not known; partial_fit(classes=…) names all classes where "
+                "the first rows do not have them."
+            )
+        return np.searchsorted(self.classes_, target).astype(np.float64)
+
+    def _outcome_column(self, targets: Array) -> Column:
+        column = Categorical(*map(str, self.classes_))
+        agreed = None if self.columns is None else known(self.columns).get(TARGET)
+        if agreed is not None and agreed.entries != column.entries:
+            raise ValueError(f"Agree on the classes in this order: {', '.join(column.entries)}.")
+        return column

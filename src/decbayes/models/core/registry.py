@@ -25,6 +25,7 @@ SHIPPED = {
     "LatentFeatures": ("features", "features"),
     "LinearRegression": ("regressions", "linear-regression"),
     "LogisticRegression": ("regressions", "logistic-regression"),
+    "MultinomialRegression": ("regressions", "multinomial-regression"),
     "NegativeBinomialRegression": ("regressions", "negative-binomial-regression"),
     "OrderedRegression": ("regressions", "ordered-regression"),
     "PoissonMixture": ("mixtures", "counts"),

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from decbayes.models.regressions._mixture import RegressionMixture as RegressionMixture
     from decbayes.models.regressions.linear import LinearRegression as LinearRegression
     from decbayes.models.regressions.logistic import LogisticRegression as LogisticRegression
+    from decbayes.models.regressions.multinomial import MultinomialRegression as MultinomialRegression
     from decbayes.models.regressions.negative_binomial import NegativeBinomialRegression as NegativeBinomialRegression
     from decbayes.models.regressions.ordered import OrderedRegression as OrderedRegression
     from decbayes.models.regressions.poisson import PoissonRegression as PoissonRegression
@@ -19,6 +20,7 @@ else:
             "._mixture": "RegressionMixture",
             ".linear": "LinearRegression",
             ".logistic": "LogisticRegression",
+            ".multinomial": "MultinomialRegression",
             ".negative_binomial": "NegativeBinomialRegression",
             ".ordered": "OrderedRegression",
             ".poisson": "PoissonRegression",

@@ -23,7 +23,7 @@ from decbayes.models.core.model import ignore
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
 from decbayes.models.core.transforms import Observed
-from decbayes.models.regressions.formulas.design import Design, needed
+from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
 from decbayes.models.regressions.stacking import Stack
 
@@ -71,10 +71,11 @@ class Table:
         apart = {self.target, *needed(self.columns, self.offset, self.weights, *self.outcomes)}
         others = tuple(name for name in self.columns if name not in apart)
         terms = names_of(terms=self.terms) or others
-        if self.stack is not None:  # its levels take the place of the intercept
+        stacked = self.stack is not None and not self.stack.crossed
+        if stacked and self.stack is not None:  # its levels take the place of the intercept
             terms = (self.stack.name, *(term for term in terms if term != self.stack.name))
         object.__setattr__(self, "terms", terms)
-        object.__setattr__(self, "intercept", bool(self.intercept) and self.stack is None)
+        object.__setattr__(self, "intercept", bool(self.intercept) and not stacked)
         self.check_apart()
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
@@ -104,7 +105,8 @@ class Table:
             if self.stack.name in self.columns:
                 raise InvalidStructure(f"Rename the column '{self.stack.name}': the name is needed here.")
             predictors[self.stack.name] = self.stack.column
-        return Design(predictors, tuple(self.terms), self.intercept)
+        kind = PerLevel if self.stack is not None and self.stack.crossed else Design
+        return kind(predictors, tuple(self.terms), self.intercept)
 
     def check_apart(self) -> None:
         """An offset is a number, and so is a weight."""
@@ -161,7 +163,7 @@ class Table:
         points = self.points(data)
         targets = points[:, self.target_place]
         self.check_outcome(targets, least, persons)
-        groups = outcome_groups(targets)
+        groups = outcome_groups(targets, each=self.stack is not None and self.stack.crossed)
 
         def having(rows: NDArray[np.bool_]) -> Array:
             return np.array([persons.among(rows), *(persons.among(rows & group) for group in groups)])
@@ -198,15 +200,13 @@ class Table:
         """Where observations count as several rows, sums over a level tell how many had which outcome there."""
         if self.stack is None:
             return
-        rows = self.stack.rows(points[:, self.target_place], dict(zip(self.columns, points.T, strict=False)))
-        for level, name in enumerate(self.stack.levels):
-            for answer in (0.0, 1.0):
-                which = (rows.level == level) & (rows.target == answer)
-                if 0 < persons.among(of_observations(rows.observation, which, len(points))) < least:
-                    raise InvalidData(
-                        f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "
-                        f"out. {self.stack.remedy}"
-                    )
+        values = dict(zip(self.columns, points.T, strict=False))
+        for name, which in self.stack.singled_out(points[:, self.target_place], values):
+            if 0 < persons.among(which) < least:
+                raise InvalidData(
+                    f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "
+                    f"out. {self.stack.remedy}"
+                )
 
     def check_combinations(self, points: Array, having: Having, least: Sequence[float]) -> None:
         """Products of columns may single rows out although neither column does."""
@@ -302,10 +302,18 @@ class Table:
             return Rows(self.matrix(points), targets, offset, weights, np.zeros(len(points)), np.arange(len(points)))
         values = {name: points[:, place] for place, name in enumerate(self.columns)}
         stacked = self.stack.every(len(points)) if every else self.stack.rows(values[self.target], values)
-        numbers = np.column_stack([points[stacked.observation, : len(self.columns)], stacked.level])
-        matrix = self.design.matrix(np.delete(numbers, self.target_place, axis=1))
-        of = stacked.observation
-        return Rows(matrix, stacked.target, offset[of] + stacked.offset, weights[of], stacked.constant, of)
+        of, matrix = stacked.observation, self._at_levels(points, stacked.observation, stacked.level)
+        added = offset[of] + stacked.offset
+        if stacked.minus is not None:
+            apart = np.flatnonzero(~np.isnan(stacked.minus))
+            matrix[apart] -= self._at_levels(points, of[apart], stacked.minus[apart])
+            added[apart] = 0.0
+        return Rows(matrix, stacked.target, added, weights[of], stacked.constant, of)
+
+    def _at_levels(self, points: Array, observation: NDArray[np.intp], level: Array) -> Array:
+        """Numbers of the terms, of some observations at these levels of the stack."""
+        numbers = np.column_stack([points[observation, : len(self.columns)], level])
+        return self.design.matrix(np.delete(numbers, self.target_place, axis=1))
 
     def sites(self, points: Array) -> Array:
         """(N,): the number of each row's site, NaN where nobody names one."""
@@ -363,8 +371,10 @@ def of_observations(observation: NDArray[np.intp], rows: Gaps, count: int) -> Ga
     return np.asarray(np.bincount(observation, weights=rows, minlength=count) > 0)
 
 
-def outcome_groups(targets: Array) -> list[Gaps]:
-    """Rows whose outcome is not the most common one; and of two outcomes also those with the other."""
+def outcome_groups(targets: Array, *, each: bool = False) -> list[Gaps]:
+    """Rows whose outcome is not the most common one; and of two outcomes also those with the other. Or of `each`."""
+    if each:
+        return [targets == value for value in np.unique(targets)]
     others = targets != most_common(targets)
     return [others, ~others] if len(np.unique(targets)) == 2 else [others]
 

@@ -1,27 +1,35 @@
-"""Ordered outcomes: how likely it is to go beyond each level, once it is reached."""
+"""Ordered outcomes: how likely it is to go beyond each level, once it is reached or whatever was reached."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from decbayes.arguments import check_level, names_of
 from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known
 from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array
+from decbayes.models.core.information import Tally
 from decbayes.models.core.model import split_names
 from decbayes.models.core.points import check_structure
+from decbayes.models.core.risks import Risks
+from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
-from decbayes.models.regressions.stacking import Thresholds
+from decbayes.models.regressions.stacking import GAP, Cumulated, Thresholds
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
+
+# Thresholds as close as this have a parabola for a likelihood; a level is never less probable than this.
+NARROWEST, LEAST_PROBABLE = 1e-3, 1e-12
 
 
 @dataclass(frozen=True)
@@ -56,14 +64,84 @@ class Step(Logistic):
 
 
 @dataclass(frozen=True)
+class Cumulative(Step):
+    """Between which of the thresholds an observation is; rows are yes, no, and the gap between two thresholds.
+
+    The gap has log(1 − exp(−f)), which no Gaussian has an expectation of: it stands for its second-order expansion
+    around E[f], with a parabola in its place where f is hardly above zero or below.
+    """
+
+    heaviest: ClassVar[float | None] = None  # type: ignore[assignment]
+
+    def prior(self, side: int, settings: Any) -> Array:
+        """Thresholds, which come first, are where all levels are equally probable."""
+        mean, beyond = np.zeros((1, side)), len(self.ordered) - 1 - np.arange(len(self.ordered) - 1)
+        mean[0, : len(beyond)] = logit(beyond / len(self.ordered))
+        return self.family.natural(mean=mean, covariance=float(settings.prior_variance) * np.eye(side))
+
+    def modelled(self, name: str, column: Column) -> str:
+        return f"odds of being beyond each level of {name}: {' < '.join(self.ordered)}"
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        gap = targets == GAP
+        parts = np.empty((3, len(targets)))
+        parts[:, ~gap] = super().expectations(targets[~gap], mean[~gap], variance[~gap])
+        value, slope, weight, change = gap_derivatives(mean[gap])
+        parts[:, gap] = value - 0.5 * variance[gap] * weight, slope + 0.5 * variance[gap] * change, weight
+        value, slope, weight = parts
+        return value, slope, weight
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # Of a gap: 2 / f, and no more than half of that again by its variance, which its own weight bounds.
+        return 2.0 + 3.0 / NARROWEST, 0.5 + NARROWEST**-2.0 * (1.0 + NARROWEST)
+
+    def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
+        """Gaps have no largest weight, but cancel where all thresholds move together, and in terms that are the same
+        at each of them: there an observation is two rows.
+        """
+        side = len(design.labels)
+        precision = -2.0 * contribution[0, -(side**2) :].reshape(side, side)
+        moving = np.array([f"{Thresholds.name}=" in label for label in design.labels])
+        together = np.arange(side) < len(self.ordered) - 1
+        weights = np.append(np.diag(precision)[design.flags & ~moving], precision[np.ix_(together, together)].sum())
+        return Tally((), np.empty(0), within={FACTOR: weights[None, :] / 0.5})
+
+    def beginning(self, targets: Array, offset: Array) -> Array:
+        return np.where(targets == GAP, 1.0, offset)
+
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        asked = targets != GAP
+        return super().broadcast_remarks(targets[asked], mean[asked], weights[asked], side)
+
+
+def gap_derivatives(f: Array) -> tuple[Array, Array, Array, Array]:
+    """h(f) = log(1 − exp(−f)), h′, −h″ and h‴; below the narrowest gap, of the parabola that touches it there."""
+    wide = np.maximum(f, NARROWEST)
+    odds = 1.0 / np.expm1(wide)
+    value, slope, weight = np.log(-np.expm1(-wide)), odds, odds * (1.0 + odds)
+    below = f - wide
+    change = np.where(below < 0.0, 0.0, weight * (1.0 + 2.0 * odds))
+    return value + slope * below - 0.5 * weight * below**2, slope - weight * below, weight, change
+
+
+LINKS: dict[str, tuple[type[Step], type[Thresholds]]] = {
+    "continuation": (Step, Thresholds),
+    "cumulative": (Cumulative, Cumulated),
+}
+
+
+@dataclass(frozen=True)
 class OrderedRegression(Regression):
-    """How an ordered outcome (mild, moderate, severe) depends on other columns, as steps from level to level.
+    """How an ordered outcome (mild, moderate, severe) depends on other columns.
 
-        P(beyond k | reached k) = 1 / (1 + exp(−xβ − a_k))      (continuation ratio)
+        P(beyond k | reached k) = 1 / (1 + exp(−xβ − a_k))      link="continuation"
+        P(beyond k)             = 1 / (1 + exp(−xβ − a_k))      link="cumulative", proportional odds
 
-    Each observation is a row of a logistic regression for every level that it has reached, so that sites add up.
-    exp(β) is the ratio of odds to go further, the same at each level; "age:threshold" in a formula lets it differ.
-    `levels` is the order, from the lowest; the column's own if not given. All else is as in `LogisticRegression`.
+    By the continuation ratio each observation is a row of a logistic regression for every level that it has reached:
+    exp(β) is the ratio of odds to go further once a level is reached. By cumulative logits it is the ratio of odds to
+    be beyond a level, whatever was reached, and stays the same if neighbouring levels are joined. Both are the same at
+    each level; "age:threshold" in a formula lets them differ. `levels` is the order, from the lowest; the column's own
+    if not given. All else is as in `LogisticRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> dose = rng.normal(0, 1, 400)
@@ -81,6 +159,9 @@ class OrderedRegression(Regression):
 
     approximation: Approximation = field(default="variational", kw_only=True)
     levels: Sequence[str] = field(default=(), kw_only=True)
+    link: Annotated[
+        Literal["continuation", "cumulative"], "Odds of going beyond a level once it is reached, or of being beyond it."
+    ] = field(default="continuation", kw_only=True)
 
     about: ClassVar[str] = "Predict an ordered column, such as mild, moderate, severe."
     agreed_settings: ClassVar[frozenset[str]] = frozenset({"levels"})
@@ -103,9 +184,12 @@ class OrderedRegression(Regression):
             raise InvalidStructure(
                 f"The levels {', '.join(ordered)} are not those of '{self.target}': {', '.join(entries)}."
             )
+        if self.link not in LINKS:
+            raise InvalidStructure(f"link is {' or '.join(map(repr, LINKS))}, not {self.link!r}.")
+        outcome, stack = LINKS[self.link]
         object.__setattr__(self, "levels", ordered)
-        object.__setattr__(self, "outcome", Step(ordered))
-        return Thresholds(ordered, tuple(ordered.index(entry) for entry in entries))
+        object.__setattr__(self, "outcome", outcome(ordered))
+        return stack(ordered, tuple(ordered.index(entry) for entry in entries))
 
     @classmethod
     def from_file(
@@ -125,7 +209,7 @@ class OrderedRegression(Regression):
         reached = np.array(self.stack.places)[self.table.targets(points).astype(int)].astype(np.float64)
         return -reached, np.ones(len(reached)), np.full(len(reached), -np.inf)
 
-    def probabilities(self, posterior: Posterior, data: Any) -> Array:
+    def probabilities(self, posterior: Posterior, data: Any, *, known: Any = None) -> Array:
         """(N, levels): how probable each level is, in each row of `data`.
 
         >>> columns = {"pain": db.columns.Categorical("no", "some", "much"), "age": "real"}
@@ -135,16 +219,39 @@ class OrderedRegression(Regression):
         """
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
+        return self._levels(posterior, points, known)
+
+    def _levels(self, posterior: Posterior, points: Array, known: Any) -> Array:
         rows = self.table.rows(points, every=True)
-        linear = self._linear(posterior, points, rows, None)
+        linear = self._linear(posterior, points, rows, known)
         natural = posterior.natural[FACTOR]
-        further = np.exp(self.outcome.log_density(natural, *linear, np.ones(len(rows.targets))))
-        return steps_to_levels(further.reshape(len(points), -1))
+        beyond = np.exp(self.outcome.log_density(natural, *linear, np.ones(len(rows.targets))))
+        return LEVELS[self.link](beyond.reshape(len(points), -1))
+
+    def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
+        if self.link == "continuation":
+            return super().log_predictive(posterior, data, held, known=known)
+        check_structure(posterior, self.structure, "posterior")
+        points = self.points(data if held is None else self.table.with_targets(data, held))
+        probable = self._levels(posterior, points, known)
+        reached = np.array(self.stack.places)[self.table.targets(points).astype(int)]
+        return np.asarray(np.log(probable[np.arange(len(points)), reached]))
+
+    def risks(self, posterior: Posterior, data: Any) -> Risks:
+        risks, points = super().risks(posterior, data), self.points(data)
+        if self.link == "continuation":
+            return risks
+        rows = self.table.rows(points, every=True)
+        effects = self.outcome.moments(posterior.natural[FACTOR])[0].copy()
+        effects[list(self.baseline_places)] = 0.0
+        probable = self._levels(posterior, points, None)
+        risk = (rows.matrix @ effects).reshape(len(points), -1).mean(axis=1)
+        return risks._replace(risk=risk, observed=-risks.time, expected=probable @ np.arange(probable.shape[1]))
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
         """The mean number of the level, from 0 on, and the levels between which an observation is expected."""
         check_level(level)
-        probable = self.probabilities(posterior, data)
+        probable = self.probabilities(posterior, data, known=known)
         below = np.cumsum(probable, axis=1)
         low, high = (
             (below < share - 1e-12).sum(axis=1).astype(float) for share in (0.5 - 0.5 * level, 0.5 + 0.5 * level)
@@ -156,9 +263,9 @@ class OrderedRegression(Regression):
     ) -> tuple[Array, NDArray[np.float64]]:
         """Rows with made-up predictors, or with those of `data`, and the linear predictor of each step."""
         points = self._made_up_rows(size, rng, data, rows)
-        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
-        beyond = self.outcome.draw(linear, noise, rng).reshape(len(points), -1)
-        reached = np.cumprod(beyond, axis=1).sum(axis=1).astype(int)
+        linear, _ = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+        chances = LEVELS[self.link](expit(linear).reshape(len(points), -1))
+        reached = (rng.random(len(points))[:, None] > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
         points[:, self.table.target_place] = np.argsort(self.stack.places)[reached]
         return points, linear
 
@@ -167,3 +274,17 @@ def steps_to_levels(further: Array) -> Array:
     """(N, K): the probability of each level, given that of going beyond each of the first K − 1 once it is reached."""
     reached = np.cumprod(np.column_stack([np.ones(len(further)), further]), axis=1)
     return np.asarray(reached * np.column_stack([1.0 - further, np.ones(len(further))]), dtype=np.float64)
+
+
+def thresholds_to_levels(beyond: Array) -> Array:
+    """(N, K): the probability of each level, given that of being beyond each of the first K − 1.
+
+    Where thresholds are out of order, as a merge of few data may leave them, nearly nothing is between them.
+    """
+    falling = np.minimum.accumulate(beyond, axis=1)
+    ends = np.column_stack([np.ones(len(beyond)), falling, np.zeros(len(beyond))])
+    between = np.maximum(-np.diff(ends, axis=1), LEAST_PROBABLE)
+    return np.asarray(between / between.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+LEVELS: dict[str, Callable[[Array], Array]] = {"continuation": steps_to_levels, "cumulative": thresholds_to_levels}

@@ -123,6 +123,10 @@ class Outcome(ABC):
         """What depends on xβ, in words: which outcome, of which column."""
         return f"mean of {name}"
 
+    def single(self, targets: Array) -> bool:
+        """Whether all observations have the same outcome."""
+        return bool((targets == targets[0]).all())
+
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
         return iter(())

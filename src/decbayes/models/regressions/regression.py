@@ -34,6 +34,7 @@ from decbayes.models.regressions._site_effects import (
     rows_by,
 )
 from decbayes.models.regressions._table import Rows, Table
+from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
@@ -116,6 +117,11 @@ class Regression(Tabled, Model):
     def stack(self) -> Stack | None:
         """How an observation counts as several rows, if it does."""
         return None
+
+    @property
+    def predicted_levels(self) -> tuple[str, ...]:
+        """The levels of the outcome that `predict` has a column each for; none where it has one number per row."""
+        return ()
 
     @cached_property
     def variation(self) -> Variation:
@@ -494,8 +500,9 @@ class Regression(Tabled, Model):
     @cached_property
     def baseline_places(self) -> frozenset[int]:
         """The coefficients that predictions start from: the intercept, or one per level of a stack."""
-        design = self.table.design
-        return frozenset(range(int(self.intercept)) if self.stack is None else design.places([self.stack.name]))
+        stacked = self.stack is not None and not self.stack.crossed
+        names = [self.stack.name] if stacked and self.stack is not None else [INTERCEPT] * self.intercept
+        return frozenset(self.table.design.places(names))
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """How far each term that varies does so: its standard deviation from site to site, with an interval.

@@ -1,13 +1,14 @@
 """Observations that count as several rows: time at risk in intervals, levels that are passed one after another.
 
 Each row has a level of a column that the data do not have ("interval", "threshold"). It stands in the formula like any
-other column, in place of the intercept; its products with other columns are effects that change with time or level.
+other column, in place of the intercept; its products with other columns are effects that change with time or level. A
+row may also be the difference of two levels. Of outcomes without an order every term has a coefficient per level.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,13 +20,17 @@ from decbayes.families import Array
 
 
 class Stacked(NamedTuple):
-    """The observation that each row is of, its level, its target, what it adds to xβ, and to the log-likelihood."""
+    """The observation that each row is of, its level, its target, what it adds to xβ, and to the log-likelihood.
+
+    A row with a level in `minus`, NaN if it has none, is the difference of its level and that one.
+    """
 
     observation: NDArray[np.intp]
     level: Array
     target: Array
     offset: Array
     constant: Array
+    minus: Array | None = None
 
 
 class Stack(ABC):
@@ -33,6 +38,8 @@ class Stack(ABC):
     """The column of levels."""
     remedy: ClassVar[str]
     """What to do if too few observations have a level."""
+    crossed: ClassVar[bool] = False
+    """Whether every term, the intercept included, has a coefficient of its own for each level."""
 
     @property
     @abstractmethod
@@ -54,6 +61,14 @@ class Stack(ABC):
     @abstractmethod
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
         """The rows of some observations: their targets, and the values of the columns it needs."""
+
+    def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Observations that sums over the rows of a level count: its name, and which these are."""
+        rows = self.rows(target, values)
+        for level, name in enumerate(self.levels):
+            for answer in (0.0, 1.0):
+                which = (rows.level == level) & (rows.target == answer)
+                yield name, np.bincount(rows.observation, weights=which, minlength=len(target)) > 0
 
     def every(self, count: int) -> Stacked:
         """A row per observation and level, for predictions."""
@@ -155,3 +170,80 @@ class Thresholds(Stack):
         beyond = (reached[observation] > level).astype(np.float64)
         nothing = np.zeros(len(level))
         return Stacked(observation, level.astype(np.float64), beyond, nothing, nothing)
+
+
+# The target of a row that is a difference of two thresholds.
+GAP = 2.0
+
+
+@dataclass(frozen=True)
+class Cumulated(Thresholds):
+    """Ordered levels by the thresholds around them: an observation is beyond the one below and not beyond the next.
+
+        σ(a) − σ(b) = σ(a) σ(−b) (1 − exp(b − a))
+
+    So a row says yes, a row says no, and for levels with a threshold on both sides a third one, the difference of the
+    two, says how wide the level is.
+    """
+
+    def constants(self) -> dict[str, Any]:
+        return {**super().constants(), "link": "cumulative"}
+
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        reached = np.array(self.places)[target.astype(int)]
+        last = len(self.levels)
+        above, below = np.flatnonzero(reached > 0), np.flatnonzero(reached < last)
+        inside = np.flatnonzero((reached > 0) & (reached < last))
+        observation = np.concatenate([above, below, inside])
+        level = np.concatenate([reached[above] - 1, reached[below], reached[inside] - 1]).astype(np.float64)
+        targets = np.repeat([1.0, 0.0, GAP], [len(above), len(below), len(inside)])
+        minus = np.full(len(level), np.nan)
+        minus[targets == GAP] = reached[inside]
+        nothing = np.zeros(len(level))
+        return Stacked(observation, level, targets, nothing, nothing, minus)
+
+
+@dataclass(frozen=True)
+class Pairs(Stack):
+    """Levels without an order, compared two by two: each observation is a row for every pair of levels.
+
+    The target of a row is 1 or −1 if the observation has the first or the second level of the pair, else 0. The first
+    of the `compared` levels is the reference, whose coefficients are zero; `places` has the place of each code of the
+    target among them.
+    """
+
+    name: ClassVar[str] = "outcome level"
+    remedy: ClassVar[str] = "Join levels."
+    crossed: ClassVar[bool] = True
+    compared: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return self.compared
+
+    @property
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The later and the earlier level of each pair; those with the reference come first."""
+        earlier, later = np.array([*combinations(range(len(self.compared)), 2)], dtype=np.intp).T
+        return later, earlier
+
+    def constants(self) -> dict[str, Any]:
+        return {"reference": self.compared[0]}
+
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        rows, (later, earlier) = self.every(len(target)), self.pairs
+        level = np.array(self.places)[target.astype(int)][:, None]
+        sign = (level == later).astype(np.float64) - (level == earlier)
+        return rows._replace(target=sign.ravel())
+
+    def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        level = np.array(self.places)[target.astype(int)]
+        yield from ((name, level == place) for place, name in enumerate(self.compared))
+
+    def every(self, count: int) -> Stacked:
+        later, earlier = self.pairs
+        observation = np.repeat(np.arange(count), len(later))
+        nothing = np.zeros(len(observation))
+        levels, minus = (np.tile(part.astype(np.float64), count) for part in (later, earlier))
+        return Stacked(observation, levels, np.full(len(nothing), np.nan), nothing, nothing, minus)

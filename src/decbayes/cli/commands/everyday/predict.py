@@ -46,7 +46,9 @@ def predict(
     ] = None,
     as_json: Annotated[bool, json_option("prediction", "the person's values", "time", *NUMBERS)] = False,
 ) -> None:
-    """Print the mean of the outcome with an interval; of survival, the probability of no event until each time."""
+    """Print the mean of the outcome with an interval; of survival, the probability of no event until each time; of an
+    outcome without an order, that of each level.
+    """
     if write is not None:
         check_output(write, posterior, text=True)
         check_rows(write)
@@ -112,14 +114,17 @@ def predictions(
     times: list[float] | None,
     level: float,
 ) -> Iterator[Row]:
-    """One row per person, or per person and time."""
+    """One row per person, or per person and time or level of the outcome."""
     frame = {name: np.asarray(values, dtype=object) for name, values in described.items()}
     people = [dict(zip(described, values, strict=True)) for values in zip(*described.values(), strict=True)]
     if not isinstance(model, SurvivalRegression):
         if times is not None:
             raise WrongArgument("--times are for survival regressions.")
         predicted = model.predict(posterior, frame, level=level)
-        yield from ({**person, **at(predicted, row)} for row, person in enumerate(people))
+        for row, person in enumerate(people):
+            each = {name: (row, place) for place, name in enumerate(model.predicted_levels)}
+            yield from ({**person, model.target: name, **at(predicted, place)} for name, place in each.items())
+            yield from () if each else [{**person, **at(predicted, row)}]
         return
     until = times or list(model.cuts)
     if not until:

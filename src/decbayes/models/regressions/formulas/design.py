@@ -141,6 +141,31 @@ class Design:
         return np.column_stack([*first, *(piece_numbers(piece, values) for piece in self._all)])
 
 
+class PerLevel(Design):
+    """The same terms with coefficients of their own for each level of the last column but its first, the reference."""
+
+    @cached_property
+    def _others(self) -> tuple[str, ...]:
+        return tuple(self.columns[[*self.columns][-1]].entries[1:])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Such as "bus: age"."""
+        return tuple(f"{level}: {label}" for level in self._others for label in super(PerLevel, self).labels)
+
+    def _each(self, values: Iterable[tuple[Piece, float]]) -> Array:
+        return np.tile(super()._each(values), len(self._others))
+
+    def places(self, names: Iterable[str]) -> list[int]:
+        within, side = super().places(names), len(self.labels) // len(self._others)
+        return [side * level + place for level in range(len(self._others)) for place in within]
+
+    def matrix(self, points: Array) -> Array:
+        numbers = super().matrix(points)
+        at_level = points[:, -1:] == np.arange(1, len(self._others) + 1)
+        return products(at_level.astype(np.float64), numbers)
+
+
 def piece_numbers(piece: Piece, values: Mapping[str, Array]) -> Array:
     parts = [factor.numbers(values, whole=whole) for factor, whole in zip(*piece, strict=True)]
     return reduce(products, parts)

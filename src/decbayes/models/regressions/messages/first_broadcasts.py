@@ -10,7 +10,6 @@ import numpy as np
 from decbayes.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
-from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.doubts import of_terms
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Generalized
@@ -35,24 +34,28 @@ class FirstBroadcasts:
     def anchors(self) -> tuple[Quadratic, ...]:
         """The priors that sites' first fits may have and take out again; none where fits are exact, or sites differ.
 
-        Means are 0, and variances of slopes what the outcome says, in agreed units, or the model's own if that is
-        smaller. The first is as narrow for the intercept: for counts, and for rows with one outcome. Otherwise rare
-        outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
+        Means are those of the prior, mostly 0, and variances of slopes what the outcome says, in agreed units, or the
+        model's own if that is smaller. The first is as narrow for the intercept: for counts, and for rows with one
+        outcome. Otherwise rare outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
         """
         outcome, labels = self.model.outcome, self.model.table.design.labels
         if self.model.varying or not isinstance(outcome, Generalized):
             return ()
         side, widest = len(labels), float(self.model.prior_variance)
         variances = sorted({min(widest, variance) for variance in outcome.anchors})
-        slopes = np.array([label != INTERCEPT for label in labels])
+        slopes = np.ones(side, dtype=np.bool_)
+        slopes[list(self.model.baseline_places if self.model.intercept else ())] = False
         level = min(widest, ANCHORED_LEVEL)
         narrow = np.full(side, variances[0])
         wider = [] if outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
-        return tuple(Quadratic(np.zeros(side), np.diag(1.0 / each)) for each in (narrow, *wider))
+        centre, _ = outcome.moments(outcome.prior(side, self.model))
+        return tuple(Quadratic(centre / each, np.diag(1.0 / each)) for each in (narrow, *wider))
 
     @cached_property
     def ones(self) -> Array | None:
-        """The coefficients that add 1 to every row; None if no intercept and no level does."""
+        """The coefficients that add 1 to every row; None if no intercept and no level does, or rows are differences."""
+        if self.model.stack is not None and self.model.stack.crossed:
+            return None
         ones = np.zeros(len(self.model.table.design.labels))
         ones[list(self.model.baseline_places)] = 1.0
         return ones if ones.any() else None
@@ -63,7 +66,7 @@ class FirstBroadcasts:
         if not self.anchors or not model.table.count(data):
             return model.fit(data, rng=rng, progress=progress)
         targets = model.problem({}, data).targets
-        anchors = self.anchors[:1] if (targets == targets[0]).all() else self.anchors[1:] or self.anchors
+        anchors = self.anchors[:1] if model.outcome.single(targets) else self.anchors[1:] or self.anchors
         fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
         fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
         believed = self._settled(fit.posterior, data, anchor)

@@ -1,0 +1,317 @@
+"""Outcomes without an order: how probable each of several levels is, compared with a reference.
+
+    P(level i) = exp(f_i) / Σ_j exp(f_j),   f_i = xβ_i,   f of the reference is zero
+
+The expected log Σ exp(f) under a Gaussian has no closed form. Tilting it by shares a that add up to 1 bounds it,
+
+    E log Σ_j exp(f_j) ≤ aᵀμ + log Σ_j exp(μ_j − aᵀμ + ½ (e_j − a)ᵀ Σ (e_j − a)),
+
+and the bound is lowest where a = softmax(μ + ½ diag Σ − Σ a). Its slopes there are a, and diag(a) − aaᵀ is the weight
+of an observation, which is Σ_{i<j} a_i a_j (e_i − e_j)(e_i − e_j)ᵀ: a row for each pair of levels (`Pairs`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, ndtri, softmax
+
+from decbayes.arguments import check_level
+from decbayes.columns import Categorical, Column
+from decbayes.columns.frames import known as known_columns
+from decbayes.errors import InvalidStructure, NotCalibrated, NotPrivate
+from decbayes.families import Array
+from decbayes.models.core.points import check_structure
+from decbayes.models.core.risks import Risks
+from decbayes.models.core.transforms import Transform
+from decbayes.models.regressions.messages import doubts
+from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.private.bounded_scores import Scores
+from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.stacking import Pairs
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
+
+# Logarithms of shares are found up to this, within so many steps, each halved so often.
+SHARES_WITHIN, STEPS, HALVINGS = 1e-12, 100, 40
+# Half of the points at which softmax is averaged.
+POINTS = 256
+
+
+class Softmax(Generalized):
+    """Which of the `compared` levels an observation has; rows are its pairs of levels."""
+
+    holds: ClassVar[type[Column]] = Categorical
+    ratio: ClassVar[str] = "odds ratio"
+    heaviest: ClassVar[float | None] = 0.25
+
+    def __init__(self, stack: Pairs | None = None) -> None:
+        self.stack = stack or Pairs(("", ""), (0, 1))
+
+    def check_column(self, model: str, name: str, column: Column) -> None:
+        """The levels have been counted."""
+
+    def modelled(self, name: str, column: Column) -> str:
+        reference, *others = self.stack.compared
+        return f"odds of {name} = {' or '.join(others)} against {reference}"
+
+    def scores(self, column: Column) -> Scores:
+        raise NotPrivate(
+            "MultinomialRegression has no private release: nobody has bounded what the levels of one person add "
+            "together. Predict one level against all others, with LogisticRegression."
+        )
+
+    def single(self, targets: Array) -> bool:
+        return bool((self._levels(targets) == self._levels(targets)[0]).all())
+
+    def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        return doubts.of_outcomes(self._levels(targets).astype(np.float64))
+
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+        levels, others = self._levels(targets), len(self.stack.compared) - 1
+        persons = np.bincount(levels, weights=weights[:: self._pairs], minlength=others + 1)
+        there = np.sort(persons[persons > 0])
+        separated = bool((self._whole(mean).argmax(axis=1) == levels).all())
+        return doubts.of_one_broadcast(there[0], there[1:].sum(), side // others, separated)
+
+    @property
+    def _pairs(self) -> int:
+        return len(self.stack.pairs[0])
+
+    def _levels(self, targets: Array) -> NDArray[np.intp]:
+        """The place of each observation's level among those compared, from the targets of its pairs."""
+        with_reference = targets.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
+        return np.where((with_reference > 0).any(axis=1), 1 + with_reference.argmax(axis=1), 0)
+
+    def _whole(self, mean: Array) -> Array:
+        """(N, levels): E[f] of each level, that of the reference zero."""
+        each = mean.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
+        return np.column_stack([np.zeros(len(each)), each])
+
+    def joint(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """(N, levels) and (N, levels, levels): moments of f, from those of the differences of all pairs."""
+        count, (later, earlier) = len(self.stack.compared), self.stack.pairs
+        apart = np.zeros((len(mean) // self._pairs, count, count))
+        apart[:, later, earlier] = apart[:, earlier, later] = variance.reshape(-1, self._pairs)
+        own = apart[:, :, 0]
+        return self._whole(mean), 0.5 * (own[:, :, None] + own[:, None, :] - apart)
+
+    def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        means, covariances = self.joint(mean, variance)
+        shares, total = tilted(means, covariances)
+        levels, (later, earlier) = self._levels(targets), self.stack.pairs
+        each = np.arange(len(levels))
+        value = np.zeros((len(levels), self._pairs))
+        value[:, 0] = means[each, levels] - total
+        has = np.zeros(shares.shape)
+        has[each, levels] = 1.0
+        slope = has[:, later] * shares[:, earlier] - has[:, earlier] * shares[:, later]
+        return value.ravel(), slope.ravel(), (shares[:, later] * shares[:, earlier]).ravel()
+
+    def most_of_one(self, value: float) -> tuple[float, float]:
+        # a_i Σ_j a_j (f_i − f_j) is a_i (log a_i + H(a)), and what the tilt adds is at most half of tr(WΣ), which no
+        # observation's own weight lets grow beyond the number of levels.
+        count = len(self.stack.compared)
+        return 2.0 + float(np.log(count)) + 0.5 * count, 0.25
+
+    def beginning(self, targets: Array, offset: Array) -> Array:
+        return offset
+
+    def log_shares(self, mean: Array, variance: Array) -> Array:
+        """(N, levels, points): log softmax(f) at points that stand for f ~ N(mean, variance)."""
+        means, covariances = self.joint(mean, variance)
+        values, axes = np.linalg.eigh(covariances[:, 1:, 1:])
+        roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        drawn = np.repeat(means[:, :, None], 2 * POINTS, axis=2)
+        drawn[:, 1:] += roots @ normal_points(len(self.stack.compared) - 1).T
+        return np.asarray(drawn - logsumexp(drawn, axis=1, keepdims=True))
+
+    def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
+        """Of each observation, at the first of its pairs."""
+        logs = logsumexp(self.log_shares(mean, variance), axis=2) - np.log(2 * POINTS)
+        density = np.zeros((len(logs), self._pairs))
+        density[:, 0] = logs[np.arange(len(logs)), self._levels(targets)]
+        return density.ravel()
+
+    def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
+        """(N, levels): the probability of each; intervals say how well it is known."""
+        shares = np.exp(self.log_shares(mean, variance))
+        low, high = np.quantile(shares, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=2)
+        return {"mean": shares.mean(axis=2), "low": low, "high": high}
+
+    def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
+        """A level per observation, as its place among those compared."""
+        chances = np.cumsum(softmax(self._whole(linear), axis=1), axis=1)
+        drawn = (rng.random(len(chances))[:, None] > chances).sum(axis=1)
+        return np.asarray(np.minimum(drawn, len(self.stack.compared) - 1), dtype=np.float64)
+
+
+def tilted(mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """The shares a of levels, and the bound of E log Σ exp(f), where f has these moments in each row."""
+    spread = np.diagonal(covariance, axis1=1, axis2=2)
+    shares = shares_at(mean + 0.5 * spread, covariance)
+    product = np.einsum("nij,nj->ni", covariance, shares)
+    middle, quadratic = np.sum(shares * mean, axis=1), np.sum(shares * product, axis=1)
+    heights = mean - middle[:, None] + 0.5 * (spread - 2.0 * product + quadratic[:, None])
+    return shares, middle + logsumexp(heights, axis=1)
+
+
+def shares_at(high: Array, covariance: Array) -> Array:
+    """(N, levels): a = softmax(high − Σ a), where Σ a log a − highᵀa + ½ aᵀΣa is least, by Newton's method on log a."""
+    shares = np.asarray(softmax(high, axis=1))
+    logits = high - np.einsum("nij,nj->ni", covariance, shares)
+    moving = np.arange(len(high))
+    for _ in range(STEPS if len(high) else 0):
+        top, wide, here = high[moving], covariance[moving], logits[moving]
+        held = softmax(here, axis=1)
+        off = here + np.einsum("nij,nj->ni", wide, held) - top
+        weights = held[:, :, None] * (np.eye(held.shape[1]) - held[:, None, :])
+        step = -np.linalg.solve(np.eye(held.shape[1]) + wide @ weights, off[:, :, None])[:, :, 0]
+        logits[moving] = shorter(here, step, top, wide)
+        moving = moving[np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1))]
+        if not len(moving):
+            break
+    return np.asarray(softmax(logits, axis=1))
+
+
+def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> Array:
+    """Logits after a step, which is halved where it would not lead downward."""
+
+    def height(at: Array) -> Array:
+        logs = at - logsumexp(at, axis=1, keepdims=True)
+        shares = np.exp(logs)
+        return np.asarray(np.sum(shares * (logs - high + 0.5 * np.einsum("nij,nj->ni", covariance, shares)), axis=1))
+
+    here, share = height(logits), np.ones((len(logits), 1))
+    for _ in range(HALVINGS):
+        worse = height(logits + share * step) > here + 1e-12 * (1.0 + np.abs(here))
+        if not worse.any():
+            break
+        share[worse] *= 0.5
+    return np.asarray(logits + share * step)
+
+
+def normal_points(side: int) -> Array:
+    """(2 × POINTS, side): points that stand for a standard Gaussian, by an additive recurrence, and their opposites.
+
+    The steps are powers of the root of xˢ⁺¹ = x + 1, the golden ratio if s is 1: no dimension repeats another.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (side + 1))
+    steps = root ** -np.arange(1.0, side + 1)
+    normal = ndtri((0.5 + np.outer(np.arange(1, POINTS + 1), steps)) % 1.0)
+    return np.concatenate([normal, -normal])
+
+
+@dataclass(frozen=True)
+class MultinomialRegression(Regression):
+    """Which of several levels without an order (bus, car, train) an outcome has, from other columns.
+
+        P(level) = exp(xβ_level) / Σ exp(xβ),   β of the `reference` is zero
+
+    Each level but the reference, which is the first of the column if not given, has coefficients of its own. exp(β) is
+    the ratio of the odds of that level against the reference. What varies between sites does so independently for each
+    level. All else is as in `LogisticRegression`; there is no offset.
+
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(50, 10, 600)
+    >>> odds = np.exp(np.column_stack([0 * age, 0.1 * (age - 50), -0.1 * (age - 50)]))
+    >>> places = (rng.random((600, 1)) > np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1)).sum(axis=1)
+    >>> trips = {"age": age, "by": np.array(["bus", "car", "train"])[places]}
+    >>> model = db.MultinomialRegression.from_frame(trips, "by ~ age", reference="bus")
+    >>> posterior = model.fit(trips).posterior
+    >>> [(row["term"], round(row["ratio"], 1)) for row in model.ratios(posterior)]
+    [('car: age', 1.1), ('train: age', 0.9)]
+    >>> model.probabilities(posterior, {"age": [30.0, 70.0]}).round(1)
+    array([[0.1, 0. , 0.9],
+           [0.1, 0.9, 0. ]])
+    """
+
+    approximation: Approximation = field(default="variational", kw_only=True)
+    reference: Annotated[str, "The level of the outcome that all others are compared with."] = field(
+        default="", kw_only=True
+    )
+
+    about: ClassVar[str] = "Predict a column with levels in no order, such as bus, car, train."
+    command: ClassVar[str] = "multinomial-regression"
+    example: ClassVar[str] = "trips.csv --formula 'by ~ age + distance' --reference bus"
+    outcome: ClassVar[Outcome] = Softmax()
+    from_data: ClassVar[frozenset[str]] = Regression.from_data - {"offset"}
+
+    def __post_init__(self) -> None:
+        if self.offset:
+            raise InvalidStructure("MultinomialRegression has no offset: leave it out of the formula.")
+        super().__post_init__()
+
+    @cached_property
+    def stack(self) -> Pairs:
+        column = known_columns(self.columns).get(self.target)
+        entries = () if column is None else column.entries
+        if len(entries) < 2 or not isinstance(column, Categorical):
+            raise InvalidStructure(f"The target '{self.target}' is to be a categorical column.")
+        reference = self.reference or entries[0]
+        if reference not in entries:
+            raise InvalidStructure(f"There is no level '{reference}' in '{self.target}' to compare with.")
+        compared = (reference, *(entry for entry in entries if entry != reference))
+        stack = Pairs(compared, tuple(compared.index(entry) for entry in entries))
+        object.__setattr__(self, "reference", reference)
+        object.__setattr__(self, "outcome", Softmax(stack))
+        return stack
+
+    @property
+    def predicted_levels(self) -> tuple[str, ...]:
+        """In the order of probabilities."""
+        return tuple(self.columns[self.target].entries)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        *,
+        formula: Annotated[str, "What to fit, as in 'by ~ age + distance'; or name a --target."] = "",
+        **options: Any,
+    ) -> tuple[Self, Any]:
+        """Say what to fit with --formula, or the --target, and which level is the --reference."""
+        return super().from_file(path, formula=formula, **options)
+
+    def probabilities(self, posterior: Posterior, data: Any, *, known: Any = None) -> Array:
+        """(N, levels): how probable each level is, in each row of `data`.
+
+        >>> model = db.MultinomialRegression("by", columns={"by": db.columns.Categorical("bus", "car", "train")})
+        >>> model.probabilities(db.Posterior.of_prior(model.structure), np.full((1, 1), np.nan)).round(2)
+        array([[0.33, 0.33, 0.33]])
+        """
+        return self.predict(posterior, data, known=known)["mean"]
+
+    def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
+        """(N, levels): the probability of each level as the `mean`, `low` and `high` of how well it is known."""
+        check_level(level)
+        check_structure(posterior, self.structure, "posterior")
+        points = self.table.points(data, target=False)
+        linear = self._linear(posterior, points, self.table.rows(points, every=True), known)
+        predicted = self.outcome.predicted(np.empty(0), *linear, level)
+        return {name: part[:, self.stack.places] for name, part in predicted.items()}
+
+    def transform(self, posterior: Posterior) -> Transform:
+        """The probability of each level."""
+        return Transform(self.predicted_levels, lambda data: self.probabilities(posterior, data), shares=True)
+
+    def risks(self, posterior: Posterior, data: Any) -> Risks:
+        raise NotCalibrated(
+            "Levels without an order have no concordance. `decbayes score` says how well levels are predicted."
+        )
+
+    def draw(
+        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
+    ) -> tuple[Array, NDArray[np.float64]]:
+        """Rows with made-up predictors, or with those of `data`, and the linear predictor of each pair of levels."""
+        points = self._made_up_rows(size, rng, data, rows)
+        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+        drawn = self.outcome.draw(linear, noise, rng).astype(int)
+        points[:, self.table.target_place] = np.argsort(self.stack.places)[drawn]
+        return points, linear
