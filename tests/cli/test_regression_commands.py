@@ -51,6 +51,53 @@ def test_every_command_says_which_level_is_modelled_and_the_named_level_is(run, 
     assert json.loads(run("show x.posterior --json")[1].splitlines()[1])["ratio"] < 1.0
 
 
+@pytest.fixture
+def wards(trial):
+    """Patients of three wards, where the old are in one of them more often."""
+    rng = np.random.default_rng(4)
+    for name in "ab":
+        age = rng.normal(60, 10, 200)
+        heights = np.column_stack([0 * age, (age - 60) / 10, (60 - age) / 10]) + rng.gumbel(size=(200, 3))
+        ward = np.array(["bone", "heart", "skin"])[heights.argmax(axis=1)]
+        text = "\n".join(["age,ward", *(f"{a:.1f},{w}" for a, w in zip(age, ward, strict=True))])
+        (trial / f"{name}.csv").write_text(text + "\n")
+    return trial
+
+
+def test_levels_without_an_order_go_through_every_command(run, wards):
+    said = run("fit multinomial-regression a.csv --formula ward~age --reference skin -o a.posterior")[2]
+    assert "odds of ward = bone or heart against skin" in said
+    run("fit multinomial-regression b.csv --like a.posterior -o b.posterior")
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
+    shown = [json.loads(line) for line in run("show m.posterior --json")[1].splitlines()]
+    ratios = {row["entry"]: row["ratio"] for row in shown if row.get("ratio")}
+    assert ratios["heart: age"] > ratios["bone: age"] > 1.0
+    run("export m.posterior -o m.csv")
+    assert [row["entry"] for row in rows_of(wards / "m.csv")][:2] == ["bone: intercept", "bone: age"]
+    run("report a.posterior b.posterior -o r.html")
+    assert "heart: age" in (wards / "r.html").read_text()
+    assert run("refine a.csv --own a.posterior --others b.posterior -o a1.posterior")[0] == 0
+    predicted = [json.loads(line) for line in run("predict m.posterior age=40,80 --json")[1].splitlines()]
+    assert [row["ward"] for row in predicted] == 2 * ["bone", "heart", "skin"]
+    assert sum(row["mean"] for row in predicted[:3]) == pytest.approx(1.0)
+    assert predicted[2]["mean"] > 0.5 > predicted[5]["mean"]
+    assert all(row["low"] < row["mean"] < row["high"] for row in predicted)
+    run("predict m.posterior age=40,80 -o p.csv")
+    assert [float(row["mean"]) for row in rows_of(wards / "p.csv")] == pytest.approx([r["mean"] for r in predicted])
+    status, _, errors = run("accuracy m.posterior a.csv")
+    assert (status, "no concordance" in errors) == (1, True)
+
+
+def test_the_link_of_ordered_levels_is_an_option_and_stays_with_the_file(run, wards):
+    options = "--formula ward~age --levels skin,bone,heart --link cumulative"
+    assert "odds of being beyond each level" in run(f"fit ordered-regression a.csv {options} -o a.posterior")[2]
+    run("fit ordered-regression b.csv --like a.posterior -o b.posterior")
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
+    assert "link cumulative" in run("show m.posterior")[1]
+    run("fit ordered-regression b.csv --formula ward~age --levels skin,bone,heart -o c.posterior")
+    assert run("merge a.posterior c.posterior -o n.posterior")[0] == 1
+
+
 def test_a_level_that_is_not_there_is_refused(run, trial):
     status, _, errors = run("fit logistic-regression a.csv --formula status~age --yes cases -o a.posterior")
     assert status == 2

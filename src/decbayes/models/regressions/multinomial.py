@@ -228,7 +228,7 @@ class MultinomialRegression(Regression):
     >>> [(row["term"], round(row["ratio"], 1)) for row in model.ratios(posterior)]
     [('car: age', 1.1), ('train: age', 0.9)]
     >>> model.probabilities(posterior, {"age": [30.0, 70.0]}).round(1)
-    array([[0.1, 0. , 0.9],
+    array([[0.2, 0. , 0.8],
            [0.1, 0.9, 0. ]])
     """
 
@@ -298,8 +298,9 @@ class MultinomialRegression(Regression):
         return {name: part[:, self.stack.places] for name, part in predicted.items()}
 
     def transform(self, posterior: Posterior) -> Transform:
-        """The probability of each level."""
-        return Transform(self.predicted_levels, lambda data: self.probabilities(posterior, data), shares=True)
+        """The probability of each level, and both ends of an interval of 90 %."""
+        parts, levels = super().transform(posterior), self.predicted_levels
+        return parts._replace(names=tuple(f"{level}: {part}" for part in parts.names for level in levels))
 
     def risks(self, posterior: Posterior, data: Any) -> Risks:
         raise NotCalibrated(
