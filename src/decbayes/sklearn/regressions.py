@@ -307,7 +307,7 @@ class MultinomialRegression(Classifying):
                 "The target has one class, or one that is not known; partial_fit(classes=…) names all classes where "
                 "the first rows do not have them."
             )
-        return np.searchsorted(self.classes_, target).astype(np.float64)
+        return np.asarray(np.searchsorted(self.classes_, target), dtype=np.float64)
 
     def _outcome_column(self, targets: Array) -> Column:
         column = Categorical(*map(str, self.classes_))
