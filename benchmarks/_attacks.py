@@ -12,19 +12,29 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.posterior import Posterior
 
-NUMBER = 5
 MANY = 50.0  # of a Dirichlet distribution: sites that have everything alike
-HAVE = 3  # of five components, sites that differ
+HAVE = 0.6  # of all components, sites that differ
 FAR = 15.0  # where colluding sites put a cluster
 WORDS, LENGTH = 200, 60
 ITEMS = 30
+STEPS = 10  # of a sequence
 
 
-def shares_of(rng: np.random.Generator, unlike: bool) -> np.ndarray:
-    shares = rng.dirichlet(np.full(NUMBER, MANY))
+def shares_of(rng: np.random.Generator, unlike: bool, number: int) -> np.ndarray:
+    shares = rng.dirichlet(np.full(number, MANY))
     if unlike:
-        shares = shares * np.isin(np.arange(NUMBER), rng.choice(NUMBER, HAVE, replace=False))
+        shares = shares * np.isin(np.arange(number), rng.choice(number, round(HAVE * number), replace=False))
     return shares / shares.sum()
+
+
+def generic_distances(reference: Posterior, merged: Posterior, factors: tuple[str, ...]) -> np.ndarray:
+    """The root mean square over all parameters of these factors, of each component from each."""
+    squares = []
+    for name in factors:
+        right, spread, found = reference.mean(name), reference.deviation(name), merged.mean(name)
+        apart = (right[:, None] - found) / spread[:, None]
+        squares.append(apart.reshape(*apart.shape[:2], -1) ** 2)
+    return np.sqrt(np.concatenate(squares, axis=2).mean(axis=2))
 
 
 class Clusters:
@@ -33,25 +43,29 @@ class Clusters:
     attacks = ("units10", "units100", "random", "inflated", "copies", "displaced", "colluding")
     observations, held_out = 150, 2000
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.model = self.sized(NUMBER)
+    def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 2) -> None:
+        self.number, self.dimension = number, dimension
+        self.reach = max(12.0, 4.5 * number if dimension == 1 else 0.0)
+        self.model = self.sized(number)
         self.places = self._apart(rng)
-        self.angle = rng.uniform(0, 2 * np.pi)
 
     def sized(self, components: int) -> Any:
-        return db.GaussianMixture(components, 2, variance=1.0, prior_variance=100.0, ascent=db.Ascent(restarts=4))
+        spread = {"variance": 1.0, "prior_variance": max(100.0, 0.5 * self.reach**2)}
+        return db.GaussianMixture(components, self.dimension, **spread, ascent=db.Ascent(restarts=4))
 
     def _apart(self, rng: np.random.Generator) -> np.ndarray:
         """Places that are at least six deviations apart."""
+        if self.dimension == 1:
+            return 7.0 * (rng.permutation(self.number)[:, None] - 0.5 * self.number)
         while True:
-            places = rng.uniform(-12, 12, size=(NUMBER, 2))
-            apart = np.linalg.norm(places[:, None] - places, axis=2) + 100 * np.eye(NUMBER)
+            places = rng.uniform(-12, 12, size=(self.number, self.dimension))
+            apart = np.linalg.norm(places[:, None] - places, axis=2) + 100 * np.eye(self.number)
             if apart.min() > 6:
                 return places
 
     def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[np.ndarray, np.ndarray]:
-        labels = rng.choice(NUMBER, size=count, p=shares_of(rng, unlike))
-        return self.places[labels] + rng.normal(size=(count, 2)), labels
+        labels = rng.choice(self.number, size=count, p=shares_of(rng, unlike, self.number))
+        return self.places[labels] + rng.normal(size=(count, self.dimension)), labels
 
     def spoilt(self, attack: str, shard: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
         points, labels = shard[0].copy(), shard[1]
@@ -59,12 +73,13 @@ class Clusters:
         if attack.startswith("units"):
             return points * float(attack.removeprefix("units"))
         if attack == "random":
-            return rng.uniform(-12, 12, size=(NUMBER, 2))[labels] + rng.normal(size=points.shape)
+            places = rng.uniform(-self.reach, self.reach, size=self.places.shape)
+            return places[labels] + rng.normal(size=points.shape)
         if attack == "colluding":
-            points[most] = FAR + rng.normal(size=(most.sum(), 2))
+            points[most] = FAR + self.reach - 12.0 + rng.normal(size=points[most].shape)
             return points
-        angle = rng.uniform(0, 2 * np.pi)
-        points[most] += 4 * np.array([np.cos(angle), np.sin(angle)])
+        way = rng.normal(size=self.dimension)
+        points[most] += 4 * way / np.linalg.norm(way)
         return points
 
     def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:
@@ -81,8 +96,44 @@ class Clusters:
 class Diagonal(Clusters):
     """The same with unknown variances."""
 
+    covariance = "diagonal"
+
     def sized(self, components: int) -> Any:
-        return db.GaussianMixture(components, 2, covariance="diagonal", ascent=db.Ascent(restarts=4))
+        return db.GaussianMixture(
+            components, self.dimension, covariance=self.covariance, ascent=db.Ascent(restarts=4)
+        )
+
+
+class Full(Diagonal):
+    """The same with unknown covariances."""
+
+    covariance = "full"
+
+
+class States(Clusters):
+    """A hidden Markov model whose states are the clusters; a shard is sequences of ten steps and their labels."""
+
+    observations, held_out = 300, 2000
+
+    def sized(self, components: int) -> Any:
+        columns = {f"x{one}": db.columns.Gaussian(0.0, 0.5 * self.reach) for one in range(self.dimension)}
+        return db.HiddenMarkov(states=components, columns=columns, ascent=db.Ascent(restarts=4))
+
+    def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[Any, np.ndarray]:
+        shares = shares_of(rng, unlike, self.number)
+        labels = rng.choice(self.number, size=(max(count // STEPS, 2), STEPS), p=shares)
+        for step in range(1, STEPS):
+            stays = rng.random(len(labels)) < 0.6
+            labels[:, step] = np.where(stays, labels[:, step - 1], labels[:, step])
+        return [*self.places[labels] + rng.normal(size=(*labels.shape, self.dimension))], labels
+
+    def spoilt(self, attack: str, shard: tuple[Any, np.ndarray], rng: np.random.Generator) -> Any:
+        joined = np.concatenate(shard[0]), shard[1].ravel()
+        return [*super().spoilt(attack, joined, rng).reshape(*shard[1].shape, self.dimension)]
+
+    def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:
+        names = tuple(name for name in reference.structure.families if name not in ("start", "transitions"))
+        return generic_distances(reference, merged, names)
 
 
 class Topics:
@@ -91,16 +142,16 @@ class Topics:
     attacks = ("random", "inflated", "copies", "displaced", "colluding")
     observations, held_out = 40, 300
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.model = self.sized(NUMBER)
-        self.topics = rng.dirichlet(np.full(WORDS, 0.05), size=NUMBER)
+    def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 2) -> None:
+        self.number, self.model = number, self.sized(number)
+        self.topics = rng.dirichlet(np.full(WORDS, 0.05), size=number)
         self.lie = rng.dirichlet(np.full(WORDS, 0.05))
 
     def sized(self, components: int) -> Any:
         return db.LatentDirichletAllocation(components, tuple(f"w{word}" for word in range(WORDS)), topic_prior=0.05)
 
     def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[np.ndarray, np.ndarray]:
-        mixes = rng.dirichlet(0.5 * shares_of(rng, unlike) + 1e-3, size=count)
+        mixes = rng.dirichlet(0.5 * shares_of(rng, unlike, self.number) + 1e-3, size=count)
         return self._counts(mixes, self.topics, rng), mixes
 
     def _counts(self, mixes: np.ndarray, topics: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -110,7 +161,7 @@ class Topics:
         mixes, topics = shard[1], self.topics.copy()
         most = int(mixes.sum(axis=0).argmax())
         if attack == "random":
-            topics = rng.dirichlet(np.full(WORDS, 0.05), size=NUMBER)
+            topics = rng.dirichlet(np.full(WORDS, 0.05), size=self.number)
         elif attack == "colluding":
             topics[most] = self.lie
         else:
@@ -137,16 +188,16 @@ class Classes:
     attacks = ("random", "inflated", "copies", "displaced", "colluding")
     observations, held_out = 150, 2000
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.model = self.sized(NUMBER)
-        self.chances = rng.beta(0.7, 0.7, size=(NUMBER, ITEMS))
+    def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 2) -> None:
+        self.number, self.model = number, self.sized(number)
+        self.chances = rng.beta(0.7, 0.7, size=(number, ITEMS))
         self.lie = rng.beta(0.7, 0.7, size=ITEMS)
 
     def sized(self, components: int) -> Any:
         return db.BernoulliMixture(components, ITEMS, ascent=db.Ascent(restarts=4))
 
     def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[np.ndarray, np.ndarray]:
-        labels = rng.choice(NUMBER, size=count, p=shares_of(rng, unlike))
+        labels = rng.choice(self.number, size=count, p=shares_of(rng, unlike, self.number))
         return (rng.random((count, ITEMS)) < self.chances[labels]).astype(float), labels
 
     def spoilt(self, attack: str, shard: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
@@ -176,29 +227,101 @@ class Classes:
         return float(self.sized(size).score(posterior, held_out))
 
 
+class Tables:
+    """Classes of rows with two real columns, six of three categories each, and a count; a shard is rows and classes."""
+
+    attacks = ("units10", "units100", "random", "inflated", "copies", "displaced", "colluding")
+    observations, held_out = 200, 2000
+    REAL, CATEGORIES = 2, 6
+
+    def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 2) -> None:
+        self.number = number
+        self.columns = {
+            **{f"x{one}": db.columns.Gaussian(0.0, 5.0) for one in range(self.REAL)},
+            **{f"c{one}": db.columns.Categorical(("a", "b", "c")) for one in range(self.CATEGORIES)},
+            "events": db.columns.Poisson(5.0),
+        }
+        self.model, self.truth, self.lie = self.sized(number), self._parameters(rng), self._parameters(rng)
+
+    def sized(self, components: int) -> Any:
+        return db.LatentClasses(components, columns=self.columns, ascent=db.Ascent(restarts=4))
+
+    def _parameters(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        number = self.number
+        return (
+            rng.uniform(-8, 8, size=(number, self.REAL)),
+            rng.dirichlet(np.full(3, 0.5), size=(number, self.CATEGORIES)),
+            rng.gamma(2.0, 3.0, size=number),
+        )
+
+    def _frame(self, labels: np.ndarray, truth: Any, rng: np.random.Generator) -> dict[str, Any]:
+        places, chances, rates = truth
+        real = places[labels] + rng.normal(size=(len(labels), self.REAL))
+        drawn = (rng.random((len(labels), self.CATEGORIES, 1)) > chances[labels].cumsum(axis=2)).sum(axis=2)
+        return {
+            **{f"x{one}": real[:, one] for one in range(self.REAL)},
+            **{f"c{one}": np.array(["a", "b", "c"])[np.minimum(drawn[:, one], 2)] for one in range(self.CATEGORIES)},
+            "events": rng.poisson(rates[labels]),
+        }
+
+    def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[Any, np.ndarray]:
+        labels = rng.choice(self.number, size=count, p=shares_of(rng, unlike, self.number))
+        return self._frame(labels, self.truth, rng), labels
+
+    def spoilt(self, attack: str, shard: tuple[Any, np.ndarray], rng: np.random.Generator) -> Any:
+        labels, truth = shard[1], tuple(part.copy() for part in self.truth)
+        most = int(np.bincount(labels).argmax())
+        if attack.startswith("units"):
+            return shard[0] | {"x0": shard[0]["x0"] * float(attack.removeprefix("units"))}
+        if attack == "random":
+            truth = self._parameters(rng)
+        elif attack == "colluding":
+            for part, lie in zip(truth, self.lie, strict=True):
+                part[most] = lie[most]
+        else:
+            truth[0][most] += 4.0 / np.sqrt(self.REAL) * rng.choice([-1.0, 1.0], size=self.REAL)
+        return self._frame(labels, truth, rng)
+
+    def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:
+        return generic_distances(
+            reference, merged, tuple(name for name in reference.structure.families if name != "weights")
+        )
+
+    def scored(self, posterior: Posterior, held_out: Any) -> float:
+        size = posterior.structure.components(posterior.structure.symmetry[0])
+        return float(self.sized(size).score(posterior, held_out))
+
+
 class Regression:
     """Linear regression on four columns; a shard is rows, and their columns, which spread more or less where unlike."""
 
     attacks = ("units10", "units100", "random", "inflated", "copies", "displaced", "colluding")
     observations, held_out = 150, 2000
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.slopes, self.lie = rng.choice([-1.0, 1.0], size=(2, 4)) * rng.uniform(0.5, 1.5, size=(2, 4))
-        frame = self._frame(rng.normal(size=(50, 4)), self.slopes, rng)
-        self.model = db.LinearRegression.from_frame(frame, "y ~ a + b + c + d")
+    kind, strength = db.LinearRegression, 1.0
+
+    def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 4) -> None:
+        self.names = "abcdefgh"[: max(dimension, 2)]
+        signs, size = rng.choice([-1.0, 1.0], size=(2, len(self.names))), (2, len(self.names))
+        self.slopes, self.lie = self.strength * signs * rng.uniform(0.5, 1.5, size=size)
+        frame = self._frame(rng.normal(size=(50, len(self.names))), self.slopes, rng)
+        self.model = self.kind.from_frame(frame, f"y ~ {' + '.join(self.names)}")
+
+    def _outcomes(self, linear: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return linear + rng.normal(size=len(linear))
 
     def _frame(self, columns: np.ndarray, slopes: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        outcomes = columns @ slopes + rng.normal(size=len(columns))
-        return {"y": outcomes, **dict(zip("abcd", columns.T, strict=True))}
+        return {"y": self._outcomes(columns @ slopes, rng), **dict(zip(self.names, columns.T, strict=True))}
 
     def draw(self, rng: np.random.Generator, count: int, *, unlike: bool) -> tuple[Any, np.ndarray]:
-        columns = rng.normal(size=(count, 4)) * (np.exp(rng.normal(0.0, 0.5, size=4)) if unlike else 1.0)
+        spread = np.exp(rng.normal(0.0, 0.5, size=len(self.names))) if unlike else 1.0
+        columns = rng.normal(size=(count, len(self.names))) * spread
         return self.model.points(self._frame(columns, self.slopes, rng)), columns
 
     def spoilt(self, attack: str, shard: tuple[Any, np.ndarray], rng: np.random.Generator) -> Any:
         columns = shard[1]
-        slopes = {"random": rng.normal(size=4), "colluding": self.lie}.get(attack, self.slopes).copy()
-        slopes[0] += 0.5 * (attack in ("displaced", "inflated"))
+        slopes = {"random": rng.normal(size=len(self.names)), "colluding": self.lie}.get(attack, self.slopes).copy()
+        slopes[0] += 0.5 * self.strength * (attack in ("displaced", "inflated"))
         frame = self._frame(columns, slopes, rng)
         if attack.startswith("units"):
             frame["a"] = frame["a"] * float(attack.removeprefix("units"))
@@ -213,7 +336,36 @@ class Regression:
         return float(self.model.score(posterior, held_out))
 
 
-KINDS = {"known": Clusters, "diagonal": Diagonal, "classes": Classes, "topics": Topics, "regression": Regression}
+class Logistic(Regression):
+    """The same with yes-or-no outcomes."""
+
+    kind, observations = db.LogisticRegression, 400
+
+    def _outcomes(self, linear: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return (rng.random(len(linear)) < 1.0 / (1.0 + np.exp(-linear))).astype(float)
+
+
+class Counts(Regression):
+    """The same with counts."""
+
+    kind, strength = db.PoissonRegression, 0.3
+
+    def _outcomes(self, linear: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(np.exp(np.minimum(linear, 6.0))).astype(float)
+
+
+KINDS = {
+    "known": Clusters,
+    "diagonal": Diagonal,
+    "full": Full,
+    "states": States,
+    "classes": Classes,
+    "tables": Tables,
+    "topics": Topics,
+    "regression": Regression,
+    "logistic": Logistic,
+    "counts": Counts,
+}
 
 
 def attacked(

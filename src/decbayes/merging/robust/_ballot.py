@@ -82,7 +82,7 @@ class Ballot:
 
     def best(self) -> "Reached":
         """Slots for what most sites know, if more votes are heard so."""
-        first = self._reached(self._aligned([group.scale[group.site] for group in self.groups], self.components))
+        first = self._heard([group.scale[group.site] for group in self.groups], self.components)
         if not self.judging:
             return first.unanimous()
         free = [group for group in self.groups if group.coupled is not None]
@@ -104,15 +104,16 @@ class Ballot:
         if Reached(first.alignment, tuple(parts)).heard.sum() <= first.heard.sum() + BETTER:
             return first
         loud = [part.group.scale[part.group.site] * np.where(part.weights < 0.5, LITTLE, 1.0) for part in parts]
-        second = self._reached(self._aligned(loud, wide))
+        second = self._heard(loud, wide)
         if second.heard.sum() <= first.heard.sum() + BETTER:
             return first
         return replace(second, spare=sum(part.slots for part in second.parts) - sum(part.slots for part in first.parts))
 
-    def _aligned(self, weights: Sequence[Array], components: Number) -> Alignment:
-        return aligned(self.weighted(weights, weights), components, self.solver, None, self.progress)[0]
+    def aligned(self, posteriors: Sequence[Posterior], components: Number) -> Alignment:
+        return aligned(posteriors, components, self.solver, None, self.progress)[0]
 
-    def _reached(self, alignment: Alignment) -> "Reached":
+    def _heard(self, weights: Sequence[Array], components: Number) -> "Reached":
+        alignment = self.aligned(self.weighted(weights, weights), components)
         return Reached(alignment, tuple(settled(group, *slots_in(alignment, group)) for group in self.groups))
 
     def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
@@ -171,61 +172,71 @@ class Outcome:
         return tuple(map(final, self.reached.parts)) if self.ballot.judging else self.reached.parts
 
     @cached_property
-    def shares(self) -> list[Array]:
-        """What each component counts for in how frequent components are: at most what it votes with.
+    def against(self) -> Array:
+        """For each site, the share of its evidence that clearly disagrees, in the factors where that is most."""
+        return np.asarray(np.max([against(part) for part in self.parts], axis=0))
 
-        Nothing, if its site disagrees clearly somewhere: without that component the others would be too frequent.
-        """
-        shares = []
-        for part in self.parts:
-            scale = np.where(against(part) > FLAGGED, 0.0, part.group.scale)
-            shares.append(rounded(scale[part.group.site] * part.weights))
-        return shares
+    @cached_property
+    def kept(self) -> Indices:
+        """The sites that count: those that disagree clearly do not, unless they are as many as the others."""
+        flagged = self.against > FLAGGED
+        return np.flatnonzero(~flagged | (2 * flagged.sum() >= len(flagged)))
 
     @cached_property
     def weights(self) -> list[Array]:
-        """The same, of all evidence that others agree with."""
+        """What each component counts for: all evidence that others agree with."""
         return [rounded(uncapped(part)[part.group.site] * part.weights) for part in self.parts]
-
-    @property
-    def spare(self) -> int:
-        return self.reached.spare
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The alignment, with posteriors as they count."""
-        alignment = self.reached.alignment
-        if all((amounts == 1.0).all() for amounts in (*self.weights, *self.shares)):
-            return alignment
-        divisions = {coupled: replace(division, received=None) for coupled, division in alignment.divisions.items()}
-        return replace(alignment, posteriors=self.ballot.weighted(self.weights, self.shares), divisions=divisions)
+        """The alignment of the sites that count, each component as it counts.
+
+        How frequent components are is counted from what they vote with: nobody can check it.
+        """
+        ballot, kept = self.ballot, self.kept.tolist()
+        shares = [rounded(part.group.scale[part.group.site] * part.weights) for part in self.parts]
+        counted = ballot.weighted(self.weights, shares)
+        # A number that nobody has given is at least the one that the election has found.
+        number, reached = None if ballot.spare else ballot.components, self.reached.alignment.structure
+        found = ballot.aligned([counted[site] for site in kept], number)
+        fewer = any(found.structure.components(one) < reached.components(one) for one in reached.symmetry)
+        if self.reached.spare and fewer:
+            return ballot.aligned([counted[site] for site in kept], reached.components(reached.symmetry[0]))
+        return found
+
+    @property
+    def spare(self) -> int:
+        """Slots beside those of the largest site, if nobody has given a number."""
+        structures = [posterior.structure for posterior in self.alignment.posteriors]
+        return sum(
+            self.alignment.structure.components(one) - max(structure.components(one) for structure in structures)
+            for one in (structures[0].symmetry if self.ballot.spare else ())
+        )
 
     def standings(self) -> list[tuple[float, float, float]]:
         """For each site, the shares of its evidence that count, that clearly disagree, and that are its alone."""
-        counts, contradicted, alone = [], [], []
+        counts, alone = [], []
         for part, weights in zip(self.parts, self.weights, strict=True):
             heard = part.votes > 0.5
             confirmed = (heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0
             counts.append(of_sites(part.group, weights, nothing=1.0))
-            contradicted.append(against(part))
             unconfirmed = (part.weights > 0.5) & ~confirmed & (part.group.coupled is not None)
             alone.append(of_sites(part.group, unconfirmed))
-        shares = np.mean(counts, axis=0), np.max(contradicted, axis=0), np.max(alone, axis=0)
-        return [
-            (float(site_shares[0]), float(site_shares[1]), float(site_shares[2]))
-            for site_shares in zip(*shares, strict=True)
-        ]
+        counting = np.mean(counts, axis=0) * np.isin(np.arange(len(self.against)), self.kept)
+        shares = zip(counting, self.against, np.max(alone, axis=0), strict=True)
+        return [(float(counted), float(contradicted), float(single)) for counted, contradicted, single in shares]
 
     def by_slot(self) -> Array:
-        """Sites × slots, group after group: how much of the evidence that a site has there counts."""
+        """Sites that count × slots, group after group: how much of the evidence that a site has there counts."""
         by_group = []
-        for part, weights in zip(self.parts, self.weights, strict=True):
-            key = part.group.site * part.slots + part.labels
-            size = part.group.sites * part.slots
+        for group, weights in zip(self.ballot.groups, self.weights, strict=True):
+            mine = np.isin(group.site, self.kept)
+            labels, slots = slots_in(self.alignment, group, self.kept)
+            key, size = np.searchsorted(self.kept, group.site[mine]) * slots + labels, len(self.kept) * slots
             total, counted = (
-                np.bincount(key, amount * part.group.evidence, size) for amount in (np.ones(len(key)), weights)
+                np.bincount(key, amount[mine] * group.evidence[mine], size) for amount in (np.ones(len(mine)), weights)
             )
-            by_group.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, part.slots))
+            by_group.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, slots))
         return np.concatenate(by_group, axis=1)
 
 
@@ -247,11 +258,12 @@ def final(part: Settled) -> Settled:
     return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else lenient(part)
 
 
-def slots_in(alignment: Alignment, group: Group) -> tuple[Indices, int]:
-    """The slot of each component of a group, and how many slots there are."""
+def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
+    """The slot of each component of a group, or of those of some sites, and how many slots there are."""
+    orders = group.order if sites is None else [group.order[site] for site in sites]
     if group.coupled is None:
-        return group.row, len(alignment.structure.prior[group.names[0]])
-    pairs = zip(alignment.slots(group.coupled), group.order, strict=True)
+        return np.concatenate(orders), len(alignment.structure.prior[group.names[0]])
+    pairs = zip(alignment.slots(group.coupled), orders, strict=True)
     return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
 
 

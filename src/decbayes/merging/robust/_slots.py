@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -70,6 +71,14 @@ class Settled:
     def losing(self, lost: Array, tolerance: Array) -> "Settled":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
 
+    def where(self, chosen: NDArray[np.bool_], other: "Settled") -> "Settled":
+        """As here for the components chosen, elsewhere as in the other."""
+        parts = {
+            name: np.where(chosen, getattr(self, name), getattr(other, name))
+            for name in ("weights", "lost", "tolerance")
+        }
+        return replace(self, **parts)
+
 
 def settled(group: Group, labels: Indices, slots: int) -> Settled:
     """Weights of components in given slots, each of which begins at the component that most sites agree with.
@@ -77,15 +86,17 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
     everybody. The one that hears most votes in the end is taken.
     """
-    first, *others = middles(group, labels, slots)
-    tried = [begun_at(group, labels, slots, first)]
-    if group.coupled is None and tried[0].votes.sum() < group.votes.sum():
-        tried += [begun_at(group, labels, slots, chosen) for chosen in others]
-    heard = np.array([reached.votes.sum(axis=0) for reached in tried])
-    best = heard.argmax(axis=0)[labels]
-    everybody = np.arange(len(labels))
-    parts = (np.array([getattr(attempt, name) for attempt in tried]) for name in ("weights", "lost", "tolerance"))
-    return Settled(group, slots, labels, *(part[best, everybody] for part in parts))
+    chosen = middles(group, labels, slots)
+    first = begun_at(group, labels, slots, chosen[0])
+    if group.coupled is not None or first.votes.sum() >= group.votes.sum():
+        return first
+    times, everybody = len(chosen), np.arange(len(labels))
+    apart = (labels + slots * np.arange(times)[:, None]).ravel()
+    begin = np.where(chosen < 0, chosen, chosen + len(labels) * np.arange(times)[:, None])
+    tried = begun_at(group.repeated(times), apart, slots * times, begin.ravel())
+    best = tried.votes.sum(axis=0).reshape(times, slots).argmax(axis=0)[labels]
+    parts = (getattr(tried, name).reshape(times, -1)[best, everybody] for name in ("weights", "lost", "tolerance"))
+    return Settled(group, slots, labels, *parts)
 
 
 def begun_at(group: Group, labels: Indices, slots: int, chosen: Indices) -> Settled:
@@ -96,8 +107,9 @@ def begun_at(group: Group, labels: Indices, slots: int, chosen: Indices) -> Sett
     for _ in range(1, ROUNDS):
         before, reached = reached, reached.weighed(reached.others())
         if (reached.core == before.core).all():
-            break
-    return reached
+            return reached
+    # Who agrees with a core that does not last agrees with nobody: parties that exclude each other take turns.
+    return reached.where(reached.weights <= before.weights, before)
 
 
 def middles(group: Group, labels: Indices, slots: int) -> Indices:

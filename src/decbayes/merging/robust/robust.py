@@ -74,7 +74,7 @@ class Standing:
 
     >>> standing = db.merging.Standing(counts=0.4, against=0.6)
     >>> standing.flagged, standing.reason()
-    (True, 'disagrees clearly with most sites in 60% of its evidence, which hardly counts')
+    (True, 'disagrees clearly with most sites in 60% of its evidence and is left out')
     """
 
     counts: float = 1.0
@@ -95,7 +95,7 @@ class Standing:
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.against > FLAGGED:
-            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence, which hardly counts"
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.counts < 0.995:
@@ -121,7 +121,7 @@ class RobustMerge:
     >>> merge.weights.shape
     (5, 1)
     >>> merge.reasons()
-    {4: 'disagrees clearly with most sites in 100% of its evidence, which hardly counts'}
+    {4: 'disagrees clearly with most sites in 100% of its evidence and is left out'}
     """
 
     posterior: Posterior
@@ -258,7 +258,7 @@ def described(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int],
     sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
     by_slot = outcome.by_slot()
     weights = np.zeros((len(order), by_slot.shape[1]))
-    numbers = tuple(order[place] for place in merged)
+    numbers = tuple(order[merged[place]] for place in outcome.kept)
     weights[[*numbers]] = by_slot
     merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
     return replace(merge, posterior=replace(merge.posterior, remarks=merge.remarks()))

@@ -8,7 +8,7 @@ pass.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -182,6 +182,16 @@ class Group:
     @cached_property
     def likeness(self) -> "Likeness":
         return Likeness.among(self)
+
+    def repeated(self, times: int) -> "Group":
+        """The same components several times, as those of further sites."""
+        rows = tuple(np.tile(part, (times, 1)) for part in self.rows)
+        evidence, scale = np.tile(self.evidence, times), np.tile(self.scale, times)
+        group = replace(self, order=self.order * times, scale=scale, rows=rows, evidence=evidence)
+        # What is known of them is not found again.
+        known = {name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone")}
+        group.__dict__.update(known, likeness=self.likeness)
+        return group
 
 
 @dataclass(frozen=True)
