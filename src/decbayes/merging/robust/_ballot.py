@@ -123,10 +123,13 @@ class Ballot:
             parts = dict(posterior.contribution)
             for group, *amounts in zip(self.groups, weights, shares, strict=True):
                 weight, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
-                for name in group.names:
+                for name in group.names if (weight != 1.0).any() or (share != 1.0).any() else ():
                     family = posterior.structure.families[name]
                     parts[name] = weighted_part(family, parts[name], share if family.over_components else weight)
-            weighted_posteriors.append(Posterior(posterior.structure, parts, posterior.ids))
+            changed = any(parts[name] is not part for name, part in posterior.contribution.items())
+            weighted_posteriors.append(
+                Posterior(posterior.structure, parts, posterior.ids) if changed else posterior
+            )
         return weighted_posteriors
 
 

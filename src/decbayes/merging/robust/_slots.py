@@ -19,10 +19,10 @@ BORN = 2.0
 EXCHANGES, MORE = 3, 1e-9
 # Steps in which a component of counts is explained as a mixture of slots.
 STEPS = 8
+# Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by.
+SCALES, EACH = 12, 0.25
 # Pseudo-counts of a slot, and the share of a mixture that other slots begin with.
 FEW, ELSEWHERE = 0.01, 0.1
-# Scales that are tried for a site above the cap with which everybody agrees.
-SCALES = 12
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Settled:
     def weighed(self, others: Sums) -> "Settled":
         """With the weights that follow from how far each component agrees with those others."""
         group = self.group
-        lost = group.losses((group.rows, group.evidence), others, group.alone)
-        return self.losing(lost, group.tolerance(in_common(group.evidence, others[1])))
+        lost = group.claims_lose(others)
+        return self.losing(lost, group.tolerance(in_common(group.claims[1], others[1])))
 
     def losing(self, lost: Array, tolerance: Array) -> "Settled":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
@@ -87,9 +87,8 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     everybody. The one that hears most votes in the end is taken.
     """
     chosen = middles(group, labels, slots)
-    first = begun_at(group, labels, slots, chosen[0])
-    if group.coupled is not None or first.votes.sum() >= group.votes.sum():
-        return first
+    if group.coupled is not None:
+        return begun_at(group, labels, slots, chosen[0])
     times, everybody = len(chosen), np.arange(len(labels))
     apart = (labels + slots * np.arange(times)[:, None]).ravel()
     begin = np.where(chosen < 0, chosen, chosen + len(labels) * np.arange(times)[:, None])
@@ -174,8 +173,8 @@ def gathered(group: Group, places: Indices) -> Settled:
             here = reached.core * (reached.labels == slot)
             rest = [total[slot] - here[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
             left = totals[1][slot] - here * group.evidence
-            all_lost[:, slot] = group.losses((group.rows, group.evidence), (rest, left), group.alone)
-            shared[:, slot] = in_common(group.evidence, left)
+            all_lost[:, slot] = group.claims_lose((rest, left))
+            shared[:, slot] = in_common(group.claims[1], left)
         labels = all_lost.argmin(axis=1)
         tolerance = group.tolerance(shared[everybody, labels])
         reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
@@ -238,22 +237,22 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
 
 
 def uncapped(reached: Settled) -> Array:
-    """For each site, how much of its evidence counts: all that agrees with the others, of those above the cap.
+    """For each site, how much of its evidence counts.
 
-    A large site is heard with what agrees with everybody else everywhere, the same in all slots.
+    A site above the cap with which everybody agrees counts for as much as moves nothing by more than about a deviation.
     """
-    group, scale = reached.group, reached.group.scale.copy()
-    for site in np.flatnonzero(scale < 1.0).tolist():
-        known = np.flatnonzero((group.site == site) & group.known)
-        if not len(known) or (reached.weights[known] < 1.0).any():
-            continue
-        of_site = group.site == site
-        totals, evidence = group.sums(reached.labels, reached.core * ~of_site, reached.slots)
-        slots = reached.labels[known]
-        others = [total[slots] for total in totals], evidence[slots]
-        for larger in np.geomspace(1.0, scale[site], SCALES) / scale[site]:
-            mine = [larger * rows[known] for rows in group.rows], larger * group.evidence[known]
-            if (group.losses(mine, others) <= group.tolerance(in_common(mine[1], others[1]), known)).all():
-                scale[site] *= larger
-                break
-    return scale
+    group = reached.group
+    doubted = np.bincount(group.site, group.known & (reached.weights < 1.0), group.sites) > 0
+    places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
+    if not len(places):
+        return group.scale
+    totals, evidence = reached.others()
+    rest = [total[places] for total in totals], evidence[places]
+    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, EACH * group.parameters[places]), np.inf)
+    steps = np.linspace(1.0, 0.0, SCALES)[:, None]
+    larger = (1.0 / group.scale[group.site[places]]) ** steps
+    mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
+    too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
+    moving = np.zeros((SCALES, group.sites), dtype=np.bool_)
+    np.logical_or.at(moving, (slice(None), group.site[places]), too_much)
+    return group.scale ** (1.0 - steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places]))

@@ -32,6 +32,10 @@ QUARTER = 0.25
 GONE = 3.0
 # A site knows a component that holds so much of its evidence, or this part of what its components have on average.
 KNOWN, AVERAGE = 0.05, 0.25
+# Times what a site votes with at which it is judged, at most: the others then decide how far both may differ.
+ENOUGH = 30.0
+# The step of a numerical derivative.
+STEP = 1e-3
 # Evidence that is none.
 LITTLE = 1e-6
 # Columns of counts that are compared one by one; all others, which are rarer, are one.
@@ -49,11 +53,16 @@ BLOCK = 1 << 20
 
 Sums = tuple[Sequence[Array], Array]
 """Rows of each factor, and their evidence."""
+Coefficients = tuple[Array, Array]
+"""Means and variances of a vector, one row per component."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The components of all sites in one group of factors as one list, each at the evidence with which it votes."""
+    """The components of all sites in one group of factors as one list, each at the evidence with which it votes.
+
+    A site votes with less than it claims if that is far more than others have. It is judged by what it claims.
+    """
 
     names: tuple[str, ...]
     coupled: CoupledSet | None
@@ -90,9 +99,13 @@ class Group:
         for name in judged_names:
             rows = [site[name] for site in contents]
             evidence = claimed(evidence, observed([(factors[name], rows)]))
-        scale = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
-        scales = np.repeat(scale, sizes)
         counted = all(factors[name].family.countable for name in judged_names)
+        amounts = [np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]]))]
+        if coupled is None and len(judged_names) == 1:
+            (name,) = judged_names
+            amounts += informed(factors[name], [site[name].written_out() for site in contents])
+        scale = np.min([capped(amount, cap) for amount in amounts], axis=0)
+        scales = np.repeat(scale, sizes)
         matrices = []
         for name in judged_names:
             if counted:
@@ -141,8 +154,21 @@ class Group:
         return np.asarray(self.votes > 0.5)
 
     @cached_property
+    def claim(self) -> Array:
+        """How much more than it votes with each component claims; more than enough is as good as all."""
+        return np.minimum(1.0 / self.scale, ENOUGH)[self.site]
+
+    @cached_property
+    def claims(self) -> Sums:
+        """The components at the evidence that their sites claim."""
+        if (self.claim == 1.0).all():
+            return self.rows, self.evidence
+        return [self.claim[:, None] * rows for rows in self.rows], self.claim * self.evidence
+
+    @cached_property
     def alone(self) -> Array:
-        return self.peak(self.rows, self.evidence)
+        """F of the claims."""
+        return self.peak(*self.claims)
 
     def peak(self, rows: Sequence[Array], evidence: Array) -> Array:
         """F of each row."""
@@ -151,20 +177,53 @@ class Group:
         parts = zip(self.factors, rows, self.base, strict=True)
         return np.asarray(np.sum([factor.family.peak(part, evidence, base) for factor, part, base in parts], axis=0))
 
-    def losses(
-        self, rows_and_evidence: Sums, others: Sums, alone: Array | None = None, rest: Array | None = None
-    ) -> Array:
-        """D of each row and another; none where the other says nothing, infinite where a row alone is improper.
+    @cached_property
+    def coefficients(self) -> Coefficients | None:
+        """Those of each component, where there is one vector of several and no choice of slots."""
+        return self.coefficients_of(self.claims[0])
 
-        `alone` and `rest` are the peaks of both, where it is known.
+    def coefficients_of(self, rows: Sequence[Array]) -> Coefficients | None:
+        return coefficients(self.factors[0], rows[0]) if self.coupled is None and len(rows) == 1 else None
+
+    def losses(self, mine: Sums, others: Sums) -> Array:
+        """D of each row and another; none where the other says nothing, infinite where a row alone is improper."""
+        vectors = self.coefficients_of(mine[0]), self.coefficients_of(others[0])
+        return self.lost(mine, self.peak(*mine), vectors[0], others, self.peak(*others), vectors[1])
+
+    def claims_lose(self, others: Sums) -> Array:
+        """D of what each component claims and of another one."""
+        theirs = self.coefficients_of(others[0])
+        return self.lost(self.claims, self.alone, self.coefficients, others, self.peak(*others), theirs)
+
+    def moved(self, mine: Sums, others: Sums) -> Array:
+        """Nats that the others lose if each row is joined with them: ½ δ², δ deviations of theirs by which it moves them.
+
+            F(r) − ⟨r, T(θ)⟩ at the peak θ of c + r, where ⟨c, T(θ)⟩ = d/ds F(s c + r) at s = 1
+
+        Rows may have several amounts, one after the other in the first dimension; the others have one.
         """
-        (rows, evidence), (more, further) = rows_and_evidence, others
-        alone = self.peak(rows, evidence) if alone is None else alone
-        rest = self.peak(more, further) if rest is None else rest
+        times = np.array([1.0 - STEP, 1.0, 1.0 + STEP])[:, None, None]
+        evidence = times * mine[1] + others[1]
+        pairs = zip(mine[0], others[0], strict=True)
+        together = [(times[..., None] * rows + more).reshape(-1, rows.shape[-1]) for rows, more in pairs]
+        less, once, more = self.peak(together, evidence.ravel()).reshape(evidence.shape)
+        return np.asarray(self.peak(*others) - once + (more - less) / (2.0 * STEP))
+
+    def lost(
+        self,
+        mine: Sums,
+        alone: Array,
+        own: Coefficients | None,
+        others: Sums,
+        rest: Array,
+        theirs: Coefficients | None,
+    ) -> Array:
+        """D, from the peaks and the coefficients of both."""
+        (rows, evidence), (more, further) = mine, others
         together = self.peak([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
         lost = np.maximum(alone + rest - together, 0.0)
-        if self.coupled is None and len(rows) == 1:
-            lost = np.maximum(lost, one_by_one(self.factors[0], rows[0], more[0]))
+        if own is not None and theirs is not None:
+            lost = np.maximum(lost, one_by_one(own, theirs, self.factors[0].family.freedom(rows[0])))
         lost = np.where(further > LITTLE, lost, 0.0)
         return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
 
@@ -189,8 +248,10 @@ class Group:
         evidence, scale = np.tile(self.evidence, times), np.tile(self.scale, times)
         group = replace(self, order=self.order * times, scale=scale, rows=rows, evidence=evidence)
         # What is known of them is not found again.
-        known = {name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone")}
+        known = {name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone", "claim")}
         group.__dict__.update(known, likeness=self.likeness)
+        if self.coefficients is not None:
+            group.__dict__["coefficients"] = tuple(np.tile(part, (times, 1)) for part in self.coefficients)
         return group
 
 
@@ -213,13 +274,15 @@ class Likeness:
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
-        rest = group.peak(*loud)
+        alone, rest = group.peak(group.rows, group.evidence), group.peak(*loud)
+        own, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
-            mine = [rows[first] for rows in group.rows], group.evidence[first]
             more = [rows[second] for rows in loud[0]], loud[1][second]
-            lost[first, second] = group.losses(mine, more, group.alone[first], rest[second])
+            mine = [rows[first] for rows in group.rows], group.evidence[first]
+            vectors = [None if part is None else (part[0][at], part[1][at]) for part, at in ((own, first), (theirs, second))]
+            lost[first, second] = group.lost(mine, alone[first], vectors[0], more, rest[second], vectors[1])
             shared[first, second] = in_common(mine[1], more[1])
         usual = usual_loss(group, candidates, lost, shared)
         fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
@@ -245,21 +308,17 @@ def comparisons(group: Group, candidates: Indices) -> list[tuple[Indices, Indice
     return blocks
 
 
-def one_by_one(factor: Factor, first: Array, second: Array) -> Array:
+def one_by_one(first: Coefficients, second: Coefficients, free: Array) -> Array:
     """What the coefficient that differs most would lose if all did: a fault is often in one column of many.
 
     In units in which it is tolerated as often as the loss of all coefficients together.
     """
-    one, two = coefficients(factor, first), coefficients(factor, second)
-    if one is None or two is None:
-        return np.zeros(len(first))
-    (mean, variance), (other, further) = one, two
+    (mean, variance), (other, further) = first, second
     largest = (0.5 * (mean - other) ** 2 / (variance + further)).max(axis=1)
-    free = factor.family.freedom(first)
     return np.asarray(largest * chance(free) / (chance(1.0) + np.log(free)))
 
 
-def coefficients(factor: Factor, rows: Array) -> tuple[Array, Array] | None:
+def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
     """The means and variances of a vector of several parameters that rows are about; None where they are not."""
     expansion = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
     if expansion is None or expansion[0].shape[1] < 2:
@@ -282,13 +341,18 @@ def usual_loss(group: Group, candidates: Indices, lost: Array, shared: Array) ->
         rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
         rates = rates[np.isfinite(rates)]
         return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
-    by_chance = gammaincinv(0.5 * group.parameters, QUARTER)[:, None]
-    excess = np.where(other, (lost - by_chance) / np.maximum(shared, LITTLE), np.nan)[other.any(axis=1)]
-    if not len(excess):
+    by_chance, half = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 0.5))
+    compared = other.any(axis=1)
+    if not compared.any():
         return 0.0
+    # Where sites are alike, a quarter hardly ever loses more than half would by chance: then nothing is usual.
+    excess = np.where(other, (lost - half) / np.maximum(shared, LITTLE), np.inf)[compared]
+    # The largest of the lower quarter of each row.
+    last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
+    quarter = np.take_along_axis(np.sort(excess, axis=1), last[:, None], axis=1)
     # Two sites differ by twice as much as one site and the mean of many.
     within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
-    return max(0.0, within * float(np.median(np.nanquantile(excess, QUARTER, axis=1))))
+    return max(0.0, within * float(np.median(quarter)))
 
 
 def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
@@ -331,6 +395,15 @@ def claimed(evidence: Array, claims: Array) -> Array:
         return evidence
     counts = claims / np.median(claims[both] / evidence[both])
     return np.where(counts > CLAIMED * evidence, counts, evidence)
+
+
+def informed(factor: Factor, rows: Sequence[Array]) -> list[Array]:
+    """What each site says of each coefficient, its precision: in other units it may be ten thousand times as much."""
+    precisions = [factor.family.quadratic(part, factor.prior + part) for part in rows]
+    if any(expansion is None for expansion in precisions):
+        return []
+    amounts = np.array([np.einsum("kjj->kj", expansion[1]).ravel() for expansion in precisions if expansion])
+    return [*amounts.T]
 
 
 def capped(evidence: Array, cap: float) -> Array:
