@@ -201,16 +201,16 @@ def as_mixtures(reached: Settled) -> Settled:
     group = reached.group
     (totals,), _ = reached.totals()
     lost = np.concatenate([mixture_losses(reached, totals, site) for site in range(group.sites)])
-    return reached.losing(lost, group.tolerance(group.evidence))
+    return reached.losing(lost, group.tolerance(group.claims[1]))
 
 
 def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     """D of each of a site's components and the best mixture of what the other sites have in slots."""
     group = reached.group
     places = np.flatnonzero(group.site == site)
-    counts, labels = group.rows[0][places], reached.labels[places]
+    counts, labels = group.claims[0][0][places], reached.labels[places]
     rest = totals.copy()
-    np.subtract.at(rest, labels, reached.core[places, None] * counts)
+    np.subtract.at(rest, labels, reached.core[places, None] * group.rows[0][places])
     rest = np.maximum(rest, 0.0)
     size = rest.sum(axis=1)
     profiles = (rest + FEW) / (size + FEW * rest.shape[1])[:, None]
