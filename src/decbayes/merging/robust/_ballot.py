@@ -24,6 +24,9 @@ UNHEARD, BETTER = 1.0, 0.5
 # A component that counts for less disagrees clearly: it loses more than twice what is tolerated, by so many nats. With
 # one or two parameters chance makes twice the tolerance now and then, above all where clusters overlap.
 CLEARLY, NATS = 0.25, 3.0
+# With so many observations it must be twice that: losses of few vary more than those of many, above all if variances
+# are unknown.
+FEW = 5.0
 # The share of its evidence that must disagree clearly for a site to be flagged.
 FLAGGED = 0.1
 # A site that shares less of its evidence with others is a stranger.
@@ -113,7 +116,9 @@ class Ballot:
         return aligned(posteriors, components, self.solver, None, self.progress)[0]
 
     def _heard(self, weights: Sequence[Array], components: Number) -> "Reached":
-        alignment = self.aligned(self.weighted(weights, weights), components)
+        # Where there are no slots to choose, weights change no alignment.
+        free = any(group.coupled is not None for group in self.groups)
+        alignment = self.aligned(self.weighted(weights, weights) if free else self.posteriors, components)
         return Reached(alignment, tuple(settled(group, *slots_in(alignment, group)) for group in self.groups))
 
     def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
@@ -272,7 +277,8 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
 
 def against(part: Settled) -> Array:
     """The share of each site's evidence that clearly disagrees with the others."""
-    return of_sites(part.group, (part.weights < CLEARLY) & (part.lost > 2.0 * part.tolerance + NATS))
+    clear = (2.0 * part.tolerance + NATS) * (1.0 + FEW / np.maximum(part.group.evidence, 1.0))
+    return of_sites(part.group, (part.weights < CLEARLY) & (part.lost > clear))
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:

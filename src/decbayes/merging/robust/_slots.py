@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -71,13 +70,23 @@ class Settled:
     def losing(self, lost: Array, tolerance: Array) -> "Settled":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
 
-    def where(self, chosen: NDArray[np.bool_], other: "Settled") -> "Settled":
-        """As here for the components chosen, elsewhere as in the other."""
-        parts = {
-            name: np.where(chosen, getattr(self, name), getattr(other, name))
-            for name in ("weights", "lost", "tolerance")
-        }
-        return replace(self, **parts)
+    @property
+    def judged(self) -> tuple[Array, Array, Array]:
+        return self.weights, self.lost, self.tolerance
+
+    def lasting(self) -> "Settled":
+        """With the weights that follow from those here, again and again until the core stays the same.
+
+        Who agrees with a core that does not last agrees with nobody: parties that exclude each other take turns.
+        """
+        reached = self
+        for _ in range(ROUNDS):
+            before, reached = reached, reached.weighed(reached.others())
+            if (reached.core == before.core).all():
+                return reached
+        pairs = zip(reached.judged, before.judged, strict=True)
+        fewer = [np.where(reached.weights <= before.weights, now, then) for now, then in pairs]
+        return Settled(self.group, self.slots, self.labels, *fewer)
 
 
 def settled(group: Group, labels: Indices, slots: int) -> Settled:
@@ -86,35 +95,34 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
     everybody. The one that hears most votes in the end is taken.
     """
-    chosen = middles(group, labels, slots)
-    if group.coupled is not None:
-        return begun_at(group, labels, slots, chosen[0])
-    times, everybody = len(chosen), np.arange(len(labels))
-    apart = (labels + slots * np.arange(times)[:, None]).ravel()
-    begin = np.where(chosen < 0, chosen, chosen + len(labels) * np.arange(times)[:, None])
-    tried = begun_at(group.repeated(times), apart, slots * times, begin.ravel())
-    best = tried.votes.sum(axis=0).reshape(times, slots).argmax(axis=0)[labels]
-    parts = (getattr(tried, name).reshape(times, -1)[best, everybody] for name in ("weights", "lost", "tolerance"))
-    return Settled(group, slots, labels, *parts)
-
-
-def begun_at(group: Group, labels: Indices, slots: int, chosen: Indices) -> Settled:
-    """Weights that follow if each slot begins at that component, or with nothing where it is below zero."""
     begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
-    centres = [np.where(chosen[labels, None] < 0, 0.0, rows[chosen[labels]]) for rows in group.rows]
-    reached = begun.weighed((centres, np.where(chosen[labels] < 0, 0.0, group.evidence[chosen[labels]])))
-    for _ in range(1, ROUNDS):
-        before, reached = reached, reached.weighed(reached.others())
-        if (reached.core == before.core).all():
-            return reached
-    # Who agrees with a core that does not last agrees with nobody: parties that exclude each other take turns.
-    return reached.where(reached.weights <= before.weights, before)
+    if not len(group.likeness.candidates):
+        return begun
+    places = middles(group, labels, slots)[:, labels]
+    if group.coupled is None:
+        return most_heard(begun, places)
+    known, centre = places[0] >= 0, group.likeness.candidates[places[0]]
+    rows = [np.where(known[:, None], rows[centre], 0.0) for rows in group.rows]
+    return begun.weighed((rows, np.where(known, group.evidence[centre], 0.0))).lasting()
+
+
+def most_heard(begun: Settled, places: Indices) -> Settled:
+    """The best of several beginnings, each with those for a core that agree with one candidate."""
+    group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
+    agreeing = (places >= 0) & (group.likeness.weights[everybody, places] >= 1.0)
+    cores = np.array([*dict.fromkeys(map(tuple, agreeing.tolist()))], dtype=np.float64)
+    times = len(cores)
+    labels = (begun.labels + slots * np.arange(times)[:, None]).ravel()
+    nothing = np.zeros(cores.size)
+    tried = Settled(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).lasting()
+    best = tried.votes.sum(axis=0).reshape(times, slots).argmax(axis=0)[begun.labels]
+    return Settled(group, slots, begun.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.judged))
 
 
 def middles(group: Group, labels: Indices, slots: int) -> Indices:
-    """(beginnings, slots): the component that most sites of a slot agree with, then others, those with fewer last.
+    """(beginnings, slots): the candidate that most sites of a slot agree with, then others, those with fewer last.
 
-    −1 where nobody knows any.
+    They are places in the list of candidates, −1 where nobody knows any.
     """
     likeness, chosen = group.likeness, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
     for slot in range(slots):
@@ -122,7 +130,7 @@ def middles(group: Group, labels: Indices, slots: int) -> Indices:
         if len(places):
             heard = support(group, inside, likeness.weights[np.ix_(inside, places)])
             ranked = places[np.argsort(-heard, kind="stable")]
-            chosen[:, slot] = likeness.candidates[ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]]
+            chosen[:, slot] = ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]
     return chosen
 
 
