@@ -99,9 +99,7 @@ class Diagonal(Clusters):
     covariance = "diagonal"
 
     def sized(self, components: int) -> Any:
-        return db.GaussianMixture(
-            components, self.dimension, covariance=self.covariance, ascent=db.Ascent(restarts=4)
-        )
+        return db.GaussianMixture(components, self.dimension, covariance=self.covariance, ascent=db.Ascent(restarts=4))
 
 
 class Full(Diagonal):

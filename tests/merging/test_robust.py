@@ -1,5 +1,6 @@
 """A robust merge: who is named, how little a few faulty sites move, and that it is a function of the set alone."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -126,7 +127,7 @@ def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(ho
         np.where((labels == 0)[:, None], 30.0 + rng.normal(size=shard.shape), shard) for shard, labels in shards[:3]
     ]
     held = [*fitted(KNOWN, lies, rng), *posteriors[3:]]
-    spare, strict = robust_merge(held), robust_merge(held, Robust(spare=False))
+    spare, strict = robust_merge(held), robust_merge(held, components=3)
     (said,) = [remark for remark in spare.remarks() if remark.kind == "further slot"]
     assert "only site 0, site 1, site 2 found" in said.what
     for merged, slots in ((spare, 4), (strict, 3)):
@@ -156,7 +157,7 @@ def test_what_more_sites_know_wins_however_little_of_their_data_it_is(rng):
     shards = [points(rng, 100, [0.6, 0.3, 0.1]) for _ in range(10)]
     for shard, labels in shards[:3]:
         shard[labels == 0] = 40.0 + rng.normal(size=((labels == 0).sum(), 2))
-    merged = robust_merge(fitted(KNOWN, [shard for shard, _ in shards], rng), Robust(spare=False))
+    merged = robust_merge(fitted(KNOWN, [shard for shard, _ in shards], rng), components=3)
     assert np.abs(means(merged.posterior) - CENTRES).max() < 0.7
 
 
@@ -190,9 +191,9 @@ def test_sites_that_all_differ_by_more_than_chance_are_not_flagged_for_it():
     assert flagged(robust_merge([*sites, far])) == [20]
 
 
-def test_a_large_site_with_which_all_agree_counts_in_full_and_another_one_does_not(honest, rng):
+def test_a_large_site_with_which_all_agree_counts_for_more_than_the_cap_and_another_one_for_nothing(honest, rng):
     posteriors = honest[0][KNOWN]
-    for shift, low, high in ((0.0, 0.9, 1.0), (3.0, 0.0, 0.05)):
+    for shift, low, high in ((0.0, 0.2, 1.0), (3.0, 0.0, 0.0)):
         (large,) = fitted(KNOWN, [points(rng, 600)[0] + shift], rng)
         assert low <= robust_merge([*posteriors, large]).sites[10].counts <= high
 
@@ -334,7 +335,7 @@ def test_where_all_agree_a_robust_merge_is_the_plain_one(rng):
 def test_of_one_or_two_sites_nobody_can_say_who_is_right(honest, rng, count):
     posteriors = [*honest[0][KNOWN][:1], *fitted(KNOWN, [10.0 * points(rng, 600)[0]], rng)][:count]
     merged = robust_merge(posteriors)
-    assert merged.posterior == plain(posteriors)
+    assert merged.posterior == db.merge(posteriors)
     np.testing.assert_array_equal(merged.weights, 1.0)
 
 
@@ -366,9 +367,9 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     (stranger,) = fitted(KNOWN, [100.0 * shards[0][0]], rng)
     merged = robust_merge([stranger, *posteriors[1:], posteriors[1]])
     told = merged.reasons([*"abcdefghijk"])
-    assert told[0] == "disagrees clearly with most sites in 100% of its evidence, which hardly counts"
+    assert told[0] == "disagrees clearly with most sites in 100% of its evidence and is left out"
     assert told[10] == "repeats b and is not counted again"
-    assert {*merged.merged} == {*range(10)}
+    assert {*merged.merged} == {*range(1, 10)}
     assert Standing(left_out=True).reason() == "was left out: most of what it found is unknown to most sites"
     assert Standing(alone=0.7).reason() == "is the only one to have found 70% of what it reports"
     assert Standing(counts=0.4).reason() == "counts for 40% of its evidence"
@@ -381,3 +382,43 @@ def test_a_robust_merge_says_what_it_cannot_do(honest):
         db.merge(posteriors, since=posteriors[0], robust=True)
     with pytest.raises(ValueError, match="cap"):
         Robust(cap=0.5)
+
+
+@pytest.mark.parametrize("model", [KNOWN, DIAGONAL])
+def test_if_nobody_stands_out_it_is_the_usual_merge(honest, model):
+    """And with a site that clearly disagrees, that of the others: what it is right about does not count either."""
+    posteriors, shards = honest[0][model], honest[1]
+    counting = [
+        one for one, site in zip(posteriors, robust_merge(posteriors).weights, strict=True) if site.min() == 1.0
+    ]
+    assert len(counting) >= 6
+    usual = db.merge(counting)
+    assert robust_merge(counting).posterior == usual
+    liar = shards[0][0] + 5.0 * (shards[0][1] == 0)[:, None]
+    merged = robust_merge([times(*fitted(model, [liar], np.random.default_rng(3)), 5.0), *counting])
+    assert merged.posterior == usual
+
+
+@pytest.mark.parametrize("unit", [10.0, 100.0])
+@pytest.mark.parametrize("faulty", [1, 3])
+def test_a_column_in_other_units_is_found_where_sites_know_coefficients_unequally_well(unit, faulty):
+    """The column hardly varies at one site, which therefore agrees with everybody: it let all agree with all."""
+    rng = np.random.default_rng(101)
+    example = {"y": rng.normal(size=50), **{name: rng.normal(size=50) for name in "abcd"}}
+    model = db.LinearRegression.from_frame(example, "y ~ a + b + c + d")
+    held = []
+    for site in range(10):
+        columns = rng.normal(size=(150, 4)) * np.exp(rng.normal(0.0, 0.5, size=4))
+        columns[:, 0] *= 0.1 if site == 9 else 1.0
+        frame = {
+            "y": columns @ [0.8, 1.4, 1.4, -0.6] + rng.normal(size=150),
+            **dict(zip("abcd", columns.T, strict=True)),
+        }
+        frame["a"] = frame["a"] * (unit if site < faulty else 1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            held.append(model.fit(model.points(frame)).posterior)
+    merged, honest = robust_merge(held), db.merge(held[faulty:])
+    assert flagged(merged) == list(range(faulty))
+    right, spread = honest.mean("coefficients"), honest.deviation("coefficients")
+    assert np.abs((merged.posterior.mean("coefficients") - right) / spread).max() < 1.0

@@ -1,5 +1,7 @@
 """Slots of a robust merge: who is compared with whom, where slots begin, and who is chosen for them."""
 
+import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,8 +9,10 @@ import pytest
 from test_grouping import posterior
 from test_votes import group_of, half_g, means_of, settled
 
+import decbayes as db
 from decbayes.merging.robust import votes
-from decbayes.merging.robust._slots import begun_at, elected, lenient, mixture_losses, uncapped
+from decbayes.merging.robust._slots import elected, lenient, mixture_losses, uncapped
+from decbayes.merging.robust._slots import settled as slots_settled
 
 
 def test_a_component_is_compared_with_all_others_of_its_slot_that_agree(rng):
@@ -28,7 +32,9 @@ def test_whoever_agrees_with_the_beginning_of_a_slot_is_heard_there(first):
     """Six means at zero, two at nine; the last is in a slot of its own, which begins with nothing."""
     near = [(0.05 * site, 30) for site in range(6)]
     group = group_of(means_of(*near, (9.0, 30), (9.05, 30), (50.0, 30)))
-    reached = begun_at(group, np.array([0] * 8 + [1]), 2, np.array([first, -1]))
+    nothing = settled(group, [0] * 8 + [1], [0.0] * 9, 2)
+    begun = replace(nothing, weights=np.where(np.arange(9) == first, 1.0, 0.0))
+    reached = begun.lasting()
     expected = [int(first < 6)] * 6 + [int(first == 6)] * 2 + [1]
     np.testing.assert_array_equal(reached.weights, expected)
     np.testing.assert_array_equal(reached.core, expected)
@@ -75,13 +81,18 @@ def test_of_a_few_dozen_sites_everybody_is_compared_with_everybody():
     np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(60))
 
 
-@pytest.mark.parametrize("away", [0.0, 1.0])
-def test_of_a_site_above_the_cap_only_what_agrees_is_heard_in_full(away):
+@pytest.mark.parametrize("away", [0.0, 0.1, 0.3])
+def test_a_site_above_the_cap_counts_for_what_moves_the_others_by_at_most_a_deviation(away):
+    """The others' 60 observations have variance 2. With n of the site's, their mean moves by away · n / (60 + n)."""
     group = group_of(means_of((0.0, 20), (0.1, 20), (-0.1, 20), (away, 2000)), cap=1.5)
     assert group.scale[3] == pytest.approx(30.0 / 2000.0)
     found = uncapped(settled(group, [0] * 4, [1.0] * 4, 1))
     np.testing.assert_array_equal(found[:3], 1.0)
-    assert found[3] == pytest.approx(1.0) if away == 0.0 else 0.015 <= found[3] < 0.1
+    deviations = away * 2000 * found / (60 + 2000 * found) / np.sqrt(2.0 / 60)
+    assert found[3] == pytest.approx(1.0) if away < 0.15 else 0.015 < found[3] < 0.1
+    assert deviations[3] < 1.01
+    larger = away * 3000 * found / (60 + 3000 * found) / np.sqrt(2.0 / 60)
+    assert found[3] == 1.0 or larger[3] > 1.0, "no less than that"
     disagreeing = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
     np.testing.assert_array_equal(uncapped(disagreeing), group.scale)
 
@@ -95,3 +106,50 @@ def test_sites_without_a_choice_of_slots_differ_by_what_is_beyond_chance():
     lost, shared = 0.5 * 1.0 * 50 / (2 * 2.0), 25.0
     assert apart.likeness.lost[0, 1] == pytest.approx(lost, rel=1e-3)
     assert apart.likeness.usual < lost / shared
+
+
+def test_a_site_that_agrees_with_both_parties_does_not_make_them_agree():
+    """Six means at zero, three precise ones at two, and one that hardly knows: it agrees with either side, so that all
+    begin as one. Then nobody agrees with the others, then again all with the little that is left, and so on."""
+    group = group_of(means_of(*((0.02 * site, 200) for site in range(6)), *[(2.0, 300)] * 3, (1.0, 1)))
+    begun = settled(group, [0] * 10, np.ones(10), 1)
+    assert begun.lasting().weights[:9].max() < 1.0, "all together do not last"
+    reached = slots_settled(group, np.zeros(10, dtype=np.intp), 1)
+    np.testing.assert_array_equal(reached.weights[:9], [1.0] * 6 + [0.0] * 3)
+
+
+def test_a_claim_is_refuted_at_the_evidence_that_it_claims():
+    """Near 100 observations of others: 30 cannot tell, the 2,000 that a site claims can."""
+    others = [(0.001 * site, 20) for site in range(5)]
+    modest, bold = (group_of(means_of(*others, (0.6, count)), cap=1.5) for count in (30, 2000))
+    np.testing.assert_allclose(modest.evidence, bold.evidence)
+    weights = [slots_settled(group, np.zeros(6, dtype=np.intp), 1).weights[5] for group in (modest, bold)]
+    assert weights[0] == 1.0 > weights[1]
+    # ½ d² / (1 / P + 1 / Q) with precisions P and Q, of at most thirty times what the site votes with.
+    rest = [np.zeros_like(rows) + rows[:5].sum(axis=0) for rows in bold.rows], np.full(6, 100.0)
+    assert bold.claims_lose(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / (30 * 30)), rel=0.01)
+
+
+def test_what_a_row_moves_is_what_the_others_lose_at_the_common_peak(rng):
+    """For means of known variance: ½ P δ², δ the way that the others' mean of precision P moves."""
+    group = group_of(means_of((0.0, 50), (1.5, 10), (-0.7, 70)))
+    rest = [np.tile(rows[:1], (2, 1)) for rows in group.rows], group.evidence[[0, 0]]
+    amounts = np.array([[1.0, 1.0], [3.0, 3.0]])
+    mine = [amounts[..., None] * rows[1:] for rows in group.rows], amounts * group.evidence[1:]
+    counts = amounts * [10, 70]
+    moves = np.array([1.5, -0.7]) * counts / (50 + counts)
+    np.testing.assert_allclose(group.moved(mine, rest), 0.5 * 25.0 * moves**2, rtol=1e-2)
+
+
+def test_no_site_votes_with_far_more_about_a_coefficient_than_others():
+    """A column in units a hundred times smaller: ten thousand times the precision, with as many rows."""
+    rng = np.random.default_rng(0)
+    model = db.LinearRegression.from_frame({"y": rng.normal(size=20), "a": rng.normal(size=20)}, "y ~ a")
+    warnings.simplefilter("ignore", UserWarning)
+    frames = [{"a": rng.normal(size=60)} for _ in range(5)]
+    for site, frame in enumerate(frames):
+        frame["y"] = frame["a"] + rng.normal(size=60)
+        frame["a"] = frame["a"] * (100.0 if site == 0 else 1.0)
+    group = group_of([model.fit(model.points(frame)).posterior for frame in frames], cap=1.5)
+    assert group.scale[0] < 1.5 / 5_000
+    assert group.scale[1:].min() > 0.5

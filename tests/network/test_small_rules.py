@@ -214,10 +214,10 @@ def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_
         < 5.0
         < pools[False].merged().posterior.mean("mean").item()
     )
-    assert [any("hardly counts" in flag for flag in each["flags"]) for each in told[True].values()] == [
+    assert [any("is left out" in flag for flag in each["flags"]) for each in told[True].values()] == [
         number == 2 for number in range(5)
     ]
-    assert not any("hardly counts" in flag for each in told[False].values() for flag in each["flags"])
+    assert not any("is left out" in flag for each in told[False].values() for flag in each["flags"])
 
 
 def test_whoever_has_one_observation_counts_with_it():

@@ -52,7 +52,7 @@ def merge(
         since: an earlier merge whose components keep their ids and numbers (see `follow`). None of its evidence is
             added. The new merge has at least as many slots.
         progress: called without arguments from time to time while the solver works, possibly from several threads.
-        robust: True, or a `Robust` rule, so that sites which clearly disagree with most others hardly count (see
+        robust: True, or a `Robust` rule, to leave out sites that clearly disagree with most others (see
             `robust_merge`, which names them).
         duplicates: "refuse" a posterior that is given twice, since its data would count twice; or "allow" it.
 

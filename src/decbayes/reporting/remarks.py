@@ -14,7 +14,7 @@ MOST_NAMED = 5  # sites that stand out
 SOME_WRONG = 1.0  # matches that are expected to be wrong
 ASK = (
     "It may be right, or have seen something else: ask how its data were collected. "
-    "A robust merge (--robust) hardly counts sites that clearly disagree with most others."
+    "A robust merge (--robust) leaves out sites that clearly disagree with most others."
 )
 
 

@@ -132,9 +132,7 @@ class Ballot:
                     family = posterior.structure.families[name]
                     parts[name] = weighted_part(family, parts[name], share if family.over_components else weight)
             changed = any(parts[name] is not part for name, part in posterior.contribution.items())
-            weighted_posteriors.append(
-                Posterior(posterior.structure, parts, posterior.ids) if changed else posterior
-            )
+            weighted_posteriors.append(Posterior(posterior.structure, parts, posterior.ids) if changed else posterior)
         return weighted_posteriors
 
 

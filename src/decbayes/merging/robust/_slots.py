@@ -261,6 +261,6 @@ def uncapped(reached: Settled) -> Array:
     larger = (1.0 / group.scale[group.site[places]]) ** steps
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
     too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
-    moving = np.zeros((SCALES, group.sites), dtype=np.bool_)
-    np.logical_or.at(moving, (slice(None), group.site[places]), too_much)
-    return group.scale ** (1.0 - steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places]))
+    moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])
+    uncapped_part = steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places])
+    return np.asarray(group.scale ** (1.0 - uncapped_part))

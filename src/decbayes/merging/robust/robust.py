@@ -2,12 +2,13 @@
 
 In this order: copies count once. No site votes with more than `cap` times the median site's evidence. A component that
 disagrees with the others of its slot by more than chance, or than is usual, counts for less, and for nothing if it is
-far more (`votes.py`). Each slot begins at the component that most sites agree with; what few sites claim takes no slot
-from what more sites know (`_slots.py`). A site that shares nothing with anybody is left out if the others are heard
-better without it.
+far more; it is judged by the evidence that its site claims (`votes.py`). Each slot begins at the component that most
+sites agree with; what few sites claim takes no slot from what more sites know (`_slots.py`). A site that clearly
+disagrees is left out, and so is one that shares nothing with anybody if the others are heard better without it. The
+others are merged as usual, each component as it counts (`_ballot.py`).
 
-If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and hardly
-move it.
+If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and left
+out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,16 +46,14 @@ class Robust:
     """How a robust merge counts: `db.merge(posteriors, robust=db.merging.Robust(cap=2.0))`.
 
     Attributes:
-        cap: the most evidence with which a site votes, in units of the median site's.
-        spare: whether there may be further slots, up to twice as many, for what at least two sites have found and no
-            other slot holds.
+        cap: the most evidence with which a site votes, in units of the median site's. A larger site with which the
+            others agree counts for more, as long as it moves them by no more than about a deviation.
 
     >>> db.merging.Robust(cap=2.0)
-    Robust(cap=2.0, spare=True)
+    Robust(cap=2.0)
     """
 
     cap: float = 1.5
-    spare: bool = True
 
     def __post_init__(self) -> None:
         if not self.cap >= 1.0:
@@ -177,17 +176,17 @@ def robust_merge(
     solver: Solver | str | None = None,
     progress: OnMatch | None = None,
 ) -> RobustMerge:
-    """Merge so that sites which clearly disagree with most others hardly count, and see which these are.
+    """Merge without the sites that clearly disagree with most others, and see which these are.
 
     If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and
-    hardly move it. Nothing can be told from fewer than three sites, about what one site alone has found, or about
-    differences that chance makes, too.
+    left out. If nobody stands out, this is the usual merge. Nothing can be told from fewer than three sites, about what
+    one site alone has found, or about differences that chance makes, too.
 
     Args:
         posteriors: one per site, of one structure; numbers of components may differ.
-        robust: the cap, and whether there are spare slots. Default: `Robust()`.
-        components: the number of slots, without any spare ones, or "auto" to find it. Default: the largest number of
-            components of a posterior, and spare ones where two sites or more need them.
+        robust: the cap. Default: `Robust()`.
+        components: the number of slots, as for `merge`. Only by default there are further slots for components that
+            two sites or more have found and no other slot holds.
         solver: how to align, an object of `db.solvers` or its name.
         progress: called without arguments whenever one more site was matched.
 
@@ -204,7 +203,7 @@ def robust_merge(
     order, readings = canonical_order(given)
     held, sets = [given[site] for site in order], [readings[site].components for site in order]
     slots: Number = "largest" if components is None else components
-    ballot = Ballot(held, sets, rule.cap, rule.spare and components is None, True, slots, solver, progress)
+    ballot = Ballot(held, sets, rule.cap, components is None, True, slots, solver, progress)
     repeated = copies(ballot.groups)
     counted = [place for place in range(len(order)) if place not in repeated]
     speaking = sum(readings[order[place]].rank[0] < 0.0 for place in counted)

@@ -196,7 +196,7 @@ class Group:
         return self.lost(self.claims, self.alone, self.coefficients, others, self.peak(*others), theirs)
 
     def moved(self, mine: Sums, others: Sums) -> Array:
-        """Nats that the others lose if each row is joined with them: ½ δ², δ deviations of theirs by which it moves them.
+        """Nats that the others lose if each row is joined with them: ½ δ² if they move by δ of their deviations.
 
             F(r) − ⟨r, T(θ)⟩ at the peak θ of c + r, where ⟨c, T(θ)⟩ = d/ds F(s c + r) at s = 1
 
@@ -281,7 +281,7 @@ class Likeness:
             first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
             more = [rows[second] for rows in loud[0]], loud[1][second]
             mine = [rows[first] for rows in group.rows], group.evidence[first]
-            vectors = [None if part is None else (part[0][at], part[1][at]) for part, at in ((own, first), (theirs, second))]
+            vectors = taken(own, first), taken(theirs, second)
             lost[first, second] = group.lost(mine, alone[first], vectors[0], more, rest[second], vectors[1])
             shared[first, second] = in_common(mine[1], more[1])
         usual = usual_loss(group, candidates, lost, shared)
@@ -306,6 +306,10 @@ def comparisons(group: Group, candidates: Indices) -> list[tuple[Indices, Indice
         at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
         blocks += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
     return blocks
+
+
+def taken(vectors: Coefficients | None, places: Indices) -> Coefficients | None:
+    return None if vectors is None else (vectors[0][places], vectors[1][places])
 
 
 def one_by_one(first: Coefficients, second: Coefficients, free: Array) -> Array:

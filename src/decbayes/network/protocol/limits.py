@@ -95,7 +95,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     it. `least_observations`: evidence of fewer is neither published nor accepted; where a charter has disclosure rules,
     they say it. `share`: no member counts for more than this share of all evidence; what it has beyond is scaled down.
     `compare`: data sets of at least so many observations carry a mark, by which members notice that two of them hold
-    the same data. `robust`: members that clearly disagree with most others hardly count, at a small price where there
+    the same data. `robust`: members that clearly disagree with most others are left out, at a small price where there
     are none. `components`: how many slots the merge has that members read: as many as the model has components, another
     number, or "auto" to find it. `validation`: this share of each data set is kept out of the fit, so that its holder
     can score posteriors with it. `intervals`: members say beside their evidence how it depends on the merge, so that

@@ -9,8 +9,9 @@ import numpy as np
 from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.merging import Alignment, Influence, Parties, Robust, align, reading, robust_merge
+from decbayes.merging import Alignment, Influence, Parties, align, reading, robust_merge
 from decbayes.merging.base.lineage import ids_of
+from decbayes.merging.base.problem import Number
 from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, short
@@ -39,9 +40,6 @@ def within_share(units: Array, share: float) -> Array:
     return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))
 
 
-# As many slots as the model has components, which members' next fits need.
-ROBUST = Robust(spare=False)
-
 Entry = tuple[AgentId, int, bytes]
 """Origin, version and digest: how agents tell each other what they hold."""
 
@@ -69,7 +67,7 @@ class Merged:
     set_hash: str
     alignment: Alignment | None = field(default=None, repr=False, compare=False)
     reasons: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
-    """Why entries hardly count in a robust merge."""
+    """Why entries are flagged in a robust merge."""
 
     @cached_property
     def influence(self) -> Influence | None:
@@ -109,11 +107,10 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     if not records:
         return Merged(Posterior.of_prior(charter.structure), entries, observations, set_hash)
     contributions = contributions_of(charter, records)
-    slots = charter.rules.components
-    alignment = align(contributions, components="largest" if slots == "model" else slots)
+    alignment = align(contributions, components=slots_of(charter))
     if not charter.rules.robust:
         return Merged(alignment.merged(), entries, observations, set_hash, alignment)
-    robust = robust_merge(contributions, ROBUST)
+    robust = robust_merge(contributions, components=slots_of(charter))
     reasons = robust.reasons([short(record.origin) for record in records])
     flagged = {site: reason for site, reason in reasons.items() if robust.sites[site].flagged}
     return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged)
@@ -139,10 +136,16 @@ def in_slots(charter: Charter, records: list[Record]) -> list[Posterior]:
     """Each member's part of the merge, in its slots: their sum is the merge."""
     contributions = contributions_of(charter, records)
     if not charter.rules.robust:
-        return [*align(contributions).relabelled()]
-    robust, nothing = robust_merge(contributions, ROBUST), Posterior.of_prior(charter.structure)
+        return [*align(contributions, components=slots_of(charter)).relabelled()]
+    robust = robust_merge(contributions, components=slots_of(charter))
+    nothing = Posterior.of_prior(charter.structure)
     parts = dict(zip(robust.merged, robust.alignment.relabelled(), strict=True))
     return [parts.get(site, nothing) for site in range(len(records))]
+
+
+def slots_of(charter: Charter) -> Number:
+    """As many as the model has components, which members' next fits need, or as the charter says."""
+    return "largest" if charter.rules.components == "model" else charter.rules.components
 
 
 def entries_of(records: list[Record]) -> tuple[Entry, ...]:
