@@ -7,6 +7,7 @@ import pytest
 from zoo import ZOO
 
 import decbayes as db
+from decbayes.families import dense
 
 # Models whose first bound is that of the start, before anything is learned; others have made a step by then.
 STEPWISE = [
@@ -57,3 +58,24 @@ def test_where_parameters_are_known_the_bound_is_what_is_predicted(name):
     known = times(posterior, 1e6)
     fit = model.fit(data, prior=known, start=known, rng=0)
     assert fit.bound[-1] == pytest.approx(model.log_predictive(known, data).sum(), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", [*STEPWISE, "mean", "linear regression", "linear, varying", "features"])
+def test_information_is_how_contributions_depend_on_beliefs(name):
+    """∂c / ∂E[T] along a random direction, by differences of what data contribute and of E[T]."""
+    model, data, posterior = fitted(name)
+    rng, families, step = np.random.default_rng(5), model.structure.families, 1e-4
+    belief = times(posterior, 0.9)  # off the fixed point
+    way = {name: dense(part) * rng.normal(size=(len(dense(part)), 1)) for name, part in belief.contribution.items()}
+
+    def at(share):
+        natural = {name: np.asarray(belief.natural[name]) + share * way[name] for name in families}
+        contributed = model.contributed(db.Posterior.from_natural(model.structure, natural), data)
+        parts = [
+            (dense(contributed.contribution[name]), family.mean(natural[name])) for name, family in families.items()
+        ]
+        return [np.concatenate([np.ravel(part) for part in several]) for several in zip(*parts, strict=True)]
+
+    changed, believed = ((high - low) / (2 * step) for high, low in zip(at(step), at(-step), strict=True))
+    found = model.information(belief, data) @ believed
+    np.testing.assert_allclose(found, changed, atol=5e-3 * np.abs(changed).max() + 1e-3)
