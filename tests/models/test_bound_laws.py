@@ -1,4 +1,4 @@
-"""What the bound of a fit is, for every model: its slope is what a pass would change, its height what is predicted."""
+"""Laws that tie the parts of every model together: bound, passes, predictions, information and draws."""
 
 from dataclasses import replace
 
@@ -79,3 +79,52 @@ def test_information_is_how_contributions_depend_on_beliefs(name):
     changed, believed = ((high - low) / (2 * step) for high, low in zip(at(step), at(-step), strict=True))
     found = model.information(belief, data) @ believed
     np.testing.assert_allclose(found, changed, atol=5e-3 * np.abs(changed).max() + 1e-3)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_data_that_are_drawn_with_known_parameters_lead_back_to_these(name):
+    """Many observations, one pass: every estimate is within a few of its own standard deviations of the truth."""
+    model, _, posterior = fitted(name)
+    known, sequences = times(posterior, 1e6), "states" in name
+    options = {"length": 60} if sequences else {}
+    drawn = db.simulate(model, 100 if sequences else 6000, rng=8, posterior=known, **options).data
+    again = model.contributed(known, drawn)
+    most = 12.0 if name == "topics" else 4.5  # topics of a document are a mean field, which is a little off
+    for factor, family in model.structure.families.items():
+        found, spread, truth = (
+            family.quantities(of) for of in (
+                family.expected(again.natural[factor]),
+                family.deviation(again.natural[factor]),
+                family.expected(known.natural[factor]),
+            )
+        )  # fmt: skip
+        for quantity, values in truth.items():
+            away = np.abs(np.asarray(found[quantity]) - values) / np.maximum(spread[quantity], 1e-6)
+            assert away.max() < most, (factor, quantity)
+
+
+@pytest.mark.parametrize("name", ["diagonal", "yes or no", "counts", "categories", "classes"])
+def test_parts_of_a_row_have_the_probability_of_the_whole(name):
+    """log p(a, b) = log p(a) + log p(b | a), for a row of which some values are given."""
+    model, data, posterior = fitted(name)
+    rows = np.asarray(data[:6], dtype=float)
+    given, held = rows.copy(), rows.copy()
+    given[:, 0], held[:, 1:] = np.nan, np.nan
+    whole, part = (model.log_predictive(posterior, several) for several in (rows, given))
+    np.testing.assert_allclose(part + model.log_predictive(posterior, given, held), whole, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_parts_of_observations_are_accounted_for_by_components_as_they_are_assigned(name):
+    """Which component each part is from: probabilities that add up, and add up to evidence in contributions."""
+    model, data, posterior = fitted(name)
+    shares, counts = model.responsibilities(posterior, data)
+    assert shares.shape[0] == len(counts)
+    assert (shares >= 0).all()
+    if name not in ("features",):
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
+    if "topics" in name:
+        tokens = np.asarray(data.sum())
+        assert counts.sum() == tokens
+        expected = posterior.contribution["topics"].sum(axis=1)
+        np.testing.assert_allclose(counts @ shares, np.ravel(expected), rtol=0.1, atol=0.02 * tokens)
