@@ -19,6 +19,7 @@ from decbayes.inputs.documents import read_vocabulary
 from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.texts import LeftOut, Texts
+from decbayes.updates.exchange import Exchange
 
 MODEL = db.GaussianMixture(2, 2, covariance="diagonal")
 MOST_GROWTH = 200 << 20
@@ -259,3 +260,19 @@ def test_folders_do_not_follow_links_out_of_themselves(tmp_path):
     texts = [text for _, text in Texts((folder,)).read(left_out)]
     assert texts == ["public", "public"]
     assert "lead out of the folder" in " ".join(left_out)
+
+
+def test_shared_folders_do_not_hand_on_what_links_lead_to(tmp_path):
+    """Whoever may write into a shared folder could otherwise have a site's own drafts merged and sent."""
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    folder.mkdir()
+    for name, place in (("draft", outside), ("a", folder)):
+        db.save(
+            db.models.GaussianMean(variance=1.0, dimension=1).fit(np.ones((9, 1))).posterior,
+            place / f"{name}.posterior",
+        )
+    assert [*Exchange.read(folder).files] == ["a.posterior"]
+    (folder / "b.posterior").symlink_to(outside / "draft.posterior")
+    with pytest.raises(InvalidFile, match="leads out of"):
+        Exchange.read(folder)

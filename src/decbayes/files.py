@@ -74,6 +74,14 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
     write_whole(Path(path), to_bytes(posterior, note))
 
 
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a link that leads out of a shared folder: whoever may write there could have any file here sent on."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidFile(
+            f"{path} is a link that leads out of {folder}. Remove it; who means its target copies it there."
+        )
+
+
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content in one step: readers see the old or the new, never half of it.
 

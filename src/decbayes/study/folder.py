@@ -10,7 +10,7 @@ from pathlib import Path
 from decbayes.disclosure.drafting import check_received
 from decbayes.disclosure.manifest import Manifest, manifest_in
 from decbayes.errors import DecbayesError, InvalidProtocol, NotDisclosed
-from decbayes.files import load, load_note
+from decbayes.files import check_inside, load, load_note
 from decbayes.posterior import Posterior
 from decbayes.study.agreeing import Agreement, agreement_for
 from decbayes.study.protocol import DIGITS, FILE, Protocol
@@ -207,6 +207,7 @@ class Study:
             if hidden(path) or path.name == f"{site}{KEY}":
                 continue
             try:
+                check_inside(path, self.folder)
                 if self.agreement is not None and path == self.list_of(site):
                     self.agreement.read(path)
                     listed = path

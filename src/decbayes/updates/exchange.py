@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from decbayes.errors import NothingToMerge, StructureMismatch
+from decbayes.files import check_inside
 from decbayes.updates.rounds import Sent, check_slots, sent_in
 
 SUFFIX = ".posterior"
@@ -59,7 +60,10 @@ class Exchange:
     @classmethod
     def read(cls, folder: Path) -> "Exchange":
         """What lies in a folder; merges of several sites are left out."""
-        sent = {path.name: sent_in(path) for path in sorted(folder.glob(f"[!.]*{SUFFIX}"))}
+        paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))
+        for path in paths:
+            check_inside(path, folder)
+        sent = {path.name: sent_in(path) for path in paths}
         return cls({name: posterior for name, posterior in sent.items() if not posterior.several})
 
     @cached_property

@@ -223,9 +223,15 @@ class Owner:
     def _taken(self, path: Path) -> tuple[list[Effect], Callable[[], str]]:
         """Ballots from a file, checked as if a neighbour had sent them."""
         decisions = self._agent.pool.decisions
-        before = len(decisions.settled)
+        before = {*decisions.settled}
         effects = [effect for ballot in read_ballots(path) for effect in self._agent.on_ballot(str(path), ballot)]
-        return effects, lambda: f"taken in: {len(decisions.settled) - before} resolutions settled by it"
+
+        def told() -> str:
+            new = decisions.settled.keys() - before
+            overruled = len(new & decisions.overruled)
+            return f"taken in: {len(new)} resolutions settled by it" + (f", {overruled} overruled" if overruled else "")
+
+        return effects, told
 
     # In the fits' thread
 

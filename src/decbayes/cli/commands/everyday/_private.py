@@ -14,7 +14,7 @@ from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.disclosure import Ledger, Persons
 from decbayes.disclosure.private_merging import private_merge
 from decbayes.errors import NotPrivate
-from decbayes.files import save
+from decbayes.files import check_inside, save
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -114,6 +114,8 @@ def read_releases(paths: Sequence[Path]) -> list[Release]:
 def releases_in(folder: Path) -> list[Path]:
     """All releases in a folder that sites share."""
     found = sorted(path for path in folder.glob("*.release") if is_release(path))
+    for path in found:
+        check_inside(path, folder)
     if not found:
         raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")
     return found
