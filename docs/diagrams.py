@@ -190,13 +190,13 @@ def table(rows: Sequence[Sequence[str]], widths: Sequence[float], *, head: bool 
 @drawing
 def tutorial() -> Sketch:
     """Three hospitals, three files, one result."""
-    sketch = Sketch(190)
+    sketch = Sketch(196)
     for y, name in ((40, "hospital a"), (95, "hospital b"), (150, "hospital c")):
         sketch.site(85, y, name)
         sketch.arrow(142, y, 218, y, "fit")
         sketch.file(245, y)
         sketch.arrow(266, y, 382, 95 + (y - 95) * 0.25)
-    sketch.text(180, 178, "rows stay on site", size=11, colour=GREY)
+    sketch.text(85, 181, "rows stay on site", size=11, colour=GREY)
     sketch.box(440, 95, 110, 46, "merge", fill=BLUE)
     sketch.arrow(497, 95, 560, 95)
     sketch.file(585, 95, "report")
@@ -608,13 +608,12 @@ def command_group(names: Sequence[str]) -> Sketch:
     return sketch
 
 
+# Three sites that have linked up: the mark of the live page, in shades that read on white and on black.
 LOGO = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
-    '<g fill="none" stroke-width="3.4" stroke-linecap="round">'
-    '<path d="M6 6C12 6 12 16 18 16" stroke="{0}"/><path d="M6 26C12 26 12 16 18 16" stroke="{2}"/>'
-    '<path d="M6 16H18" stroke="{1}"/></g>'
-    '<circle cx="6" cy="6" r="4.2" fill="{0}"/><circle cx="6" cy="16" r="4.2" fill="{1}"/>'
-    '<circle cx="6" cy="26" r="4.2" fill="{2}"/><circle cx="24" cy="16" r="7" fill="{3}"/></svg>\n'
+    '<path d="M8 9 24 9 16 25Z" fill="none" stroke="#3f8fcb" stroke-width="2"/>'
+    '<circle cx="8" cy="9" r="5" fill="#3f8fcb"/><circle cx="24" cy="9" r="5" fill="#d9603b"/>'
+    '<circle cx="16" cy="25" r="5" fill="#c79100"/></svg>\n'
 )
 
 
@@ -627,10 +626,7 @@ def write(names: Sequence[str]) -> None:
             (first, *_), alone = commands, len(commands) == 1
             drawn = command_group([words[-1] for words in commands_below(first)] if alone else commands).svg()
             (FOLDER / f"commands-{title.lower()}.svg").write_text(drawn, encoding="utf-8")
-    # Three sites, one posterior: in the page's bar, which is blue, and in the tab of a browser.
-    pictures = FOLDER.parent
-    (pictures / "logo.svg").write_text(LOGO.format(*["#ffffff"] * 4), encoding="utf-8")
-    (pictures / "favicon.svg").write_text(LOGO.format("#74bdea", ORANGE, GREEN, "#3f8fcb"), encoding="utf-8")
+    (FOLDER.parent / "logo.svg").write_text(LOGO, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_pictures_are_small_and_shown():
     }
     pictures = {path for kind in ("png", "svg") for path in DOCS.rglob(f"*.{kind}") if path.parent.name not in MADE}
     others = {path for path in pictures - shown if "commands-" not in path.name}
-    assert {path.name for path in others} <= {"logo.svg", "favicon.svg", "demo.png"}
+    assert {path.name for path in others} <= {"logo.svg"}
     assert not {path.name: path.stat().st_size for path in pictures if path.stat().st_size > MOST_BYTES}
 
 
