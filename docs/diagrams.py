@@ -256,6 +256,15 @@ def secure_sums() -> Sketch:
 
 
 @drawing
+def secure_network() -> Sketch:
+    return chain(
+        ["keys", "masked\ncontributions", "parts of the\nopening", "the sum", "anchor of\nthe next round"],
+        notes=["each agent", "look like chance", "each agent", "all agents", "a merge"],
+        height=130,
+    )
+
+
+@drawing
 def certificates() -> Sketch:
     """One authority, a certificate per agent, a gate in front."""
     sketch = Sketch(170)
