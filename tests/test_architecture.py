@@ -139,7 +139,7 @@ ROOMS = {
 # What one room of a part needs of the other parts, where that is less than the part may.
 OUTSIDE = {
     "network.protocol.limits": set(),
-    "network.protocol.group": ALLOWED["network"] - {"calibration", "devices", "extras", "inputs", "page", "privacy"},
+    "network.protocol.group": ALLOWED["network"] - {"calibration", "devices", "extras", "inputs", "page"},
     "network.protocol.sums": {"errors", "posterior", "privacy", "secure"},
     "network.protocol.records": ALLOWED["network"] - {"extras", "inputs", "page", "privacy"},
     "network.protocol.effects": set(),
@@ -160,8 +160,8 @@ OUTSIDE = {
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
     "network.runtime.links": {"errors", "files", "merging", "posterior"},
-    "network.runtime.store": {"errors", "files", "posterior"},
-    "network.runtime": {"disclosure", "errors", "files"},
+    "network.runtime.store": {"disclosure", "errors", "files", "posterior", "privacy"},
+    "network.runtime": {"disclosure", "errors", "files", "secure"},
 }
 # The protocol does no input or output, has one thread and reads no clock; only charters and keys know their own files.
 INPUT_AND_OUTPUT = {"asyncio", "http", "queue", "socket", "sqlite3", "subprocess", "threading", "time", "zenoh"}

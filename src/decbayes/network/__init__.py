@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.group.roster import Roster as Roster
     from decbayes.network.protocol.group.roster import Seat as Seat
     from decbayes.network.protocol.limits import Limits as Limits
+    from decbayes.network.protocol.limits import PrivacyRules as PrivacyRules
     from decbayes.network.protocol.limits import Rules as Rules
     from decbayes.network.protocol.limits import SumRules as SumRules
     from decbayes.network.protocol.records.merges import Entry as Entry
@@ -108,6 +109,7 @@ _HOME = {
     "Peer": "protocol.effects",
     "Persist": "protocol.effects",
     "Pool": "protocol.records.pool",
+    "PrivacyRules": "protocol.limits",
     "Proof": "protocol.group.motions",
     "Question": "protocol.group.motions",
     "REASONS": "protocol.records.verification",

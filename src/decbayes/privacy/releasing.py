@@ -113,10 +113,7 @@ def released(
 ) -> Release:
     """One site's release at an anchor, once the ledger has recorded what it spends."""
     place, number, known = public_anchor(structure, mechanism, anchor, privacy)
-    mu = privacy.mu * sqrt(mechanism.shares[number])
-    bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
-    deviation = smallest_deviation(bound, mu)
-    variance = -(-deviation * deviation // privacy.honest)
+    bound, deviation, variance = noise_in(mechanism, privacy, number)
     summed = summed_records(mechanism, place, data, number)
     values = summed + discrete_gaussian(variance, len(summed))
     release = Release(structure, privacy, number, place, values, variance, (secrets.token_hex(16),), site)
@@ -146,6 +143,13 @@ def public_anchor(
             "`db.Posterior.of_prior(model.structure)`; go on with what `private_merge` returns."
         )
     return mechanism.start(), 0, frozenset()
+
+
+def noise_in(mechanism: Mechanism, privacy: Privacy, number: int) -> tuple[int, int, int]:
+    """How far one person moves a round's sum, the deviation of noise that hides it, the variance that a site adds."""
+    bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
+    deviation = smallest_deviation(bound, privacy.mu * sqrt(mechanism.shares[number]))
+    return bound, deviation, -(-deviation * deviation // privacy.honest)
 
 
 def largest_norm(size: int) -> int:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -83,6 +83,14 @@ class Agreement:
         seats = {name: key for name, key in self.members.items() if name not in without}
         length = length_of(self.anchor.structure)
         return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders)
+
+    def next_terms(self, results: "Sequence[Merged]") -> Terms:
+        """Those of the sum after some that were opened."""
+        return self.terms(len(results) + 1, results[-1].posterior if results else self.anchor)
+
+    def result(self, steps: Integers, results: "Sequence[Merged]") -> "Merged":
+        """What the next opened sum says, after some others."""
+        return self.merged(steps, len(self.members))
 
     @cached_property
     def fingerprint(self) -> str:

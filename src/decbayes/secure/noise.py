@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from decbayes.errors import SumRefused
+from decbayes.privacy.accounting import Privacy
 from decbayes.privacy.releasing import GRID, Release, summed
 from decbayes.secure.seat import opened
 from decbayes.secure.terms import Message, Terms
-from decbayes.structure import canonical_json
+from decbayes.structure import Structure, canonical_json
 
 
 def private_terms(release: Release, seats: Mapping[str, bytes], *, group: str, before: Sequence[Release] = ()) -> Terms:
@@ -44,12 +45,17 @@ def private_terms(release: Release, seats: Mapping[str, bytes], *, group: str, b
         raise SumRefused(f"The noise is shared by {privacy.sites} sites, and the sum is over {len(seats)}.")
     if len(before) != release.round:
         raise SumRefused(f"Round {release.round} comes after {release.round} opened sums, not {len(before)}.")
-    # Anchors follow from the sums before, which are the same bits everywhere; the anchors' own last digits are not.
-    place = hashlib.sha256(canonical_json([release.structure.fingerprint, privacy.plain()]))
+    place = place_of(release.structure, privacy, before)
+    colluders, length = max(privacy.colluders, 1), len(release.values)
+    return Terms(group, release.round + 1, seats, place, length, step=GRID.step, colluders=colluders)
+
+
+def place_of(structure: Structure, privacy: Privacy, before: Iterable[Release]) -> str:
+    """What names a round's anchor: the sums before it, the same bits everywhere. Its own last digits are not."""
+    place = hashlib.sha256(canonical_json([structure.fingerprint, privacy.plain()]))
     for earlier in before:
         place.update(earlier.values.astype("<i8").tobytes())
-    colluders, length = max(privacy.colluders, 1), len(release.values)
-    return Terms(group, release.round + 1, seats, place.hexdigest(), length, step=GRID.step, colluders=colluders)
+    return place.hexdigest()
 
 
 def opened_release(

@@ -85,6 +85,21 @@ class SumRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     most_rows: Annotated[float, Meta(ge=1.0, le=1e9)] = 1e6
 
 
+class PrivacyRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is promised to each person by all sums of a group together: (ε, δ)-differential privacy.
+
+    `rows_per_person` is the most rows that one person has at a site. Members share one noise, which stays what it is if
+    as many of them collude as the group's sums allow.
+
+    >>> network.PrivacyRules(epsilon=1.0, delta=1e-6).rows_per_person
+    1
+    """
+
+    epsilon: Annotated[float, Meta(gt=0.0, le=100.0)]
+    delta: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    rows_per_person: Annotated[int, Meta(ge=1)] = 1
+
+
 Share = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decbayes.disclosure import Ledger
 from decbayes.errors import DecbayesError, NotDisclosed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent, persist_first
@@ -20,13 +22,15 @@ from decbayes.network.runtime.links import Links
 from decbayes.network.runtime.links.questions import Question
 from decbayes.network.runtime.links.transport import SLACK, Transport
 from decbayes.network.runtime.lookout import QUIET_TICKS, Lookout
-from decbayes.network.runtime.owner import Owner
+from decbayes.network.runtime.owner import Owner, ledger_of
 from decbayes.network.runtime.queues import SHARES, Call, Inbox, Worker
 from decbayes.network.runtime.reports.description import TICK_SECONDS, about_members, answered, status_of
 from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.reports.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.store import SqliteStore
+from decbayes.network.runtime.store.ledgered import Ledgered
 from decbayes.network.runtime.store.orders import withdrawn
+from decbayes.secure.private_rounds import PrivateShare
 
 if TYPE_CHECKING:
     from decbayes.network.runtime.reports.watching import Watcher
@@ -62,11 +66,13 @@ class Service:
         metrics: Metrics | None = None,
         watcher: "Watcher | None" = None,
         person: str = "",
+        ledger: Path | None = None,
     ) -> None:
         self.agent, self.log = agent, log
         self._withdrawn = withdrawn(store)
         self._metrics, self._watcher = metrics, watcher
         self._store, self._rng, self._refinements = store, rng, refinements
+        self._books = Ledgered(store, ledger_of(store) if ledger is None else Ledger(ledger))
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng, person=person)
@@ -135,7 +141,7 @@ class Service:
     # In the agent's thread
 
     def _perform(self, effects: list[Effect]) -> None:
-        for effect in persist_first(self.agent, effects, self._store):
+        for effect in persist_first(self.agent, effects, self._books):
             if isinstance(effect, Send):
                 self.transport.send(effect.peer, effect.message)
                 continue
@@ -279,6 +285,8 @@ class Service:
     def _run_share(self, due: Due) -> None:
         try:
             share = self.agent.share(due)
+            if isinstance(share, PrivateShare):
+                self._books.check(share.spending)
         except UNCOMPUTABLE as error:
             self._inbox.post(partial(self.agent.withhold, str(error)))
         else:

@@ -108,6 +108,13 @@ def agent(
         ),
     ] = None,
     person: PersonOption = "",
+    ledger: Annotated[
+        Path | None,
+        Parameter(
+            help="Where the charter promises privacy: what this site has spent of it; default: beside the store.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[DeviceName, Parameter(help="Where to fit topics: cpu, cuda, or auto.")] = "cpu",
     stop_with_stdin: Annotated[bool, Parameter(help="Stop when standard input ends.", negative="")] = False,
 ) -> None:
@@ -126,6 +133,8 @@ def agent(
     trust(tokenizer)
     agreed, identity = load_charter(charter), Identity.load(key)
     stricter = own_rules(rules, agreed)
+    if ledger is not None and agreed.privacy is None:
+        raise WrongArgument("--ledger is for groups whose charter promises privacy; this one does not.")
     if refine and agreed.sums is not None:
         raise WrongArgument("--refine is for groups that publish contributions; here the charter says how many rounds.")
     shown_at = None if page is None else PageAddress.parse(page, plain=link.plain)
@@ -142,7 +151,7 @@ def agent(
     watcher = None if shown_at is None else watching(shown_at, scorer(agreed, parts, held, seed), record)
     files = CharterFile(charter, agreed), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
-    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter, person)
+    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter, person, ledger)
     process.run(store, links, shards, stopping(stop_with_stdin))
 
 
@@ -159,6 +168,7 @@ class Process:
     seed: int
     rules: Rules | None = None
     person: str = ""
+    ledger: Path | None = None
 
     def run(self, path: Path, links: "Links", shards: Sequence[Known], stop: Event) -> None:
         """Serve under one charter after another, until it is told to stop."""
@@ -199,6 +209,7 @@ class Process:
             metrics=self.metrics,
             watcher=self.watcher,
             person=self.person,
+            ledger=self.ledger,
         )
         try:
             for data, persons in shards:

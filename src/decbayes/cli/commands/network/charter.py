@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from cyclopts import App, Parameter
@@ -23,11 +23,13 @@ from decbayes.files import load as load_posterior
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
 from decbayes.merging import pad
 from decbayes.models.core.registry import MODELS
-from decbayes.network.protocol.limits import Rules, SumRules
+from decbayes.network.protocol.limits import PrivacyRules, Rules, SumRules
 
 if TYPE_CHECKING:
     from decbayes.network import Charter
     from decbayes.posterior import Posterior
+
+SomeRules = TypeVar("SomeRules", SumRules, PrivacyRules)
 
 app = App(name="charter", help="Write or show a charter, which states what a group agrees on, and propose changes.")
 
@@ -39,7 +41,10 @@ QUESTION = "Shall the merge be robust, so that a few wrong members hardly move i
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
 Json = Annotated[
-    bool, json_option("charter", "group", "model", "settings", "members", "prior", "disclosure", "sums", "fingerprint")
+    bool,
+    json_option(
+        "charter", "group", "model", "settings", "members", "prior", "disclosure", "sums", "privacy", "fingerprint"
+    ),
 ]
 
 app.command(propose)
@@ -83,6 +88,13 @@ def new(
         Path | None,
         Parameter(help="With --secure: a posterior whose slots members add up in, of public data or released."),
     ] = None,
+    privacy: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="NAME=VALUE with --secure: epsilon, delta and perhaps rows_per_person. Each member adds a share of "
+            "one noise, and all sums together keep that promise."
+        ),
+    ] = (),
     as_json: Json = False,
 ) -> None:
     """Write a charter. Give the file to all members, and let them compare its fingerprint.
@@ -115,9 +127,10 @@ def new(
         disclosure=leaving,
         vocabulary=listed.words,
     )
-    adding = sums_from(values(sums), secure, anchor)
-    if adding is not None:
-        charter = replace(charter, sums=adding, anchor=None if anchor is None else slots_in(anchor, charter))
+    if not secure and (sums or privacy or anchor is not None):
+        raise InvalidCharter("--sum, --anchor and --privacy are for groups that open only sums: say --secure, too.")
+    if secure:
+        charter = adding_up(charter, values(sums), anchor, values(privacy))
     charter.save(file)
     print_charter(charter, as_json)
     if not (charter.rules.robust or secure):
@@ -238,6 +251,7 @@ def print_charter(charter: "Charter", as_json: bool, decisions: dict[str, Any] |
         "prior": [] if charter.epoch is None else list(charter.epoch.counted),
         "disclosure": None if rules is None else rules.plain(),
         **({} if charter.sums is None else {"sums": msgspec.to_builtins(charter.sums)}),
+        **({} if charter.privacy is None else {"privacy": msgspec.to_builtins(charter.privacy)}),
         "fingerprint": charter.short_fingerprint,
     }
     if decisions is not None:
@@ -281,16 +295,19 @@ def with_answer(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "robust": Confirm.ask(QUESTION, console=messages(), default=True)}
 
 
-def sums_from(given: dict[str, Any], secure: bool, anchor: Path | None) -> SumRules | None:
-    """By which rules members add up, if they do."""
-    if not secure:
-        if given or anchor is not None:
-            raise InvalidCharter("--sum and --anchor are for groups that open only sums: say --secure, too.")
-        return None
+def adding_up(charter: "Charter", sums: dict[str, Any], anchor: Path | None, privacy: dict[str, Any]) -> "Charter":
+    """The charter of a group that opens only sums; if these are private, the model says how many rounds there are."""
+    promise = rules_in(privacy, PrivacyRules, "--privacy") if privacy else None
+    usual = {} if promise is None else {"rounds": charter.model.mechanism().rounds}
+    slots = None if anchor is None else slots_in(anchor, charter)
+    return replace(charter, sums=rules_in(usual | sums, SumRules, "--sum"), anchor=slots, privacy=promise)
+
+
+def rules_in(given: dict[str, Any], kind: type[SomeRules], option: str) -> SomeRules:
     try:
-        return msgspec.convert(given, SumRules)
+        return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise InvalidCharter(f"--sum: {error}. There are {', '.join(SumRules.__struct_fields__)}.") from None
+        raise InvalidCharter(f"{option}: {error}. There are {', '.join(kind.__struct_fields__)}.") from None
 
 
 def slots_in(file: Path, charter: "Charter") -> "Posterior":

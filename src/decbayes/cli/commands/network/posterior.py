@@ -98,7 +98,8 @@ def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any
 def print_summary(summary: dict[str, Any], description: dict[str, Any], charter: "Charter") -> None:
     from decbayes.network.runtime.reports.description import sum_lines
 
-    print(f"observations  {summary['observations']:,}")
+    private = "privacy" in description.get("sums", {})
+    print(f"observations  {'not released' if private else format(summary['observations'], ',')}")
     print(f"counted       {plain(', '.join(summary['counted'])) or 'none'}")
     print(f"missing       {plain(', '.join(summary['missing'])) or 'none'}")
     if summary["not_counted"]:

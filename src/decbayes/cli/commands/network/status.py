@@ -95,7 +95,8 @@ def print_sums(about: dict[str, Any]) -> None:
 
 def print_accounts(accounts: dict[str, Any]) -> None:
     if accounts.get("in_sums"):
-        print(f"counts     {accounts.get('observations', 0):,} observations in the last sum that was opened")
+        count = accounts.get("observations", 0)
+        print(f"counts     {f'{count:,} observations' if count else 'nothing that is known'} in the last open sum")
     elif accounts:
         count, prior, records = (f"{accounts.get(name, 0):,}" for name in ("observations", "in_prior", "in_records"))
         print(f"counts     {count} observations: {prior} in the prior, {records} in records, each once")

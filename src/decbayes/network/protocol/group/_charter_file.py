@@ -10,7 +10,7 @@ import msgspec
 
 from decbayes.errors import InvalidCharter
 from decbayes.files import load
-from decbayes.network.protocol.limits import Limits, Rules
+from decbayes.network.protocol.limits import Limits, PrivacyRules, Rules
 from decbayes.posterior import Posterior
 
 MOST_CHARTER_BYTES = 16 << 20
@@ -53,6 +53,7 @@ class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
     disclosure: dict[str, Any] | None = None
     vocabulary: VocabularyTable | None = None
     sums: SumsTable | None = None
+    privacy: PrivacyRules | None = None
 
 
 def read_tables(source: Path) -> CharterTables:

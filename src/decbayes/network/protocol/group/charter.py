@@ -27,9 +27,11 @@ from decbayes.network.protocol.group._charter_file import (
     words_digest,
 )
 from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
-from decbayes.network.protocol.limits import Limits, Rules, SumRules
+from decbayes.network.protocol.limits import Limits, PrivacyRules, Rules, SumRules
 from decbayes.posterior import Posterior
+from decbayes.privacy.accounting import Privacy
 from decbayes.secure.agreement import Agreement
+from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
 
@@ -37,6 +39,7 @@ PROTOCOL = 3
 SECRET_BYTES = 32
 # Messages of sums have their numbers and little else.
 NUMBER_BYTES, AROUND = 8, 8192
+FEWEST_HONEST = 2
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Charter:
     """Where only sums over all members are opened, by which rules; None where contributions are published."""
     anchor: Posterior | None = field(default=None, repr=False)
     """The posterior in whose slots members add up; None for the prior."""
+    privacy: PrivacyRules | None = None
+    """What is promised to each person by all sums together; None where sums have no noise."""
     opened: bytes = bytes(32)
     """The resolution that opened the epoch; zeros before there is one."""
 
@@ -144,6 +149,7 @@ class Charter:
             "secret": hashlib.sha256(self.secret).hexdigest(),
             **({} if self.disclosure is None else {"disclosure": self.disclosure.plain()}),
             **({} if self.sums is None else {"sums": [msgspec.to_builtins(self.sums), self.slots.digest]}),
+            **({} if self.privacy is None else {"privacy": msgspec.to_builtins(self.privacy)}),
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -156,9 +162,19 @@ class Charter:
         """What some members agree on who add up by this charter; SumRefused if they cannot."""
         assert self.sums is not None
         rules = self.sums
-        return Agreement(
-            self.fingerprint, members, self.slots, rules.rounds, rules.colluders, rules.most_rows, rules=self.disclosure
-        )
+        agreed = (self.fingerprint, members, self.slots, rules.rounds, rules.colluders, rules.most_rows)
+        if self.privacy is None:
+            return Agreement(*agreed, rules=self.disclosure)
+        return PrivateAgreement(*agreed, rules=self.disclosure, privacy=self.promised(len(members)))
+
+    def promised(self, sites: int) -> Privacy:
+        """What is promised to each person, where so many sites share the noise."""
+        assert self.privacy is not None
+        assert self.sums is not None
+        promise, colluders = self.privacy, self.sums.colluders
+        if sites < colluders + FEWEST_HONEST:
+            raise SumRefused(f"{sites} members cannot share the noise if {colluders} of them may collude.")
+        return Privacy(promise.epsilon, promise.delta, "shared", colluders, promise.rows_per_person, sites)
 
     def reads_like(self, other: "Charter") -> bool:
         """Whether both read records alike: only the members may differ."""
@@ -198,6 +214,8 @@ class Charter:
         if self.sums is not None:
             beside = {} if self.anchor is None else {"anchor": self.anchor.digest, "file": anchor_file}
             tables["sums"] = {**msgspec.to_builtins(self.sums), **beside}
+        if self.privacy is not None:
+            tables["privacy"] = msgspec.to_builtins(self.privacy)
         header = f"# A decbayes charter. Compare its fingerprint with the other members: {self.short_fingerprint}\n\n"
         try:
             return header + "\n".join(toml_table(name, table) for name, table in tables.items())
@@ -247,6 +265,7 @@ class Charter:
             vocabulary=words,
             sums=None if content.sums is None else sum_rules(content.sums),
             anchor=anchor,
+            privacy=content.privacy,
             secret=group_secret(content.group.secret),
         )
         if charter.model.structure.fingerprint != content.group.structure:
@@ -278,7 +297,7 @@ def check(charter: Charter) -> None:
         raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
     if charter.rules.components != "model":
         check_components(charter)
-    if charter.sums is not None or charter.anchor is not None:
+    if charter.sums is not None or charter.anchor is not None or charter.privacy is not None:
         check_sums(charter)
     if charter.disclosure is not None and charter.rules.least_observations > 1:
         raise InvalidCharter("Where there are disclosure rules, least_observations is one of them: [disclosure].")
@@ -320,10 +339,12 @@ def check_sums(charter: Charter) -> None:
                 "Leave it out, or publish contributions."
             )
     if charter.sums is None:
-        raise InvalidCharter("An anchor is for groups that open only sums.")
+        raise InvalidCharter("An anchor, and a promise of privacy, are for groups that open only sums.")
     if charter.epoch is not None:
         raise InvalidCharter("Where only sums are opened there are no epochs: each round refines the one before it.")
-    if anchor is None and charter.model.structure.symmetry:
+    if charter.privacy is not None:
+        check_privacy(charter, charter.sums)
+    elif anchor is None and charter.model.structure.symmetry:
         raise InvalidCharter(
             f"{charter.model_name} has components, and members must agree beforehand which is which: name an anchor, a "
             "posterior of public data or one that a member has released."
@@ -333,12 +354,26 @@ def check_sums(charter: Charter) -> None:
         raise InvalidCharter(f"The anchor does not fit the charter's model: {reason}")
 
 
+def check_privacy(charter: Charter, sums: SumRules) -> None:
+    """Refuse models without private releases, and rounds other than those that the budget is divided among."""
+    try:
+        rounds = charter.model.mechanism().rounds
+    except DecbayesError as error:
+        raise InvalidCharter(str(error)) from None
+    if charter.anchor is not None:
+        raise InvalidCharter("Private releases begin at the prior, which no data have a part in: leave the anchor out.")
+    if sums.rounds != rounds:
+        raise InvalidCharter(
+            f"{charter.model_name} divides its budget among {rounds} rounds; the sums have {sums.rounds}."
+        )
+
+
 def check_adding_up(charter: Charter) -> None:
     """Refuse a group that begins with too few members for its sums, or whose messages are too long for its limits."""
     if charter.sums is None:
         return
     try:
-        length = charter.agreement(charter.members).terms(1, charter.slots).length
+        length = charter.agreement(charter.members).next_terms(()).length
     except SumRefused as error:
         raise InvalidCharter(str(error)) from None
     if NUMBER_BYTES * length + AROUND > charter.limits.record_bytes:

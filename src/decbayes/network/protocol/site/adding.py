@@ -17,6 +17,7 @@ from decbayes.network.protocol.site.publisher import Verify
 from decbayes.network.protocol.sums.part import Due, Part, Played
 from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
+from decbayes.secure.private_rounds import PrivateShare, private_share
 
 
 class AddingMember(Member):
@@ -78,11 +79,13 @@ class AddingMember(Member):
             return self.withhold(str(error))
         return self.add(due, share)
 
-    def share(self, due: Due) -> Share:
+    def share(self, due: Due) -> Share | PrivateShare:
         """This member's contribution to a sum, in the clear: for this site alone."""
         names = frozenset(due.shards or self._shards)
         data, persons = fitted_together(self.charter, self._shards, names, self.rules, self._whom, blind=True)
         model = self.charter.model
+        if due.privacy is not None:
+            return private_share(model, data, due.privacy, due.merge, due.released, site=self.seat, persons=persons)
         share, _ = contribution(
             data,
             due.before,
@@ -96,7 +99,7 @@ class AddingMember(Member):
         )
         return share
 
-    def add(self, due: Due, share: Share) -> list[Effect]:
+    def add(self, due: Due, share: Share | PrivateShare) -> list[Effect]:
         """Mask a contribution, if the sum still waits for it; it is sent once it is durable."""
         assert self.part is not None
         try:

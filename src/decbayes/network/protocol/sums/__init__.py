@@ -24,3 +24,4 @@ from decbayes.network.protocol.sums.part import Due as Due
 from decbayes.network.protocol.sums.part import Part as Part
 from decbayes.network.protocol.sums.part import Played as Played
 from decbayes.network.protocol.sums.part import played_from as played_from
+from decbayes.network.protocol.sums.part import spending_in as spending_in

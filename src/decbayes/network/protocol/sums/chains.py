@@ -34,7 +34,7 @@ class Chain:
     """Why the last sum cannot be opened, though all have opened their parts."""
 
     def __post_init__(self) -> None:
-        self.sums.append(Gathered(self.agreement.terms(1, self.agreement.anchor)))
+        self.sums.append(Gathered(self.agreement.next_terms(())))
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
@@ -78,14 +78,14 @@ class Chain:
             return
         try:
             steps = opened(current.terms, current.of("masked"), current.of("opening"))
-            merged = self.agreement.merged(steps, len(current.terms.seats))
+            merged = self.agreement.result(steps, self.results)
         except IMPOSSIBLE as error:
             self.broken = str(error)
             return
         self.broken = ""
         self.results.append(merged)
         if current.number < self.agreement.rounds:
-            self.sums.append(Gathered(self.agreement.terms(current.number + 1, merged.posterior)))
+            self.sums.append(Gathered(self.agreement.next_terms(self.results)))
 
 
 def better(gathered: Gathered, known: Message, other: Message) -> bool:

@@ -197,6 +197,8 @@ class Sums:
         rules = founding.sums
         assert rules is not None
         about: dict[str, Any] = {**msgspec.to_builtins(rules), "lost": LOST.advice, "instead": INSTEAD}
+        if founding.privacy is not None:
+            about["privacy"] = str(founding.promised(len(founding.members) if shown is None else len(shown.keys)))
         about["opened"] = 0 if shown is None else len(shown.results)
         if shown is not None:
             about |= {"members": sorted(shown.agreement.members), "rows": shown.results[-1].share.rows}

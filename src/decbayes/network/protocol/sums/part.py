@@ -10,9 +10,13 @@ from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.sums.chains import Chain
 from decbayes.network.protocol.sums.heard import Packet, Sums
 from decbayes.posterior import Posterior
+from decbayes.privacy.accounting import Privacy
 from decbayes.privacy.grid import Integers
+from decbayes.privacy.mechanism import PrivateMerge
+from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share
 from decbayes.secure.gathered import Gathered
+from decbayes.secure.private_rounds import PrivateAgreement, PrivateShare, merge_in
 from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Terms, digest_of
 
@@ -28,6 +32,8 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
     opened: bool = False
     steps: bytes = b""
     shards: tuple[str, ...] = ()
+    spending: bytes = b""
+    """What the opening will have spent of its persons' privacy, where sums are private."""
 
     @property
     def digest(self) -> bytes:
@@ -46,6 +52,17 @@ def played_from(content: bytes) -> Played:
         raise Refused("envelope", "the row is damaged.") from None
 
 
+def spent_bytes(spending: Spending) -> bytes:
+    fields = {**vars(spending), "privacy": spending.privacy.plain(), "known": sorted(spending.known)}
+    return msgspec.json.encode(fields)
+
+
+def spending_in(played: Played) -> Spending:
+    """What a member's part in a private sum spends."""
+    fields = msgspec.json.decode(played.spending)
+    return Spending(**{**fields, "privacy": Privacy.of(fields["privacy"]), "known": frozenset(fields["known"])})
+
+
 @dataclass(frozen=True)
 class Due:
     """What a member is asked for: its contribution to a round, given the merge before it and its own part in that."""
@@ -55,6 +72,11 @@ class Due:
     own: Posterior | None
     shards: tuple[str, ...]
     """The data that the first round was about; empty in the first round."""
+    privacy: Privacy | None = None
+    """What is promised, where sums are private; `merge` is then the anchor, None in the first round."""
+    merge: PrivateMerge | None = None
+    released: frozenset[str] = frozenset()
+    """The ids of this member's private releases so far."""
 
 
 class Part:
@@ -89,11 +111,19 @@ class Part:
         chain, gathered, kind = self._turn()
         if gathered is None or chain is None or kind != "masked" or self._writing is not None:
             return None
+        if isinstance(chain.agreement, PrivateAgreement):
+            return self._private(chain, gathered, chain.agreement)
         own = self._steps(chain, gathered.number - 1)
         if gathered.number > 1 and own is None:
             return None
         part = None if own is None else Share.of_steps(chain.before.structure, own, chain.agreement.step).posterior
         return Due(gathered.terms, chain.before, part, self.shards)
+
+    def _private(self, chain: Chain, gathered: Gathered, agreement: PrivateAgreement) -> Due:
+        played = (self._played.get(one.terms.digest) for one in chain.sums)
+        ids = frozenset(spending_in(each).release for each in played if each is not None and each.spending)
+        merge = merge_in(chain.results)
+        return Due(gathered.terms, chain.before, None, self.shards, agreement.privacy, merge, ids)
 
     def step(self, *, ready: bool) -> Played | None:
         """The next key or opening of this member, to be stored; None if it is not its turn. `ready`: it has data."""
@@ -115,7 +145,7 @@ class Part:
                 self.why_not = str(error)
         return None
 
-    def mask(self, due: Due, share: Share, shards: tuple[str, ...]) -> Played | None:
+    def mask(self, due: Due, share: Share | PrivateShare, shards: tuple[str, ...]) -> Played | None:
         """Mask a contribution, if it is still waited for; to be stored."""
         chain, gathered, kind = self._turn()
         stale = gathered is None or kind != "masked" or gathered.terms.digest != due.terms.digest
@@ -126,7 +156,8 @@ class Part:
             return None
         steps = share.bounded(chain.agreement.most_rows).steps(chain.agreement.step)
         masked = seat.masking(steps, gathered.of("key"), self._sign)
-        return self._write(chain, masked, steps.astype("<i8").tobytes(), shards)
+        spending = spent_bytes(share.spending) if isinstance(share, PrivateShare) else b""
+        return self._write(chain, masked, steps.astype("<i8").tobytes(), shards, spending)
 
     def written(self, played: Played) -> list[Packet]:
         """The messages that may be sent, now that they are durable."""
@@ -200,7 +231,9 @@ class Part:
 
     # Small things
 
-    def _write(self, chain: Chain, seat: Seat, steps: bytes = b"", shards: tuple[str, ...] = ()) -> Played:
+    def _write(
+        self, chain: Chain, seat: Seat, steps: bytes = b"", shards: tuple[str, ...] = (), spending: bytes = b""
+    ) -> Played:
         known = self._played.get(seat.terms.digest)
         self._writing = Played(
             chain.after,
@@ -211,6 +244,7 @@ class Part:
             "opening" in seat.sent,
             steps or (b"" if known is None else known.steps),
             shards or (() if known is None else known.shards),
+            spending or (b"" if known is None else known.spending),
         )
         return self._writing
 

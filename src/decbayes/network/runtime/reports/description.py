@@ -187,10 +187,11 @@ def sums_of(sums: Sums, part: Part) -> dict[str, Any]:
 
 
 def sum_lines(about: Mapping[str, Any]) -> list[str]:
-    """How far a group's sums are, and what nobody can know of them, in three lines."""
+    """How far a group's sums are, and what nobody can know of them, in a few lines."""
     opened = f", {about['opened']} open over {', '.join(about['members'])}" if about.get("opened") else ", none open"
     text = about.get("text") or f"no sum can begin: {about.get('why_not')}"
-    return [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]
+    lines = [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]
+    return [*lines, *([f"privacy: {about['privacy']}"] if "privacy" in about else [])]
 
 
 def decisions_of(pool: Pool) -> dict[str, Any]:
