@@ -9,13 +9,14 @@ from groups import charter_of, gaussian_charter, identities
 
 import decbayes as db
 from decbayes.errors import BudgetExceeded, InvalidCharter
-from decbayes.network import Charter, PrivacyRules, Remove, SumRules
-from decbayes.network.protocol.sums import Part, Played, spending_in
+from decbayes.network import Agent, Charter, PrivacyRules, Remove, SumRules
+from decbayes.network.protocol.sums import Due, Part, Played, spending_in
 from decbayes.network.runtime.reports.description import status_of, sum_lines
 from decbayes.network.runtime.store import ledgered
 from decbayes.network.runtime.store.ledgered import Ledgered
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
+from decbayes.privacy import releasing
 
 SEATS = 4
 KEYS = identities(SEATS)
@@ -193,6 +194,25 @@ def test_a_round_begun_again_without_somebody_costs_nothing_more(tmp_path, monke
     alone = ceil(2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[0]))) ** 2
     assert release.privacy.sites == 3
     assert release.variance >= 3 / 2 * alone, "two of three have all of the noise"
+
+
+def test_rows_are_released_as_they_are_whatever_the_disclosure_rules_would_pool(tmp_path, monkeypatch):
+    """Pooling depends on all rows: a person who is the fifth of a category would move four others, too."""
+    monkeypatch.setattr(releasing, "discrete_gaussian", lambda variance, size: np.zeros(size, dtype=np.int64))
+    columns = {"drug": db.columns.Categorical(["a", "b", "c"]), "ill": db.columns.YesNo()}
+    model = db.LogisticRegression("ill", columns=columns)
+    plain = charter_of(model, KEYS)
+    members = {name.replace(" ", "_"): key for name, key in plain.members.items()}
+    promise, sums = PrivacyRules(epsilon=1.0, delta=1e-6), SumRules(rounds=model.mechanism().rounds)
+    charter = replace(plain, members=members, sums=sums, privacy=promise, disclosure=db.disclosure.Rules())
+    rows = {"drug": ["a"] * 30 + ["b"] * 30 + ["c"] * 2, "ill": [True, False] * 31}
+    agent = Agent(charter, KEYS[0], rng=np.random.default_rng(0))
+    agent.observe(rows, shard="data", rng=np.random.default_rng(0))
+    agreement = charter.agreement(charter.members)
+    share = agent.share(Due(agreement.next_terms(()), charter.slots, None, (), agreement.privacy))
+    prior, books = db.Posterior.of_prior(model.structure), db.disclosure.Ledger(tmp_path / "a.ledger")
+    direct = model.release(prior, rows, agreement.privacy, ledger=books)
+    np.testing.assert_array_equal(share.release.values, direct.values)
 
 
 def test_people_are_told_the_promise(tmp_path):

@@ -81,9 +81,10 @@ class AddingMember(Member):
 
     def share(self, due: Due) -> Share | PrivateShare:
         """This member's contribution to a sum, in the clear: for this site alone."""
-        names = frozenset(due.shards or self._shards)
-        data, persons = fitted_together(self.charter, self._shards, names, self.rules, self._whom, blind=True)
-        model = self.charter.model
+        names, model = frozenset(due.shards or self._shards), self.charter.model
+        # What is pooled under disclosure rules depends on all rows: then noise for one person's would not be enough.
+        rules = self.rules if due.privacy is None else None
+        data, persons = fitted_together(self.charter, self._shards, names, rules, self._whom, blind=True)
         if due.privacy is not None:
             return private_share(model, data, due.privacy, due.merge, due.released, site=self.seat, persons=persons)
         share, _ = contribution(
@@ -93,7 +94,7 @@ class AddingMember(Member):
             # The same data give the same numbers again, should the process end before they are stored.
             rng=np.random.default_rng(list(due.terms.digest)),
             model=model,
-            rules=self.rules,
+            rules=rules,
             persons=persons,
             frequency=getattr(model, "public_documents", ()),
         )
