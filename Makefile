@@ -9,6 +9,7 @@ TEST_STAMP := $(VENV)/.installed-for-tests
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.txt --editable
 unexport PYTHONDONTWRITEBYTECODE
 EXTRAS := demo,page,paper,interop,hmmlearn,gensim,tomotopy,parquet,texts,dask
+COMPILED := $(VENV)/.compiled
 OLDEST := .venv-minimum
 
 .PHONY: help setup test check mutants minimum dist demo bench figures docs clean
@@ -46,8 +47,13 @@ $(TEST_STAMP): $(STAMP)
 	$(INSTALL) ".[numpyro,stepmix]"
 	@touch $(TEST_STAMP)
 
+# Kernels, modules and tests are compiled once, before several workers would each do so.
+$(COMPILED): $(TEST_STAMP) $(wildcard src/decbayes/kernels/*.py)
+	@$(BIN)/python -m decbayes warm-up & $(BIN)/python -m pytest --collect-only -p no:xdist > /dev/null; wait $$!
+	@touch $(COMPILED)
+
 # Four workers on two cores: two of them mostly wait for agents that talk to each other, and for a browser.
-test: $(TEST_STAMP)
+test: $(COMPILED)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
 check: setup

@@ -3,6 +3,7 @@
 import ast
 import gc
 import os
+from collections import Counter
 from pathlib import Path
 
 # Workers of the tests share the cores among them; threads of their own would only wait for each other.
@@ -28,23 +29,23 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_sessionstart():
-    """Each worker compiles the kernels of some models; the others then load them."""
-    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
-    if worker is None or count is None:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """What takes long starts first, so that no worker is left with it: groups, pages, files of many tests."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    from decbayes.cli.commands.planning.warm_up import models, use
+    tests = Counter(item.path for item in items)
 
-    several = list(models())
-    kinds = list(dict.fromkeys(type(model) for model, _ in several))[int(worker.removeprefix("gw")) :: int(count)]
-    for model, size in several:
-        if type(model) in kinds:
-            use(model, size)
+    def turn(item):
+        grouped = item.get_closest_marker("xdist_group") is not None
+        return not grouped, item.path.name != "test_docs.py", -tests[item.path], str(item.path)
+
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Tests of one file run in one worker, which makes their fixtures and compiles their kernels only once.
+    """Tests of one file run in one worker, which makes their fixtures only once.
 
     Pages have nothing in common and take long: each runs where there is room, so that no worker has all of them.
     """
@@ -55,6 +56,7 @@ def pytest_xdist_make_scheduler(config, log):
             scope = super()._split_scope(nodeid)
             return scope if "test_docs.py" in scope else scope.split("::")[0]
 
+    config.option.loadscopereorder = False  # the order above, in place of one by numbers of tests alone
     return ByFile(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
