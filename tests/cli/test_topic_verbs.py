@@ -217,3 +217,17 @@ def test_a_released_file_that_is_edited_is_a_draft_again(run, here):
     assert not edited.released
     assert edited.signature == edited.key == ""
     assert edited.posterior == db.load(here / "less.posterior").digest
+
+
+def test_a_named_file_has_a_manifest_of_what_it_holds_and_is_a_draft_only_if_that_has_changed(run, here):
+    """The first name gives components ids, which are part of a posterior; a second one changes nothing of it."""
+    assert run("release a.posterior --approve Kim --data a.jsonl")[0] == 0
+    status, _, said = run("name a.posterior 0 first -o named.posterior")
+    assert (status, "it is a draft again" in said) == (0, True)
+    named = manifest_of(here / "named.posterior")
+    assert (named.released, named.posterior) == (False, db.load(here / "named.posterior").digest)
+    assert run("release named.posterior --approve Kim --data a.jsonl")[0] == 0
+    status, _, said = run("name named.posterior 0 second")
+    assert (status, "draft" in said) == (0, False)
+    again = manifest_of(here / "named.posterior")
+    assert (again.released, again.posterior) == (True, db.load(here / "named.posterior").digest)

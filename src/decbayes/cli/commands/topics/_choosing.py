@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import manifest_of
 from decbayes.cli.shared.standard_streams import print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure.manifest import KEY as MANIFEST
+from decbayes.disclosure.manifest import Manifest
 from decbayes.files import load_note, save
 from decbayes.merging import Lineage
 from decbayes.posterior import Posterior
@@ -44,10 +46,15 @@ def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> N
     note, made = load_note(source), manifest_of(source)
     kept = {name: note[name] for name in KEPT if name in note}
     if made is not None:
-        draft = replace(made, approver="", reason="", key="", signature="")
-        kept[MANIFEST] = replace(draft, posterior=edited.posterior.digest).plain()
+        kept[MANIFEST] = drafted_again(made, edited.posterior)
     save(edited.posterior, output, note=kept)
     changes = [str(event) for event in edited.events if event.kind != "kept"]
     messages().print(plain(f"{output}: {'; '.join(changes)}"))
     if as_json:
         print_json(*(vars(event) for event in edited.events))
+
+
+def drafted_again(made: Manifest, posterior: Posterior) -> dict[str, Any]:
+    """The manifest of a posterior that was changed after it was made, which nobody has approved."""
+    draft = replace(made, approver="", reason="", key="", signature="")
+    return replace(draft, posterior=posterior.digest).plain()

@@ -5,10 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.topics._choosing import component_of
+from decbayes.cli.commands.topics._choosing import component_of, drafted_again
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.sharing import manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
+from decbayes.disclosure.manifest import KEY as MANIFEST
 from decbayes.files import NAMES, load, load_note, save
 from decbayes.merging import name as renamed
 from decbayes.merging.base.lineage import with_ids
@@ -31,8 +33,13 @@ def name(
     read = load(posterior)
     component = component_of(read, text=topic)
     named = renamed(with_ids(read), {component: text})
-    target = output or posterior
-    save(named, target, note={key: value for key, value in load_note(posterior).items() if key != NAMES})
-    messages().print(plain(f"{target}: {topic} is {text!r}" if text else f"{target}: {topic} has no name any more"))
+    target, made = output or posterior, manifest_of(posterior)
+    note = {key: value for key, value in load_note(posterior).items() if key != NAMES}
+    said = f"{topic} is {text!r}" if text else f"{topic} has no name any more"
+    if made is not None and named.digest != read.digest:  # components have got ids, by which they keep their names
+        note[MANIFEST] = drafted_again(made, named)
+        said += "; it is a draft again: release it once more" if made.released else ""
+    save(named, target, note=note)
+    messages().print(plain(f"{target}: {said}"))
     if as_json:
         print_json({"file": target, "topic": component, "id": named.ids[component], "name": text})
