@@ -71,6 +71,25 @@ class Ballot:
         return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
 
     def decided(self) -> "Outcome":
+        """Who counts. Those are heard again who were left out while others took the slot of what they alone know."""
+        first = self._without_strangers()
+        counting = [first.sites[place] for place in first.kept]
+        out = [site for site in range(len(self.posteriors)) if site not in counting]
+        back = [site for site in out if self._joins([*counting, site])] if first.vacant else []
+        if not back:
+            return first
+        sites = tuple(sorted([*counting, *back]))
+        standings = dict(zip(first.sites, first.standings(), strict=True))
+        dismissed = {site: standings[site] for site in out if site in standings and site not in sites}
+        again = self.among(sites)
+        return Outcome(again, again.best(), sites, dismissed)
+
+    def _joins(self, sites: Sequence[int]) -> bool:
+        """Whether all of these sites count if they are alone."""
+        ballot = self.among(sorted(sites))
+        return len(Outcome(ballot, ballot.best(), tuple(sites)).kept) == len(sites)
+
+    def _without_strangers(self) -> "Outcome":
         """The best alignment; without the strangers if they take slots that others need, or further ones."""
         best, everybody = self.best(), tuple(range(len(self.posteriors)))
         strangers = best.strangers
@@ -171,6 +190,8 @@ class Outcome:
     ballot: Ballot
     reached: Reached
     sites: tuple[int, ...]
+    dismissed: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
+    """The standings of sites that were left out before."""
 
     @cached_property
     def parts(self) -> tuple[Settled, ...]:
@@ -187,6 +208,12 @@ class Outcome:
         """The sites that count: those that disagree clearly do not, unless they are as many as the others."""
         flagged = self.against > FLAGGED
         return np.flatnonzero(~flagged | (2 * flagged.sum() >= len(flagged)))
+
+    @property
+    def vacant(self) -> bool:
+        """Whether some are left out while there are slots that none of those who count knows."""
+        free = [part.votes[self.kept] for part in self.parts if part.group.coupled is not None]
+        return self.ballot.judging and any((votes.max(axis=0, initial=0.0) <= 0.5).any() for votes in free)
 
     @cached_property
     def weights(self) -> list[Array]:

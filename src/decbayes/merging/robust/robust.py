@@ -211,7 +211,7 @@ def robust_merge(
         ballot if speaking >= FEWEST and not repeated else replace(ballot.among(counted), judging=speaking >= FEWEST)
     )
     outcome = ballot.decided()
-    return described(outcome, [counted[place] for place in outcome.sites], repeated, order)
+    return described(outcome, counted, repeated, order)
 
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:
@@ -250,14 +250,15 @@ def same_profiles(group: Group) -> Array:
     return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
 
 
-def described(outcome: Outcome, merged: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
-    """The outcome in the caller's order; `merged` are the places of the outcome's sites in the canonical order."""
-    standings = {order[place]: Standing(*shares) for place, shares in zip(merged, outcome.standings(), strict=True)}
+def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
+    """The outcome in the caller's order; `counted` are the places of all but copies in the canonical order."""
+    shares = dict(zip(outcome.sites, outcome.standings(), strict=True)) | dict(outcome.dismissed)
+    standings = {order[counted[site]]: Standing(*share) for site, share in shares.items()}
     standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}
     sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
     by_slot = outcome.by_slot()
     weights = np.zeros((len(order), by_slot.shape[1]))
-    numbers = tuple(order[merged[place]] for place in outcome.kept)
+    numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.kept)
     weights[[*numbers]] = by_slot
     merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
     return replace(merge, posterior=replace(merge.posterior, remarks=merge.remarks()))
