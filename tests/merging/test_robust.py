@@ -422,3 +422,12 @@ def test_a_column_in_other_units_is_found_where_sites_know_coefficients_unequall
     assert flagged(merged) == list(range(faulty))
     right, spread = honest.mean("coefficients"), honest.deviation("coefficients")
     assert np.abs((merged.posterior.mean("coefficients") - right) / spread).max() < 1.0
+
+
+def test_a_site_whose_own_component_lost_its_slot_to_a_faulty_one_is_heard_again(rng):
+    """Two of three clusters are known to all; one site also has the third. A site in other units needs three slots."""
+    shards = [points(rng, 90, (0.5, 0.5, 0.0))[0] for _ in range(6)]
+    (faulty, own), expected = (100.0 * points(rng, 90)[0], points(rng, 90)[0]), CENTRES
+    merged = robust_merge(fitted(KNOWN, [faulty, own, *shards], rng))
+    assert flagged(merged) == [0]
+    assert np.abs(means(merged.posterior) - expected).max() < 0.5
