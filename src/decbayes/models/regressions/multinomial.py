@@ -154,37 +154,36 @@ def tilted(mean: Array, covariance: Array) -> tuple[Array, Array]:
     """The shares a of levels, and the bound of E log Σ exp(f), where f has these moments in each row."""
     spread = np.diagonal(covariance, axis1=1, axis2=2)
     shares = shares_at(mean + 0.5 * spread, covariance)
-    product = np.einsum("nij,nj->ni", covariance, shares)
+    product = times(covariance, shares)
     middle, quadratic = np.sum(shares * mean, axis=1), np.sum(shares * product, axis=1)
     heights = mean - middle[:, None] + 0.5 * (spread - 2.0 * product + quadratic[:, None])
-    return shares, middle + logsumexp(heights, axis=1)
+    return shares, middle + (heights - log_shares_of(heights))[:, 0]
 
 
 def shares_at(high: Array, covariance: Array) -> Array:
     """(N, levels): a = softmax(high − Σ a), where Σ a log a − highᵀa + ½ aᵀΣa is least, by Newton's method on log a."""
-    shares = np.asarray(softmax(high, axis=1))
-    logits = high - np.einsum("nij,nj->ni", covariance, shares)
-    moving = np.arange(len(high))
+    logits = high - times(covariance, np.exp(log_shares_of(high)))
+    moving, alike = np.arange(len(high)), np.eye(high.shape[1])
     for _ in range(STEPS if len(high) else 0):
         top, wide, here = high[moving], covariance[moving], logits[moving]
-        held = softmax(here, axis=1)
-        off = here + np.einsum("nij,nj->ni", wide, held) - top
-        weights = held[:, :, None] * (np.eye(held.shape[1]) - held[:, None, :])
-        step = -np.linalg.solve(np.eye(held.shape[1]) + wide @ weights, off[:, :, None])[:, :, 0]
+        shares = np.exp(log_shares_of(here))
+        off = here + times(wide, shares) - top
+        weights = shares[:, :, None] * (alike - shares[:, None, :])
+        step = -np.linalg.solve(alike + wide @ weights, off[:, :, None])[:, :, 0]
         logits[moving] = shorter(here, step, top, wide)
         moving = moving[np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1))]
         if not len(moving):
             break
-    return np.asarray(softmax(logits, axis=1))
+    return np.exp(log_shares_of(logits))
 
 
 def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> Array:
     """Logits after a step, which is halved where it would not lead downward."""
 
     def height(at: Array) -> Array:
-        logs = at - logsumexp(at, axis=1, keepdims=True)
+        logs = log_shares_of(at)
         shares = np.exp(logs)
-        return np.asarray(np.sum(shares * (logs - high + 0.5 * np.einsum("nij,nj->ni", covariance, shares)), axis=1))
+        return np.asarray(np.sum(shares * (logs - high + 0.5 * times(covariance, shares)), axis=1))
 
     here, share = height(logits), np.ones((len(logits), 1))
     for _ in range(HALVINGS):
@@ -193,6 +192,17 @@ def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> Array
             break
         share[worse] *= 0.5
     return np.asarray(logits + share * step)
+
+
+def log_shares_of(logits: Array) -> Array:
+    """log softmax of each row; SciPy's own takes most of the time of small ones."""
+    below = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=1, keepdims=True)))
+
+
+def times(matrices: Array, vectors: Array) -> Array:
+    """The product of each matrix and its vector."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
 def normal_points(side: int) -> Array:
