@@ -58,9 +58,21 @@ def affairs():
     return db.LogisticRegression.from_frame(data, formula), data
 
 
-def marriages():
+def marriages(**settings):
     data = statsmodels_data("fair").iloc[::4].assign(rate=lambda frame: frame["rate_marriage"].astype(int).astype(str))
-    return db.OrderedRegression.from_frame(data, "rate ~ age + yrs_married + religious + educ"), data
+    return db.OrderedRegression.from_frame(data, "rate ~ age + yrs_married + religious + educ", **settings), data
+
+
+def marriages_cumulative():
+    return marriages(link="cumulative")
+
+
+def parties():
+    """Democrats, Republicans, and those in between."""
+    names = np.array(["democrat", "between", "republican"])
+    data = statsmodels_data("anes96").assign(party=lambda frame: names[np.digitize(frame["PID"], [2, 5])])
+    formula = "party ~ selfLR + age + educ + income + logpopul"
+    return db.MultinomialRegression.from_frame(data, formula, reference="between"), data
 
 
 def votes():
@@ -123,6 +135,8 @@ DATA = {
     "affairs, logistic": affairs,
     "votes, logistic": votes,
     "marriages, ordered": marriages,
+    "marriages, cumulative": marriages_cumulative,
+    "parties, multinomial": parties,
     "visits, Poisson": visits,
     "visits, negative binomial": dispersed_visits,
     "arrests, survival": arrests,

@@ -224,3 +224,22 @@ def test_sites_with_one_level_or_few_say_so(rng):
     few = {name: values[:30] for name, values in frame.items()}
     assert "few events" in [remark.kind for remark in model.fit_site(few).posterior.remarks]
     assert "few events" not in [remark.kind for remark in model.fit_site(trips(rng, 300)).posterior.remarks]
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_what_one_row_adds_is_within_its_bound(count, rng):
+    """Few rows, far from the centre or not, on top of what others believe."""
+    columns = {"y": db.columns.Categorical(count), "x": db.columns.Gaussian(0, 1)}
+    model = db.MultinomialRegression("y", columns=columns)
+    side, family = 2 * (count - 1), model.outcome.family
+    most = model.largest_contribution(3.0)["coefficients"]
+    largest = np.zeros_like(most)
+    for size in (1, 1, 2, 5, 5):
+        points = np.column_stack([rng.integers(count, size=size), rng.uniform(-3, 3, size)]).astype(float)
+        believed = family.natural(mean=rng.normal(0, 4, (1, side)), covariance=rng.choice([0.1, 10.0]) * np.eye(side))
+        for prior in (None, db.Posterior.from_natural(model.structure, {"coefficients": believed})):
+            natural = model.fit(points, prior=prior).posterior.natural["coefficients"]
+            before = model.structure.prior["coefficients"] if prior is None else believed
+            largest = np.maximum(largest, np.abs(natural - before) / size)
+    assert (largest <= most + 1e-9).all()
+    assert largest.max() > 0.1 * most.max()

@@ -37,7 +37,7 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
 # Logarithms of shares are found up to this, within so many steps, each halved so often.
-SHARES_WITHIN, STEPS, HALVINGS = 1e-12, 100, 40
+SHARES_WITHIN, STEPS, HALVINGS = 1e-12, 50, 20
 # Half of the points at which softmax is averaged.
 POINTS = 256
 
@@ -170,15 +170,15 @@ def shares_at(high: Array, covariance: Array) -> Array:
         off = here + times(wide, shares) - top
         weights = shares[:, :, None] * (alike - shares[:, None, :])
         step = -np.linalg.solve(alike + wide @ weights, off[:, :, None])[:, :, 0]
-        logits[moving] = shorter(here, step, top, wide)
-        moving = moving[np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1))]
+        logits[moving], lower = shorter(here, step, top, wide)
+        moving = moving[lower & (np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1)))]
         if not len(moving):
             break
     return np.exp(log_shares_of(logits))
 
 
-def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> Array:
-    """Logits after a step, which is halved where it would not lead downward."""
+def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Logits after a step, which is halved where it would not lead downward; and where it then did."""
 
     def height(at: Array) -> Array:
         logs = log_shares_of(at)
@@ -186,12 +186,13 @@ def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> Array
         return np.asarray(np.sum(shares * (logs - high + 0.5 * times(covariance, shares)), axis=1))
 
     here, share = height(logits), np.ones((len(logits), 1))
+    worse = np.ones(len(logits), dtype=np.bool_)
     for _ in range(HALVINGS):
         worse = height(logits + share * step) > here + 1e-12 * (1.0 + np.abs(here))
         if not worse.any():
             break
         share[worse] *= 0.5
-    return np.asarray(logits + share * step)
+    return np.where(worse[:, None], logits, logits + share * step), ~worse
 
 
 def log_shares_of(logits: Array) -> Array:
