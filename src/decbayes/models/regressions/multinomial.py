@@ -169,7 +169,7 @@ def shares_at(high: Array, covariance: Array) -> Array:
         shares = np.exp(log_shares_of(here))
         off = here + times(wide, shares) - top
         weights = shares[:, :, None] * (alike - shares[:, None, :])
-        step = -np.linalg.solve(alike + wide @ weights, off[:, :, None])[:, :, 0]
+        step = np.asarray(-np.linalg.solve(alike + wide @ weights, off[:, :, None])[:, :, 0], dtype=np.float64)
         logits[moving], lower = shorter(here, step, top, wide)
         moving = moving[lower & (np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1)))]
         if not len(moving):
