@@ -40,7 +40,7 @@ from decbayes.cli.shared.running import finish
 from decbayes.disclosure import Entry, Ledger, Manifest, Rules
 from decbayes.disclosure.manifest import KEY as MANIFEST
 from decbayes.families.registry import registered
-from decbayes.files import KEY, prior_from, save, to_bytes
+from decbayes.files import KEY, load, prior_from, save, to_bytes
 from decbayes.structure import CoupledSet, Structure
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests"), str(Path(__file__).parents[1] / "tests" / "models")]
@@ -192,6 +192,12 @@ def run(*words: str | Path) -> object:
     return parsed(*map(str, words))()
 
 
+def read_and_run(path: Path, words: list[str]) -> object:
+    """All commands begin with reading the file: most are refused by that, and take no longer."""
+    load(path)
+    return run(*words)
+
+
 def outcome(call: Callable[[], object]) -> str:
     """How a command ends: "fine", "refused", "hang", or the name of an exception with the line that raised it."""
 
@@ -272,7 +278,7 @@ def main() -> None:
             else:
                 target, words = folder / "changed.posterior", commands(folder, rng)
                 changed = MUTATIONS[int(rng.integers(len(MUTATIONS)))](contents[2], rng)
-                call, said = partial(run, *words), " ".join([model, words[0], *words[-1:]])
+                call, said = partial(read_and_run, target, words), " ".join([model, words[0], *words[-1:]])
                 kind = "posterior"
             target.write_bytes(changed)
             kinds[kind] += 1
