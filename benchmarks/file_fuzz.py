@@ -1,11 +1,11 @@
 """Mutated files and messages through the commands that read strangers' files: no traceback, no hang, no growth.
 
 Files of every model are changed in three ways: bytes at random; numbers replaced by extreme ones, which keeps the file
-well formed; and the description, with a fingerprint that fits. Each goes through `decbayes merge`, `show` or `export`,
-in one process, the command line parsed once. Every fourth file is of another kind, changed at random: a table (.csv,
-.csv.gz, .npy, .npz), counts of words (.npz), a posterior with a manifest, a charter, a ledger, decisions. Messages of a
-network, changed in the same way, go into an agent. Counted are exceptions other than an error in one line, runs of more
-than ten seconds, and growth of memory.
+well formed; and the description, with a fingerprint that fits. Each is read as all commands do; what is read is merged,
+shown or exported in the same process, and one in ten goes through the whole of `decbayes merge`, which takes a second.
+Every fourth file is of another kind, changed at random: a table (.csv, .csv.gz, .npy, .npz), counts of words (.npz), a
+posterior with a manifest, a charter, a ledger, decisions. Messages of a network, changed in the same way, go into an
+agent. Counted are exceptions other than an error in one line, runs of more than ten seconds, and growth of memory.
 
 Run as `python benchmarks/file_fuzz.py [--files 4000] [--messages 20000] [--seed 0] [--seconds S] [--quick]`; the last
 line is one JSON object.
@@ -194,8 +194,10 @@ def run(*words: str | Path) -> object:
 
 def read_and_run(path: Path, words: list[str]) -> object:
     """All commands begin with reading the file: most are refused by that, and take no longer."""
-    load(path)
-    return run(*words)
+    posterior = load(path)
+    if words:
+        return run(*words)
+    return db.merge([posterior, *(load(path.with_name(f"{number}.posterior")) for number in (0, 1))])
 
 
 def outcome(call: Callable[[], object]) -> str:
@@ -237,7 +239,8 @@ def commands(folder: Path, rng: np.random.Generator) -> list[str]:
         ["show", changed],
         ["export", changed, "--output", str(folder / "out.csv"), "--rules", "none"],
     ]
-    return choices[int(rng.integers(len(choices)))]
+    whole, kind = choices[int(rng.integers(3))], rng.random()
+    return whole if kind < 0.1 else choices[3] if kind < 0.3 else choices[4] if kind < 0.5 else []
 
 
 def memory() -> float:
@@ -278,7 +281,7 @@ def main() -> None:
             else:
                 target, words = folder / "changed.posterior", commands(folder, rng)
                 changed = MUTATIONS[int(rng.integers(len(MUTATIONS)))](contents[2], rng)
-                call, said = partial(read_and_run, target, words), " ".join([model, words[0], *words[-1:]])
+                call, said = partial(read_and_run, target, words), f"{model}: {' '.join(words) or 'db.merge'}"
                 kind = "posterior"
             target.write_bytes(changed)
             kinds[kind] += 1

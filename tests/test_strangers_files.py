@@ -19,6 +19,7 @@ from decbayes.inputs.documents import read_vocabulary
 from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.texts import LeftOut, Texts
+from decbayes.merging.base.differing import model_differences
 from decbayes.updates.exchange import Exchange
 
 MODEL = db.GaussianMixture(2, 2, covariance="diagonal")
@@ -276,3 +277,10 @@ def test_shared_folders_do_not_hand_on_what_links_lead_to(tmp_path):
     (folder / "b.posterior").symlink_to(outside / "draft.posterior")
     with pytest.raises(InvalidFile, match="leads out of"):
         Exchange.read(folder)
+
+
+@pytest.mark.parametrize("terms", [1e308, 2**63, None, {"a": 1}])
+def test_a_list_that_is_none_is_a_difference_and_no_defect(terms):
+    """A stranger's description said so, and `merge` ended in a traceback as it explained what differs."""
+    model = {"name": "LinearRegression", "target": "y", "terms": ["a"]}
+    assert "'a'" in " ".join(model_differences(model, {**model, "terms": terms}))

@@ -14,10 +14,15 @@ def model_differences(first: Any, second: Any) -> Iterator[str]:
     if first.get("target") != second.get("target"):
         yield f"one predicts '{first.get('target')}', the other '{second.get('target')}'."
     for key, what in (("terms", "term"), ("varying", "varying term")):
-        one, other = (list(map(str, model.get(key) or ())) for model in (first, second))
+        one, other = (listed(model.get(key)) for model in (first, second))
         if set(one) != set(other):
             yield only_one_has(what, one, other)
     yield from column_differences(columns_in(first), columns_in(second))
+
+
+def listed(names: Any) -> list[str]:
+    """Names that a structure lists; none if a stranger's file has something else in their place."""
+    return list(map(str, names)) if isinstance(names, list | tuple) else []
 
 
 def columns_in(model: Any) -> dict[str, list[Any]]:
