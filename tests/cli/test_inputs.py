@@ -222,7 +222,7 @@ def test_no_message_quotes_data(name, content, tmp_path):
 def test_texts_in_a_table_are_told_where_texts_are_read_from(tmp_path):
     path = tmp_path / "letters.csv"
     path.write_text("body\n" + "word " * 1000, encoding="utf-8")
-    with pytest.raises(InvalidData, match=r"column 'body' is not a number.*name: --columns NAME"):
+    with pytest.raises(InvalidData, match=r"the columns are body\. --columns names those with the texts"):
         read_documents(path)
 
 
