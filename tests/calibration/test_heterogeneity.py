@@ -247,3 +247,10 @@ def test_topics_with_a_learned_prior_are_compared():
     found = db.checking.heterogeneity(db.align([model.fit(shard, rng=0).posterior for shard in counts]), worlds=2)
     (differences,) = found.values()
     assert differences.ratio.shape == (2,)
+
+
+def test_directions_with_hardly_any_information_do_not_count():
+    from decbayes.merging.reading._heterogeneity import ranks
+
+    precisions = np.array([np.diag([1.0, 1e-8]), np.diag([1.0, 1e-10]), np.zeros((2, 2)), 1e6 * np.eye(2)])
+    np.testing.assert_array_equal(ranks(precisions), [2, 1, 0, 2])
