@@ -120,3 +120,13 @@ def test_structures_of_other_models_are_refused():
     )
     with pytest.raises(StructureMismatch, match="not a structure of GaussianMixture"):
         db.model_for(pretender)
+
+
+def test_models_are_found_by_the_names_of_their_commands():
+    from decbayes.models.core.registry import MODELS, SHIPPED, command_name, kind_called
+
+    for name, (_, command) in SHIPPED.items():
+        assert kind_called(command) is MODELS[name]
+        assert command_name(MODELS[name]) == command
+    with pytest.raises(LookupError, match="No model is called 'topic'; there are .*topics"):
+        kind_called("topic")
