@@ -128,5 +128,5 @@ def test_models_are_found_by_the_names_of_their_commands():
     for name, (_, command) in SHIPPED.items():
         assert kind_called(command) is MODELS[name]
         assert command_name(MODELS[name]) == command
-    with pytest.raises(LookupError, match="No model is called 'topic'; there are .*topics"):
+    with pytest.raises(LookupError, match=r"No model is called 'topic'; there are .*topics"):
         kind_called("topic")
