@@ -81,7 +81,7 @@ def released(model, shards, privacy):
     for _ in range(model.mechanism().rounds):
         sent = [model.release(anchor, rows, privacy, ledger=NoLedger(), site=str(n)) for n, rows in enumerate(shards)]
         releases += [summed(sent)] if privacy.noise == "shared" else sent
-        anchor = db.disclosure.private_merge(model.structure, releases)
+        anchor = db.private_merge(model.structure, releases)
     return anchor, releases
 
 
@@ -120,7 +120,7 @@ def price(setting, sets, pool):
     plan = "useless"
     try:
         model = data_set(kind, 2, np.random.default_rng(0))[0]
-        found = db.disclosure.private_plan(model, sites=sites, rows=rows, privacy=privacy_of(epsilon, noise, sites))
+        found = db.private_plan(model, sites=sites, rows=rows, privacy=privacy_of(epsilon, noise, sites))
         plan = f"{found.price:.2f}"
     except db.errors.NotPrivate:
         pass

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from decbayes.calibration import calibrate as calibrate
     from decbayes.calibration import validate as validate
     from decbayes.disclosure import load as load
+    from decbayes.disclosure import private_merge as private_merge
+    from decbayes.disclosure import private_plan as private_plan
     from decbayes.disclosure import save as save
     from decbayes.merging import align as align
     from decbayes.merging import merge as merge
@@ -62,7 +64,7 @@ else:
         __name__,
         {
             ".calibration": "calibrate validate",
-            ".disclosure": "load save",
+            ".disclosure": "load private_merge private_plan save",
             ".merging": "align merge",
             ".models.core": "Ascent model_for register simulate",
             ".models.features": "LatentFeatures",
@@ -77,9 +79,9 @@ else:
             ".reporting": "report",
             ".streams": "refine",
         },
-        rooms="checking columns disclosure merging plot secure solvers streams texts",
+        rooms="checking columns disclosure merging plot secure solvers streams",
         # For special work: found by name, not listed.
-        further="devices extending families interop models privacy sklearn study",
+        further="devices extending families interop models privacy sklearn study texts",
     )
 
     def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import decbayes as db
+from decbayes.cli.shared.unfinished import Unfinished, fit_on
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, basis_of
@@ -245,3 +246,11 @@ def test_an_interrupted_first_fit_contributes_its_rows_alone():
         model.fit_site(frame, progress=impatient)
     message = Quadratic.of(np.asarray(interrupted.value.fit.posterior.contribution[COEFFICIENTS]))
     assert np.linalg.matrix_rank(message.precision, tol=1e-9) == 2
+
+
+def test_a_fit_that_was_interrupted_ends_with_the_same_broadcast(rng):
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
+    frame = {"x": rng.normal(size=40), "y": rng.random(40) < 0.3}
+    left = Unfinished(model.fit(frame).posterior, 3, 0)
+    resumed = fit_on(model, frame, left, 0, left.counted(lambda _: None))
+    assert resumed.posterior == model.fit_site(frame).posterior != model.fit(frame).posterior

@@ -118,7 +118,7 @@ def test_rounds_find_classes_and_say_that_there_are_no_intervals(monkeypatch, rn
     for _ in range(model.mechanism().rounds):
         for site, rows in enumerate(np.split(points, 2)):
             releases.append(model.release(anchor, rows, privacy, ledger=Open(), site=str(site)))
-        anchor = db.disclosure.private_merge(model.structure, releases)
+        anchor = db.private_merge(model.structure, releases)
     exact, alone = model.fit(points, rng=0).posterior, db.BernoulliMixture(1, dimension=6)
     worst = alone.score(alone.fit(points, rng=0).posterior, points)
     kept = (model.score(anchor.posterior, points) - worst) / (model.score(exact, points) - worst)
@@ -150,7 +150,7 @@ def test_rows_with_missing_values_are_refused():
 
 
 def test_a_plan_of_classes_promises_no_intervals():
-    plan = db.disclosure.private_plan(MODELS["yes/no"], sites=4, rows=20_000, privacy=db.Privacy(1.0, 1e-6))
+    plan = db.private_plan(MODELS["yes/no"], sites=4, rows=20_000, privacy=db.Privacy(1.0, 1e-6))
     assert str(plan).startswith("Means would be released, without intervals (Q = ")
 
 

@@ -57,7 +57,7 @@ def all_rounds(model, shards, privacy):
     for _ in range(model.mechanism().rounds):
         sent = [model.release(anchor, rows, privacy, ledger=Open(), site=str(n)) for n, rows in enumerate(shards)]
         releases += [summed(sent)] if privacy.noise == "shared" else sent
-        anchor = db.disclosure.private_merge(model.structure, releases)
+        anchor = db.private_merge(model.structure, releases)
     return anchor, releases
 
 
@@ -108,7 +108,7 @@ def test_one_shared_noise_costs_less_than_one_of_each_site(quick_noise, rng):
 def test_merges_do_not_depend_on_the_order_of_releases(quick_noise, rng):
     model, points = made("poisson", 900, rng)
     merged, releases = all_rounds(model, np.split(points, 3), db.Privacy(3.0, 1e-6))
-    again = db.disclosure.private_merge(model.structure, releases[::-1])
+    again = db.private_merge(model.structure, releases[::-1])
     assert again.posterior == merged.posterior
 
 
@@ -166,19 +166,17 @@ def test_releases_that_do_not_belong_together_are_refused(quick_noise, rng):
     with pytest.raises(NotPrivate, match="All 5 rounds are done"):
         model.release(merged, points, privacy, ledger=Open())
     with pytest.raises(NotPrivate, match="Every site takes part in every round"):
-        db.disclosure.private_merge(model.structure, releases[:-1])
+        db.private_merge(model.structure, releases[:-1])
     with pytest.raises(NotPrivate, match="is there twice"):
-        db.disclosure.private_merge(model.structure, [*releases[:2], releases[0], releases[1]])
+        db.private_merge(model.structure, [*releases[:2], releases[0], releases[1]])
     prior = db.Posterior.of_prior(model.structure)
     others = [model.release(prior, points, privacy, ledger=Open(), site=name) for name in "01"]
     with pytest.raises(NotPrivate, match="at an anchor that those of earlier rounds do not imply"):
-        db.disclosure.private_merge(model.structure, [*others, *releases[2:]])
+        db.private_merge(model.structure, [*others, *releases[2:]])
     with pytest.raises(NotPrivate, match="promise"):
-        model.release(
-            db.disclosure.private_merge(model.structure, releases[:2]), points, db.Privacy(9.0, 1e-6), ledger=Open()
-        )
+        model.release(db.private_merge(model.structure, releases[:2]), points, db.Privacy(9.0, 1e-6), ledger=Open())
     with pytest.raises(NotPrivate, match="no releases"):
-        db.disclosure.private_merge(model.structure, [])
+        db.private_merge(model.structure, [])
 
 
 def test_shares_of_a_noise_are_neither_merged_nor_written(tmp_path, rng):
@@ -186,7 +184,7 @@ def test_shares_of_a_noise_are_neither_merged_nor_written(tmp_path, rng):
     privacy = db.Privacy(1.0, 1e-6, noise="shared", sites=3)
     share = model.release(db.Posterior.of_prior(model.structure), points, privacy, ledger=Open())
     with pytest.raises(NotPrivate, match="protects nobody by itself"):
-        db.disclosure.private_merge(model.structure, [share])
+        db.private_merge(model.structure, [share])
     with pytest.raises(NotPrivate, match="protects nobody by itself"):
         db.privacy.save_release(share, tmp_path / "a.release")
 
@@ -235,11 +233,9 @@ def test_plans_are_refused_where_noise_drowns_everything():
     model = made("logistic", 2, np.random.default_rng(0))[0]
     privacy = db.Privacy(1.0, 1e-6)
     with pytest.raises(NotPrivate, match=r"Useless here: Q = 3\.7.* 536 rows per site would do, 2,678 would do well"):
-        db.disclosure.private_plan(model, sites=3, rows=200, privacy=privacy)
-    doubtful = db.disclosure.private_plan(model, sites=3, rows=2_677, privacy=privacy)
-    fine = db.disclosure.private_plan(model, sites=3, rows=2_678, privacy=privacy)
+        db.private_plan(model, sites=3, rows=200, privacy=privacy)
+    doubtful = db.private_plan(model, sites=3, rows=2_677, privacy=privacy)
+    fine = db.private_plan(model, sites=3, rows=2_678, privacy=privacy)
     assert [len(plan.remarks) for plan in (doubtful, fine)] == [1, 0]
     shared = db.Privacy(1.0, 1e-6, noise="shared", sites=11)
-    assert db.disclosure.private_plan(model, sites=11, rows=2_678, privacy=shared).quality == pytest.approx(
-        10 * fine.quality
-    )
+    assert db.private_plan(model, sites=11, rows=2_678, privacy=shared).quality == pytest.approx(10 * fine.quality)

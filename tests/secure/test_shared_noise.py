@@ -46,7 +46,7 @@ def test_rounds_of_masked_releases_are_a_private_merge_at_every_site(tmp_path, r
         _, whole = one_round(anchor, tables, ledgers, privacy, sums)
         for name in NAMES:
             sums[name].append(whole[name])
-        anchor = {name: db.disclosure.private_merge(MODEL.structure, sums[name]) for name in NAMES}
+        anchor = {name: db.private_merge(MODEL.structure, sums[name]) for name in NAMES}
     found = [merge.posterior.mean("coefficients") for merge in anchor.values()]
     assert all((each == found[0]).all() for each in found)
     np.testing.assert_allclose(found[0].ravel(), [0.5, 1.0], atol=0.3)
@@ -59,7 +59,7 @@ def test_a_single_release_is_refused_everywhere_but_in_the_sum(tmp_path, rng):
     prior = db.Posterior.of_prior(MODEL.structure)
     release = MODEL.release(prior, patients(rng, 50), privacy, ledger=ledger)
     with pytest.raises(NotPrivate):
-        db.disclosure.private_merge(MODEL.structure, [release])
+        db.private_merge(MODEL.structure, [release])
     with pytest.raises(SumRefused, match="shared by 4 sites, and the sum is over 3"):
         private_terms(release, dict(list(SEATS.items())[:3]), group="study")
     whole = MODEL.release(prior, patients(rng, 50), db.Privacy(1.0, 1e-6), ledger=db.disclosure.Ledger(tmp_path / "b"))

@@ -41,7 +41,7 @@ def private_merge(structure: Structure, releases: Iterable[Release]) -> PrivateM
     >>> anchor, releases = db.Posterior.of_prior(model.structure), []
     >>> for _ in range(5):
     ...     releases.append(model.release(anchor, patients, privacy, ledger=ledger))
-    ...     anchor = db.disclosure.private_merge(model.structure, releases)
+    ...     anchor = db.private_merge(model.structure, releases)
     >>> anchor.posterior.uncertainty
     'calibrated by noise of private releases, delta method'
     >>> bool(0.02 < model.coefficients(anchor.posterior)[1]["mean"] < 0.08)
@@ -178,10 +178,10 @@ def private_plan(model: Model, *, sites: int, rows: int, privacy: Privacy) -> Pr
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model = db.LogisticRegression("ill", columns=columns)
-    >>> plan = db.disclosure.private_plan(model, sites=10, rows=5000, privacy=db.Privacy(epsilon=1.0, delta=1e-6))
+    >>> plan = db.private_plan(model, sites=10, rows=5000, privacy=db.Privacy(epsilon=1.0, delta=1e-6))
     >>> round(plan.price, 1), plan.rounds
     (1.1, 5)
-    >>> db.disclosure.private_plan(model, sites=10, rows=50, privacy=db.Privacy(epsilon=1.0, delta=1e-6))
+    >>> db.private_plan(model, sites=10, rows=50, privacy=db.Privacy(epsilon=1.0, delta=1e-6))
     Traceback (most recent call last):
     decbayes.errors.NotPrivate: Useless here: Q = 1.4, and below 10 noise drowns 50 rows per site. ...
     """

@@ -61,7 +61,7 @@ def place_of(structure: Structure, privacy: Privacy, before: Iterable[Release]) 
 def opened_release(
     terms: Terms, release: Release, packets: Iterable[Message], openings: Iterable[Message], *, name: str
 ) -> Release:
-    """The release of all sites together, for `db.disclosure.private_merge`, once the secure sum is open.
+    """The release of all sites together, for `db.private_merge`, once the secure sum is open.
 
     Args:
         terms: those of `private_terms`.

@@ -147,7 +147,8 @@ def state_of(path: Path) -> list[int]:
 
 def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:
     """A fit; or the rest of one, and the starts that it had still to try."""
-    if left is None and not where:
+    whole = type(model).fit_site is not Model.fit_site  # what such a model broadcasts is made at the end of a fit
+    if not where and (left is None or whole):
         return model.fit_site(observations, rng=np.random.default_rng(seed), progress=report)
     if left is None or left.paused is not None:
         return model.fit(observations, rng=np.random.default_rng(seed), progress=report, **where)
