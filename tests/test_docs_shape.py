@@ -90,6 +90,12 @@ def test_benchmarks_that_pages_name_exist_with_their_options():
             assert f'"{option}"' in source, f"{name}.py has no {option}"
 
 
+def test_figures_are_on_the_pages_of_benchmarks_only():
+    """Other pages quote a headline, and link."""
+    others = [page for page in SITE if page.parent.name != "benchmarks" and page.name != "benchmarks.md"]
+    assert not [name_of(page) for page in others if "python benchmarks/" in page.read_text(encoding="utf-8")]
+
+
 def test_the_list_of_benchmarks_is_complete():
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if not path.name.startswith("_")}
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
