@@ -8,7 +8,7 @@ up to a constant that is the same for all groupings. Unlike A(λ0 + Σ c_i) with
 for collecting small and noisy components. It is convex and homogeneous: joining two groups never gains.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from decbayes.families.family import Family
 
 Mask = NDArray[np.bool_]
+Known = tuple[Array, NDArray[np.int64], NDArray[np.int64]]
+"""Of a search: the gain of each slot from each row, the version of the slot that it is for, and the slots' versions."""
+
+
+class Visited(NamedTuple):
+    """Rows that may move, what each must gain at least, its home (negative for none), and what it gains there."""
+
+    rows: Indices
+    least_gains: Array
+    homes: Indices
+    at_home: Array
 
 
 class Groups(Protocol):
@@ -56,6 +67,14 @@ class Groups(Protocol):
         """The number of parameters that the data in these slots determine."""
 
 
+@runtime_checkable
+class Visiting(Protocol):
+    """Slots in which rows can be moved one after another by a single call."""
+
+    def visit(self, rows: Rows, visited: Visited, labels: Indices, known: Known) -> bool:
+        """Move each row into its best slot if that gains, as `SlotSearch` does; returns whether any has moved."""
+
+
 class Joins(Protocol):
     """Groups that are joined two by two; at first, each component is a group."""
 
@@ -64,6 +83,14 @@ class Joins(Protocol):
 
     def join(self, kept: int, absorbed: int) -> None:
         """Join two groups under the number of the first."""
+
+
+@runtime_checkable
+class Growing(Protocol):
+    """A family that makes a whole tree by a single call."""
+
+    def tree(self, rows: Rows, fewest: int) -> tuple[Indices, Indices, Array]:
+        """The joins of the rows until this many groups are left: their first members, and what is lost."""
 
 
 class PlainGroups:

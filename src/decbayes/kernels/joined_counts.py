@@ -60,6 +60,31 @@ def _changed(counts: Array, table: Array, columns: Any, entries: Array, sign: fl
 
 
 @compiled
+def group_move(
+    columns: Any, entries: Array, row_sum: float, slot: int, sign: float, counts: Array, table: Array, totals: Array
+) -> None:
+    """Put a row into a slot, or take it out."""
+    row, values = counts[slot], table[slot]
+    for entry in range(len(columns)):
+        column = columns[entry]
+        row[column] += sign * entries[entry]
+        values[column] = g(row[column])
+    totals[slot] += sign * row_sum
+
+
+@inlined
+def _gain(
+    columns: Any, entries: Array, row_sum: float, slot: int, sign: float, held: tuple[Array, Array, Array], after: Array
+) -> float:
+    """What a slot gains from a row (sign 1), or has gained from one that it holds (sign −1)."""
+    counts, table, totals = held
+    before = _changed(counts[slot], table[slot], columns, entries, sign, after)
+    change = sum_of_g(after, len(entries)) - before
+    change -= g(totals[slot] + sign * row_sum) - g(totals[slot])
+    return sign * change
+
+
+@compiled
 def group_gains(
     starts: Any,
     stops: Any,
@@ -85,23 +110,56 @@ def group_gains(
         for slot in range(counts.shape[0]):
             if needed[place, slot]:
                 sign = -1.0 if slot == held[place] else 1.0
-                before = _changed(counts[slot], table[slot], columns, entries, sign, after)
-                change = sum_of_g(after, len(entries)) - before
-                change -= g(totals[slot] + sign * sums[row]) - g(totals[slot])
-                gains[place, slot] = sign * change
+                gains[place, slot] = _gain(columns, entries, sums[row], slot, sign, (counts, table, totals), after)
 
 
 @compiled
-def group_move(
-    columns: Any, entries: Array, row_sum: float, slot: int, sign: float, counts: Array, table: Array, totals: Array
-) -> None:
-    """Put a row into a slot, or take it out."""
-    row, values = counts[slot], table[slot]
-    for entry in range(len(columns)):
-        column = columns[entry]
-        row[column] += sign * entries[entry]
-        values[column] = g(row[column])
-    totals[slot] += sign * row_sum
+def group_visits(
+    starts: Any,
+    stops: Any,
+    indices: Any,
+    data: Array,
+    sums: Array,
+    visited: Any,
+    least_gains: Array,
+    homes: Any,
+    at_home: Array,
+    labels: Any,
+    gains: Array,
+    seen: Any,
+    versions: Any,
+    counts: Array,
+    table: Array,
+    totals: Array,
+) -> int:
+    """Move rows one after another into their best slots, where that gains; returns how many have moved.
+
+    A row gains `at_home` in addition in its home. `gains`, `seen` and `versions` are those of `SlotSearch`.
+    """
+    longest = 1
+    for row in visited:
+        longest = max(longest, stops[row] - starts[row])
+    after, moved = np.empty(longest), 0
+    for place in range(len(visited)):
+        row = visited[place]
+        columns, entries = indices[starts[row] : stops[row]], data[starts[row] : stops[row]]
+        best, current = 0, labels[row]
+        for slot in range(counts.shape[0]):
+            if seen[row, slot] != versions[slot]:
+                sign = -1.0 if slot == current else 1.0
+                gain = _gain(columns, entries, sums[row], slot, sign, (counts, table, totals), after)
+                gains[row, slot] = gain + at_home[place] if slot == homes[place] else gain
+                seen[row, slot] = versions[slot]
+            if gains[row, slot] > gains[row, best]:
+                best = slot
+        if current < 0 or gains[row, best] > gains[row, current] + least_gains[place]:
+            if current >= 0:
+                group_move(columns, entries, sums[row], current, -1.0, counts, table, totals)
+                versions[current] += 1
+            group_move(columns, entries, sums[row], best, 1.0, counts, table, totals)
+            versions[best] += 1
+            labels[row], moved = best, moved + 1
+    return moved
 
 
 @compiled_reordered
@@ -118,58 +176,6 @@ def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) 
                 loss += (table[p, column] + table[q, column]) * shared
                 both += shared
             losses[p, q] = losses[q, p] = loss - sum_of_g(joined, both)
-
-
-@compiled_reordered
-def join_losses(
-    starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, room: Array
-) -> Array:
-    """What a group and each of the others lose by being one; `known` is g of the data. Costs what the groups hold.
-
-    `room` is (3, columns), the first two zero before and after.
-    """
-    losses = np.empty(len(others))
-    counts, values, joined = room[0], room[1], room[2]
-    for entry in range(starts[group], stops[group]):
-        counts[indices[entry]], values[indices[entry]] = data[entry], known[entry]
-    for place in range(len(others)):
-        other = others[place]
-        both, loss = 0, g(sums[group] + sums[other]) - g(sums[group]) - g(sums[other])
-        for entry in range(starts[other], stops[other]):
-            column = indices[entry]
-            shared = counts[column] != 0.0
-            joined[both] = counts[column] + data[entry]
-            loss += (values[column] + known[entry]) * shared
-            both += shared
-        losses[place] = loss - sum_of_g(joined, both)
-    for entry in range(starts[group], stops[group]):
-        counts[indices[entry]] = values[indices[entry]] = 0.0
-    return losses
-
-
-@compiled
-def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, width: int) -> tuple[Any, Array, Array]:
-    """The sum of two sparse rows: columns, data, and g of the data."""
-    counts = np.zeros(width)
-    for entry in range(len(first)):
-        counts[first[entry]] = first_data[entry]
-    fresh = 0
-    for entry in range(len(second)):
-        fresh += counts[second[entry]] == 0.0
-    columns = np.empty(len(first) + fresh, first.dtype)
-    for entry in range(len(first)):
-        columns[entry] = first[entry]
-    place = len(first)
-    for entry in range(len(second)):
-        if counts[second[entry]] == 0.0:
-            columns[place] = second[entry]
-            place += 1
-        counts[second[entry]] += second_data[entry]
-    data, known = np.empty(len(columns)), np.empty(len(columns))
-    for entry in range(len(columns)):
-        data[entry] = counts[columns[entry]]
-        known[entry] = g(data[entry])
-    return columns, data, known
 
 
 @inlined_reordered

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import entr
 
-from decbayes.families.groups import Mask, one_less
+from decbayes.families.groups import Known, Mask, Visited, one_less
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import Rows
 from decbayes.families.totals import checked_sparse
@@ -58,6 +58,13 @@ class DirichletGroups:
             if slot >= 0:
                 group_move(*row, slot, sign, self.counts, self.table, self.totals)
 
+    def visit(self, rows: Rows, visited: Visited, labels: Indices, known: Known) -> bool:
+        from decbayes.kernels.joined_counts import group_visits
+
+        sparse = checked_sparse(rows)
+        held_now = self.counts, self.table, self.totals
+        return bool(group_visits(*sparse.parts, sparse.sums, *visited, labels, *known, *held_now))
+
     def alone(self, rows: Rows, evidence: Array) -> Array:
         from decbayes.kernels.joined_counts import information_alone
 
@@ -98,13 +105,13 @@ class DirichletJoins:
         self.room = np.zeros((3, sparse.width))
 
     def losses(self, group: int, others: Indices) -> Array:
-        from decbayes.kernels.joined_counts import join_losses
+        from decbayes.kernels.trees import join_losses
 
         rows = self.starts, self.stops, self.indices, self.data, self.known, self.sums
         return np.asarray(join_losses(*rows, group, others, self.room))
 
     def join(self, kept: int, absorbed: int) -> None:
-        from decbayes.kernels.joined_counts import joined_row
+        from decbayes.kernels.trees import joined_row
 
         first, second = (slice(self.starts[group], self.stops[group]) for group in (kept, absorbed))
         first_row = self.indices[first], self.data[first]

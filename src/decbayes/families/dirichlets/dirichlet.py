@@ -120,6 +120,12 @@ class Dirichlet(DirichletRows):
     def joins(self, base: Array, rows: Rows, evidence: Array) -> DirichletJoins:
         return DirichletJoins(rows)
 
+    def tree(self, rows: Rows, fewest: int) -> tuple[Indices, Indices, Array]:
+        from decbayes.kernels.trees import grown_tree
+
+        sparse = checked_sparse(rows)
+        return grown_tree(*sparse.parts, sparse.sums, sparse.width, fewest)  # type: ignore[no-any-return]
+
     def observations(self, prior: Array, rows: Rows) -> Array:
         return checked_sparse(rows).sums
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.families.groups import Growing
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 
@@ -45,6 +46,8 @@ class Joined:
 
 def greedy_joins(components: Components, bases: Sequence[Array], fewest: int = 1) -> Joined:
     """Join the two groups that lose least, until this many are left; ties go to those that come first."""
+    if len(components.factors) == 1 and isinstance(family := components.factors[0].family, Growing):
+        return Joined(len(components), *family.tree(components.rows[0], fewest))
     pairs = zip(components.factors, components.rows, bases, strict=True)
     parts = [factor.family.joins(base, rows, components.evidence) for factor, rows, base in pairs]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array
-from decbayes.families.groups import Groups
+from decbayes.families.groups import Groups, Visited, Visiting
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Factor
@@ -193,11 +193,21 @@ class SlotSearch:
         for first in range(0, len(waiting), BLOCK):
             block = waiting[first : first + BLOCK]
             gains = self.gains(block)
-            versions = self._versions.copy()
-            for place in np.flatnonzero(self._wishes(block, gains) | (versions != self._versions).any()):
-                moved |= self._visit(int(block[place]))
+            moved |= self._visit_all(block[self._wishes(block, gains)])
             self._note_sureness(block, gains)
         return moved
+
+    def _visit_all(self, wishing: Indices) -> bool:
+        """Visit components one after another; returns whether any has moved."""
+        if not len(wishing):
+            return False
+        if len(self.slots) > 1 or not isinstance(self.slots[0], Visiting):
+            return any([self._visit(component) for component in wishing.tolist()])
+        evidence = self.components.evidence[wishing]
+        homes = np.full(len(wishing), -1, dtype=np.intp) if self.homes is None else self.homes[wishing]
+        visited = Visited(wishing, LEAST_GAIN * evidence, homes, STAYS * evidence)
+        known = self._gains, self._seen, self._versions
+        return self.slots[0].visit(self.components.rows[0], visited, self.labels, known)
 
     def _wishes(self, chosen: Indices, gains: Array) -> Array:
         """Which components would gain by a move."""
