@@ -1,6 +1,7 @@
 """Any component into any slot: what is maximised, and that it is, against sums written down plainly."""
 
 from itertools import combinations, product
+from types import NoneType
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases, chunks, prior_components
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping import grouping
+from decbayes.merging.grouping import joins as joins_module
+from decbayes.merging.grouping import search as search_module
 from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_gain
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
 from decbayes.merging.grouping.search import SlotSearch
@@ -280,39 +283,76 @@ class TestGrouping:
         np.testing.assert_allclose(merged.sum(axis=0), expected)
         assert alignment.optimality == "none"
 
-    def test_more_sites_than_memory_holds_are_grouped_alike(self, rng, monkeypatch):
+    @pytest.mark.parametrize("kept", [0, 1 << 22])
+    def test_more_sites_than_memory_holds_are_grouped_alike(self, rng, monkeypatch, kept):
         posteriors, truths = shared_topics(rng, sites=25)
         monkeypatch.setattr(grouping, "MOST_LOADED", 0)
+        monkeypatch.setattr(grouping, "MOST_KEPT", kept)
+        monkeypatch.setattr(grouping, "SAMPLED", 20)
         monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 4)
         alignment = db.align(posteriors, components=4)
         (coupled,) = alignment.structure.symmetry
         slots = np.concatenate([assignment[coupled] for assignment in alignment.assignments])
         assert same_groups(slots, np.concatenate(truths))
 
-    def test_of_more_sites_than_memory_holds_no_component_would_gain_elsewhere(self, rng, monkeypatch):
-        """Overlapping topics, which a tree of blocks alone puts into worse slots."""
+    @pytest.mark.parametrize("kept", [0, 1 << 22])
+    def test_of_more_sites_than_memory_holds_no_component_would_gain_elsewhere(self, rng, monkeypatch, kept):
+        """Overlapping topics, of which a sample alone has most components in no slot."""
         truth = 0.25 * TRUTH + 0.75 / WORDS
         matrix = np.array([rng.multinomial(60, truth[number % 4]) for number in range(48)], dtype=float)
-        monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 6)
+        for name, size in (("SITES_AT_A_TIME", 6), ("SAMPLED", 12), ("MOST_KEPT", kept), ("ROUNDS", 20)):
+            monkeypatch.setattr(grouping, name, size)
         structure = topics(4, WORDS)
         posteriors = [db.Posterior(topics(1, WORDS), {"topics": row[None]}) for row in matrix]
         problem = coupled_problem(posteriors, structure.symmetry[0], structure)
-        begun, (labels, best) = grouping.block_labels(problem)[0], (grouping.streamed_labels(problem), -np.inf)
-        assert value(matrix, labels, 4) > value(matrix, begun, 4) + 1.0
+        labels, best = grouping.Grouping()._sample_labels(problem, None), -np.inf
         for component in range(48):
             for slot in range(4):
                 moved = np.where(np.arange(48) == component, slot, labels)
                 best = max(best, value(matrix, moved, 4))
         assert value(matrix, labels, 4) == pytest.approx(best, rel=1e-9)
 
+    @pytest.mark.parametrize("homes", [False, True])
+    def test_compiled_visits_and_trees_decide_as_those_in_python(self, rng, monkeypatch, homes):
+        """The same labels, cached gains and joins, whoever makes the loop."""
+        matrix = np.array([rng.multinomial(60, 0.2 * TRUTH[number % 4] + 0.8 / WORDS) for number in range(40)])
+        structure = topics(4, WORDS)
+        posteriors = [db.Posterior(topics(1, WORDS), {"topics": row[None].astype(float)}) for row in matrix]
+        problem = coupled_problem(posteriors, structure.symmetry[0], structure)
+        components = Components.of(problem.factors, [*problem.contents])
+        base, ends = bases(components.factors, 2400.0, 4), []
+        for compiled in (True, False):
+            if not compiled:
+                monkeypatch.setattr(search_module, "Visiting", NoneType)
+                monkeypatch.setattr(joins_module, "Growing", NoneType)
+            home = np.arange(40) % 5 - 1 if homes else None
+            search = SlotSearch(components, np.arange(40) % 4, base, 4, homes=home)
+            tree = joins_module.greedy_joins(components, base, 3)
+            ends.append((search.moves(), search.labels, search._gains, search._versions, tree.kept, tree.absorbed))
+        for ours, plain in zip(*ends, strict=True):
+            np.testing.assert_allclose(ours, plain, rtol=1e-12)
+        assert ends[0][3].sum() > 10
+
+    def test_a_sample_is_spread_over_the_larger_half(self, rng, monkeypatch):
+        sizes = rng.permutation(40) + 1.0
+        posteriors = [db.Posterior(topics(1, WORDS), {"topics": np.eye(1, WORDS) * size}) for size in sizes]
+        structure = topics(4, WORDS)
+        problem = coupled_problem(posteriors, structure.symmetry[0], structure)
+        monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 7)
+        monkeypatch.setattr(grouping, "SAMPLED", 4)
+        sample, places = grouping.sampled(problem, sizes)
+        np.testing.assert_array_equal(sample.evidence, sizes[places])
+        assert (np.diff(places) > 0).all()
+        assert sorted(sample.evidence) == [21.0, 28.0, 34.0, 40.0]
+
     def test_blocks_are_searched_in_four_rounds_and_whoever_waits_sees_each(self, rng, monkeypatch):
-        """Seven sites, two at a time: four blocks for the tree, and four in each round of moves."""
+        """Seven sites, two at a time: four blocks for the sample, one sweep of it, four blocks in each round."""
         posteriors, _ = shared_topics(rng, sites=7)
-        monkeypatch.setattr(grouping, "MOST_LOADED", 0)
-        monkeypatch.setattr(grouping, "SITES_AT_A_TIME", 2)
+        for name, size in (("MOST_LOADED", 0), ("MOST_KEPT", 0), ("SITES_AT_A_TIME", 2)):
+            monkeypatch.setattr(grouping, name, size)
         seen = []
         db.align(posteriors, components=4, progress=lambda: seen.append(1))
-        assert len(seen) == 4 + 4 * 4
+        assert len(seen) == 4 + 1 + 4 * 4
 
     @pytest.mark.parametrize(("typical", "least"), [(1000.0, 0.5), (10.0, 0.1), (1.0, 0.01)])
     def test_components_of_next_to_no_evidence_are_placed_last(self, typical, least):

@@ -20,7 +20,7 @@ from decbayes.merging.base.components import (
     prior_components,
     sites_of,
 )
-from decbayes.merging.base.division import SITES_AT_A_TIME, Division, divided, divisible
+from decbayes.merging.base.division import MOST_KEPT, SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.base.problem import Problem, Slots, Solution
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import homes
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree uses. Moves use all of them.
 SHORT = 100
-# Limits on the numbers in all rows (about 300 MB) and on components. Beyond them, blocks of sites are searched in this
-# many rounds: a few thousand components are searched as a whole, more would take too long.
-MOST_LOADED, MOST_SEARCHED, ROUNDS = 1 << 24, 5_000, 4
+# Limits on the numbers in all rows (about 300 MB) and on components. Beyond them, a sample of so many components
+# is searched as a whole, and all move in this many rounds, if need be a block of sites at a time.
+MOST_LOADED, MOST_SEARCHED, SAMPLED, ROUNDS = 1 << 24, 5_000, 2_000, 4
+# The number of components whose gains are then computed together: enough for several threads.
+WIDE_BLOCK = 1024
 # The number of entries in all gains above which a GPU is worth its launches.
 LARGE = 1_000_000
 
@@ -74,8 +76,8 @@ class Grouping:
         # Depends on size only: files and memory must give the same result.
         large = is_large(problem)
         problem = problem if large else problem.loaded()
-        device = None if large else device_of(problem)
-        labels = streamed_labels(problem) if large else self._labels(problem, device)
+        device = None if large and not keepable(problem) else device_of(problem)
+        labels = self._sample_labels(problem, device) if large else self._labels(problem, device)
         sites = split(labels, [contents[0].count for contents in problem.contents])
         return Solution(sites, (), "none", self._division(problem, sites, large, device))
 
@@ -87,6 +89,15 @@ class Grouping:
         from decbayes.merging.grouping.cuda.gpu_division import divided as divided_there
 
         return divided_there(device, problem, sites, self.passes)
+
+    def _sample_labels(self, problem: Problem, device: "Device | None") -> Indices:
+        """For components that are too many to search together: a sample is searched, and all follow it."""
+        evidence = np.concatenate([part.evidence for _, part in chunks(problem, SITES_AT_A_TIME)])
+        sample, places = sampled(problem, evidence)
+        base = bases(sample.factors, float(sample.evidence.sum()), problem.components)
+        labels = np.full(len(evidence), -1, dtype=np.intp)
+        labels[places] = self._searched(problem, sample, base, places, None, device, vacating=False)
+        return followed(problem, labels, bases(sample.factors, float(evidence.sum()), problem.components))
 
     def _labels(self, problem: Problem, device: "Device | None") -> Indices:
         count, components = problem.components, Components.of(problem.factors, problem.contents)
@@ -108,6 +119,7 @@ class Grouping:
         sites: Indices,
         home: Indices | None,
         device: "Device | None",
+        vacating: bool = True,
     ) -> Indices:
         count, anchors = problem.components, earlier_components(problem)
         fixed = problem.since is not None or home is not None
@@ -125,7 +137,7 @@ class Grouping:
         if fixed or len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
-        if not countable(problem):
+        if vacating and not countable(problem):
             vacate(search)
         return search.labels
 
@@ -143,6 +155,11 @@ def is_large(problem: Problem) -> bool:
         if numbers > MOST_LOADED or (components > MOST_SEARCHED and countable(problem)):
             return True
     return False
+
+
+def keepable(problem: Problem) -> bool:
+    """Whether all components may be in memory at the same time, although they are too many to search together."""
+    return problem.numbers(most=MOST_KEPT) <= MOST_KEPT
 
 
 def device_of(problem: Problem) -> "Device | None":
@@ -204,34 +221,38 @@ def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
     return tuple(np.split(labels, np.cumsum(sizes)[:-1]))
 
 
-def streamed_labels(problem: Problem) -> Indices:
-    """For more components than fit into memory: a tree of blocks, then rounds of moves over one block at a time."""
-    labels, base = block_labels(problem)
+def followed(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
+    """The labels after rounds of moves of all components, from slots that a sample has filled."""
+    if not keepable(problem):
+        return followed_in_blocks(problem, labels, base)
+    components = Components.of(problem.factors, [*problem.contents])
+    search = SlotSearch(components, labels, base, problem.components)
+    search.moves(ROUNDS, problem.announce, block=WIDE_BLOCK)
+    return search.labels
+
+
+def followed_in_blocks(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
+    """The same for more components than fit into memory: rounds over one block of sites at a time."""
+    labels = labels.copy()
     for _ in range(ROUNDS):
         slots = filled_slots(problem, labels, base)
         for span, components in chunks(problem, SITES_AT_A_TIME):
             search = SlotSearch.among(components, labels[span], slots)
-            search.sweep()
+            search.sweep(block=WIDE_BLOCK)
             labels[span] = search.labels
             problem.announce()
     return labels
 
 
-def block_labels(problem: Problem) -> tuple[Indices, list[Array]]:
-    """Groups of each block's components, and groups of those."""
-    count = problem.components
-    all_groups: list[Indices] = []
+def sampled(problem: Problem, evidence: Array) -> tuple[Components, Indices]:
+    """Some of the larger components, and their positions: every n-th of those with more evidence than the median."""
+    larger = np.argsort(-evidence, kind="stable")[: -(-len(evidence) // 2)]
+    chosen = np.sort(larger[np.unique(np.linspace(0, len(larger) - 1, SAMPLED).astype(np.intp))])
     parts: list[Components] = []
-    for _, components in chunks(problem, SITES_AT_A_TIME):
-        short = components.shortened(SHORT)
-        base = bases(components.factors, float(components.evidence.sum()), count)
-        groups = grown_labels(short, base, count)
-        all_groups.append(groups + sum(len(part) for part in parts))
-        parts.append(short.joined(groups, int(groups.max()) + 1).shortened(SHORT))
+    for span, part in chunks(problem, SITES_AT_A_TIME):
+        parts.append(part.taken(chosen[slice(*np.searchsorted(chosen, (span.start, span.stop)))] - span.start))
         problem.announce()
-    blocks = parts[0].followed_by(parts[1:])
-    base = bases(blocks.factors, float(blocks.evidence.sum()), count)
-    return grown_labels(blocks, base, count)[np.concatenate(all_groups)], base
+    return parts[0].followed_by(parts[1:]), chosen
 
 
 def filled_slots(problem: Problem, labels: Indices, base: Sequence[Array]) -> list[Groups]:

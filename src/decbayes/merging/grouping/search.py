@@ -98,16 +98,16 @@ class SlotSearch:
             self._seen[chosen] = self._versions
         return self._gains[chosen]
 
-    def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
+    def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None, block: int = BLOCK) -> float:
         """Single moves until none gains, or for this many full sweeps; returns Σ_k F(S_k)."""
         for _ in range(most):
-            moved = self.sweep()
+            moved = self.sweep(block=block)
             if announce is not None:
                 announce()
             if not moved:
                 break
             for _ in range(ASIDES):
-                if not self.sweep(SURE):
+                if not self.sweep(SURE, block):
                     break
             self.refill()
         return self.value()
@@ -185,16 +185,16 @@ class SlotSearch:
         start[worst], start[int(np.argmax(apart))] = 0, 1
         return SlotSearch(part, start, self.bases, 2), whole
 
-    def sweep(self, below: float = np.inf) -> bool:
+    def sweep(self, below: float = np.inf, block: int = BLOCK) -> bool:
         """Give every unsure component one chance to move; returns whether any did."""
         order = self.components.order
         waiting = order[self._sureness[order] < below]
         moved = False
-        for first in range(0, len(waiting), BLOCK):
-            block = waiting[first : first + BLOCK]
-            gains = self.gains(block)
-            moved |= self._visit_all(block[self._wishes(block, gains)])
-            self._note_sureness(block, gains)
+        for first in range(0, len(waiting), block):
+            chosen = waiting[first : first + block]
+            gains = self.gains(chosen)
+            moved |= self._visit_all(chosen[self._wishes(chosen, gains)])
+            self._note_sureness(chosen, gains)
         return moved
 
     def _visit_all(self, wishing: Indices) -> bool:
@@ -202,7 +202,7 @@ class SlotSearch:
         if not len(wishing):
             return False
         if len(self.slots) > 1 or not isinstance(self.slots[0], Visiting):
-            return any([self._visit(component) for component in wishing.tolist()])
+            return sum(self._visit(component) for component in wishing.tolist()) > 0
         evidence = self.components.evidence[wishing]
         homes = np.full(len(wishing), -1, dtype=np.intp) if self.homes is None else self.homes[wishing]
         visited = Visited(wishing, LEAST_GAIN * evidence, homes, STAYS * evidence)
