@@ -1,9 +1,10 @@
 """Topics on a GPU against the processor: the same data, scores and topics, and how long both take.
 
-    python benchmarks/gpu.py [--quick] [--only news,sites,alike,pubmed]
+    python benchmarks/gpu.py [--quick] [--only news,sites,alike,thousand,pubmed]
 
 Needs a GPU and the extra `gpu`; elsewhere it says so and ends. `news` fits 20 Newsgroups on both; `sites` splits it
-over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `pubmed` makes a corpus of
+over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `thousand` merges a
+thousand sites with 20 topics each there and on one core; `pubmed` makes a corpus of
 the size and the statistics of PubMed's abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics
 in 50 passes. Seconds are on the clock, after a first run that compiles. The last line is one JSON object.
 """
@@ -14,9 +15,10 @@ import time
 from dataclasses import replace
 from functools import partial
 
+import joblib
 import numpy as np
 from _stopwatch import Stopwatch, told
-from _workloads import news
+from _workloads import news, news_model, news_posteriors
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, vstack
 
@@ -52,7 +54,7 @@ PARTS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small corpus in the place of PubMed's")
-    parser.add_argument("--only", default="news,sites,alike,pubmed", help="what to run, separated by commas")
+    parser.add_argument("--only", default="news,sites,alike,thousand,pubmed", help="what to run, separated by commas")
     arguments = parser.parse_args()
     try:
         device = gpu()
@@ -63,7 +65,13 @@ def main():
     name = device.xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{name}, CuPy {device.xp.__version__}", flush=True)
     pubmed_size = partial(pubmed, quick=arguments.quick)
-    parts = {"news": newsgroups, "sites": fifty_sites, "alike": compare, "pubmed": pubmed_size}
+    parts = {
+        "news": newsgroups,
+        "sites": fifty_sites,
+        "alike": compare,
+        "thousand": thousand_sites,
+        "pubmed": pubmed_size,
+    }
     results = {part: parts[part](device.xp) for part in arguments.only.split(",")}
     print(json.dumps({"benchmark": "gpu", "device": name, "quick": arguments.quick, **results}))
 
@@ -158,6 +166,27 @@ def compare(xp):
         )
         results[label] = {"likeness": float(alike.mean()), "same_slots": float(same), "held_out": scores}
     return results
+
+
+def thousand_sites(xp):
+    """Merges on the GPU and on one core, each the faster of two after one that compiles; at random and by newsgroup."""
+    model, (_, _, parts), results = news_model(), split_news(), {}
+    for split in ("random", "group"):
+        posteriors, took, scores = news_posteriors(1000, split), {}, {}
+        for device, threads in (("cuda", None), ("cpu", 1)):
+            with db.use_device(device), joblib.parallel_config("threading", n_jobs=threads):
+                rounds = [timed(lambda: db.merge(map(unread, posteriors))) for _ in range(3)]  # noqa: B023
+            took[device] = min(seconds for _, seconds in rounds[1:])
+            scores[device] = model.score(rounds[0][0], *parts)
+        told = ", ".join(f"{name} {took[name]:.2f} s, held-out {scores[name]:.4f}" for name in took)
+        print(f"1,000 sites, {split:6}: {told}; ratio {took['cpu'] / took['cuda']:.2f}", flush=True)
+        results[split] = {"seconds": took, "held_out": scores}
+    return results
+
+
+def unread(posterior):
+    """The same posterior as a merge finds it for the first time."""
+    return db.Posterior(posterior.structure, posterior.contribution, posterior.ids)
 
 
 def aligned_on(device, posteriors):
