@@ -3,10 +3,9 @@
     python benchmarks/gpu.py [--quick] [--only news,sites,alike,thousand,pubmed]
 
 Needs a GPU and the extra `gpu`; elsewhere it says so and ends. `news` fits 20 Newsgroups on both; `sites` splits it
-over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `thousand` merges a
-thousand sites with 20 topics each there and on one core; `pubmed` makes a corpus of
-the size and the statistics of PubMed's abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics
-in 50 passes. Seconds are on the clock, after a first run that compiles. The last line is one JSON object.
+over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `thousand` merges a thousand
+sites with 20 topics each there and on one core; `pubmed` makes a corpus of the size and the statistics of PubMed's
+abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics in 50 passes. Seconds are on the clock, after a first run that compiles. The last line is one JSON object.
 """
 
 import argparse
