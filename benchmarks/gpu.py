@@ -5,7 +5,8 @@
 Needs a GPU and the extra `gpu`; elsewhere it says so and ends. `news` fits 20 Newsgroups on both; `sites` splits it
 over fifty sites, fits, merges and scores; `alike` compares their fits and merges on both; `thousand` merges a thousand
 sites with 20 topics each there and on one core; `pubmed` makes a corpus of the size and the statistics of PubMed's
-abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics in 50 passes. Seconds are on the clock, after a first run that compiles. The last line is one JSON object.
+abstracts (8.2 million documents, 141,043 words) on the GPU and fits 100 topics in 50 passes. Seconds are on the clock,
+after a first run that compiles. The last line is one JSON object.
 """
 
 import argparse
@@ -173,7 +174,7 @@ def thousand_sites(xp):
     for split in ("random", "group"):
         posteriors, took, scores = news_posteriors(1000, split), {}, {}
         for device, threads in (("cuda", None), ("cpu", 1)):
-            with db.use_device(device), joblib.parallel_config("threading", n_jobs=threads):
+            with use_device(device), joblib.parallel_config("threading", n_jobs=threads):
                 rounds = [timed(lambda: db.merge(map(unread, posteriors))) for _ in range(3)]  # noqa: B023
             took[device] = min(seconds for _, seconds in rounds[1:])
             scores[device] = model.score(rounds[0][0], *parts)
