@@ -174,7 +174,7 @@ def thousand_sites(xp):
     for split in ("random", "group"):
         posteriors, took, scores = news_posteriors(1000, split), {}, {}
         for device, threads in (("cuda", None), ("cpu", 1)):
-            with use_device(device), joblib.parallel_config("threading", n_jobs=threads):
+            with db.devices.use_device(device), joblib.parallel_config("threading", n_jobs=threads):
                 rounds = [timed(lambda: db.merge(map(unread, posteriors))) for _ in range(3)]  # noqa: B023
             took[device] = min(seconds for _, seconds in rounds[1:])
             scores[device] = model.score(rounds[0][0], *parts)
