@@ -124,7 +124,7 @@ class Dirichlet(DirichletRows):
         from decbayes.kernels.trees import grown_tree
 
         sparse = checked_sparse(rows)
-        return grown_tree(*sparse.parts, sparse.sums, sparse.width, fewest)  # type: ignore[no-any-return]
+        return grown_tree(*sparse.parts, sparse.sums, sparse.width, fewest)
 
     def observations(self, prior: Array, rows: Rows) -> Array:
         return checked_sparse(rows).sums
