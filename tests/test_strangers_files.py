@@ -130,6 +130,23 @@ def npz_lie(path):
         file.write(bytes(80))
 
 
+def npz_riddle(path):
+    """Packed by a method of 97, which nobody knows, or encrypted."""
+    np.savez(path, x=np.ones(3))
+    content = bytearray(path.read_bytes())
+    place = content.index(b"PK\x01\x02")
+    content[place + 10 : place + 12] = (97).to_bytes(2, "little")
+    path.write_bytes(content)
+
+
+def npz_secret(path):
+    np.savez(path, x=np.ones(3))
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        content[content.index(mark) + flags] |= 1
+    path.write_bytes(content)
+
+
 def sparse_lie(path):
     parts = {"data": np.ones(1), "indices": np.zeros(1, dtype=np.int32), "indptr": np.array([0, 1])}
     np.savez(path, **parts, shape=np.array([10**10, 10**10]), format=np.array(b"csr"))
@@ -164,6 +181,8 @@ BOMBS = {
     "x.npy": npy_bomb,
     "x.npz": npz_bomb,
     "lie.npz": npz_lie,
+    "riddle.npz": npz_riddle,
+    "secret.npz": npz_secret,
     "sparse.npz": sparse_lie,
     "x.csv.gz": csv_bomb,
     "x.mtx": market_lie,

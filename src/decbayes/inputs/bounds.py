@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,6 +24,8 @@ from decbayes.errors import InvalidData
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 ROOM, EXPANSION, TEXT = 1 << 26, 1 << 6, 4
 PIECE = 1 << 20
+# How NumPy packs arrays, and the bits of members that are encrypted or patched.
+PACKED, PROTECTED = (ZIP_STORED, ZIP_DEFLATED), 0x61
 # A matrix has at most so many rows and columns beside one for each byte of its file: empty rows take memory, too.
 MOST_LINES = 1 << 24
 
@@ -92,6 +94,8 @@ def check_archive(path: Path) -> None:
     """Refuse a .npz file whose arrays claim more than they hold, or hold much more than the file."""
     with ZipFile(path) as archive:
         members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+        if any(member.flag_bits & PROTECTED or member.compress_type not in PACKED for member in members):
+            raise InvalidData("it is encrypted, or packed in another way than NumPy does. Save it with np.savez.")
         total = sum(member.file_size for member in members)
         check_claim(path, total, "save it with np.savez, which does not compress, or as a sparse matrix")
         for member in members:
