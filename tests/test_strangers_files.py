@@ -131,11 +131,19 @@ def npz_lie(path):
 
 
 def npz_riddle(path):
-    """Packed by a method of 97, which nobody knows, or encrypted."""
+    """Packed by method 97, which NumPy never uses."""
     np.savez(path, x=np.ones(3))
     content = bytearray(path.read_bytes())
     place = content.index(b"PK\x01\x02")
     content[place + 10 : place + 12] = (97).to_bytes(2, "little")
+    path.write_bytes(content)
+
+
+def npz_of_the_future(path):
+    """Of a version of the format that is not known yet."""
+    np.savez(path, x=np.ones(3))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 255
     path.write_bytes(content)
 
 
@@ -183,6 +191,7 @@ BOMBS = {
     "lie.npz": npz_lie,
     "riddle.npz": npz_riddle,
     "secret.npz": npz_secret,
+    "future.npz": npz_of_the_future,
     "sparse.npz": sparse_lie,
     "x.csv.gz": csv_bomb,
     "x.mtx": market_lie,

@@ -39,6 +39,7 @@ DAMAGE = (
     EOFError,
     RecursionError,
     BadZipFile,
+    NotImplementedError,
     gzip.BadGzipFile,
     zlib.error,
     lzma.LZMAError,
