@@ -10,7 +10,7 @@ from rich.console import Console
 from decbayes.cli import app
 
 FOLDER = Path(__file__).parent / "commands"
-WIDTH = 100
+WIDTH = 84
 
 
 def help_of(words: list[str]) -> str:

@@ -610,10 +610,10 @@ def large() -> Sketch:
 
 def command_group(names: Sequence[str]) -> Sketch:
     """The commands of a group, as chips."""
-    sketch = Sketch(30 + 40 * -(-len(names) // 5))
+    sketch = Sketch(30 + 40 * -(-len(names) // 4))
     for number, name in enumerate(names):
-        x, y = 84 + 138 * (number % 5), 36 + 40 * (number // 5)
-        sketch.box(x, y, 126, 30, name, size=13)
+        x, y = 96 + 176 * (number % 4), 36 + 40 * (number // 4)
+        sketch.box(x, y, 166, 30, name, size=13 if len(name) < 22 else 11)
     return sketch
 
 
