@@ -71,11 +71,10 @@ class Table:
         apart = {self.target, *needed(self.columns, self.offset, self.weights, *self.outcomes)}
         others = tuple(name for name in self.columns if name not in apart)
         terms = names_of(terms=self.terms) or others
-        stacked = self.stack is not None and not self.stack.crossed
-        if stacked and self.stack is not None:  # its levels take the place of the intercept
-            terms = (self.stack.name, *(term for term in terms if term != self.stack.name))
+        if self.baseline is not None:
+            terms = (self.baseline.name, *(term for term in terms if term != self.baseline.name))
         object.__setattr__(self, "terms", terms)
-        object.__setattr__(self, "intercept", bool(self.intercept) and not stacked)
+        object.__setattr__(self, "intercept", bool(self.intercept) and self.baseline is None)
         self.check_apart()
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
@@ -89,6 +88,11 @@ class Table:
         if self.by in self.columns:
             raise InvalidStructure(f"'{self.by}' names sites (`by`), and can be no column of the regression as well.")
         _ = self.places
+
+    @property
+    def baseline(self) -> Stack | None:
+        """The stack, if its levels take the place of the intercept."""
+        return None if self.stack is None or self.stack.crossed else self.stack
 
     @property
     def outcomes(self) -> tuple[str, ...]:

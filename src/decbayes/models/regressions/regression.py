@@ -500,8 +500,7 @@ class Regression(Tabled, Model):
     @cached_property
     def baseline_places(self) -> frozenset[int]:
         """The coefficients that predictions start from: the intercept, or one per level of a stack."""
-        stacked = self.stack is not None and not self.stack.crossed
-        names = [self.stack.name] if stacked and self.stack is not None else [INTERCEPT] * self.intercept
+        names = [INTERCEPT] * self.intercept if self.table.baseline is None else [self.table.baseline.name]
         return frozenset(self.table.design.places(names))
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
