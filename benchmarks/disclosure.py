@@ -94,6 +94,9 @@ WIDE = {
     "LatentFeatures": lambda: db.LatentFeatures(4, 16, variance=0.25),
     "LinearRegression": lambda: regression("LinearRegression", db.columns.Gaussian()),
     "LogisticRegression": lambda: regression("LogisticRegression", db.columns.YesNo(), prior_variance=0.5),
+    "MultinomialRegression": lambda: regression(
+        "MultinomialRegression", db.columns.Categorical("low", "middle", "high"), prior_variance=0.5
+    ),
     "NegativeBinomialRegression": lambda: regression(
         "NegativeBinomialRegression", db.columns.Poisson(), prior_variance=0.05
     ),

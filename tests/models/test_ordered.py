@@ -104,6 +104,15 @@ def test_steps_with_coefficients_of_their_own_are_separate_logistic_regressions(
     assert rows["x"] == pytest.approx(slope, abs=0.02)
 
 
+def test_a_level_that_is_hardly_possible_still_has_a_score(rng):
+    """Probabilities are rounded to zero there, their logarithms are not."""
+    frame = trial(rng, 3000)
+    model = db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=LEVELS)
+    posterior = model.fit(frame).posterior
+    near, far, _, _ = model.log_predictive(posterior, {"dose": [300.0, 600.0, -300.0, -600.0], "effect": 4 * ["none"]})
+    assert -np.inf < far < near < -40
+
+
 def proportional(rng, count=400):
     dose = rng.normal(size=count)
     return {
