@@ -75,7 +75,7 @@ class Ballot:
         first = self._without_strangers()
         counting = [first.sites[place] for place in first.kept]
         out = [site for site in range(len(self.posteriors)) if site not in counting]
-        back = [site for site in out if self._joins([*counting, site])] if first.vacant else []
+        back = [site for site in out if self._joins(counting, site)] if first.vacant else []
         if not back:
             return first
         sites = tuple(sorted([*counting, *back]))
@@ -84,10 +84,12 @@ class Ballot:
         again = self.among(sites)
         return Outcome(again, again.best(), sites, dismissed)
 
-    def _joins(self, sites: Sequence[int]) -> bool:
-        """Whether all of these sites count if they are alone."""
-        ballot = self.among(sorted(sites))
-        return len(Outcome(ballot, ballot.best(), tuple(sites)).kept) == len(sites)
+    def _joins(self, counting: Sequence[int], site: int) -> bool:
+        """Whether a site counts beside those that do, all of which still do, and shares most of what it knows."""
+        sites = sorted([*counting, site])
+        ballot = self.among(sites)
+        outcome = Outcome(ballot, ballot.best(), tuple(sites))
+        return len(outcome.kept) == len(sites) and not outcome.reached.strangers[sites.index(site)]
 
     def _without_strangers(self) -> "Outcome":
         """The best alignment; without the strangers if they take slots that others need, or further ones."""
