@@ -196,7 +196,7 @@ def robust() -> Figure:
     }
     places = np.arange(len(kinds))[::-1]
     for place, kind in zip(places, kinds, strict=True):
-        before, after = worst[kind]
+        before, after = (max(error, 0.05) for error in worst[kind])
         axes.annotate("", (after, place), (before, place), arrowprops={"arrowstyle": "->", "color": GREY, "lw": 1})
         axes.plot(before, place, "o", color=NAIVE, label="plain merge" if place == places[0] else None)
         axes.plot(after, place, "o", color=AMPS, label="robust merge" if place == places[0] else None)

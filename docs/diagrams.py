@@ -573,7 +573,7 @@ def merging() -> Sketch:
 
 @drawing
 def robust() -> Sketch:
-    """Sites that disagree hardly count."""
+    """Sites that disagree are left out."""
     sketch = Sketch(170)
     for number, (name, bad) in enumerate(
         (("site 1", False), ("site 2", False), ("site 3: ×10", True), ("site 4", False))
