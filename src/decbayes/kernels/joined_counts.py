@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.kernels.compiled import compiled, compiled_reordered, inlined, inlined_reordered
+from decbayes.kernels.compiled import compiled, compiled_exactly, compiled_reordered, inlined, inlined_reordered
 from decbayes.kernels.special import log
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -113,7 +113,7 @@ def group_gains(
                 gains[place, slot] = _gain(columns, entries, sums[row], slot, sign, (counts, table, totals), after)
 
 
-@compiled
+@compiled_exactly
 def group_visits(
     starts: Any,
     stops: Any,

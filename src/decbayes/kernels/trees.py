@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.kernels.compiled import compiled, compiled_reordered
+from decbayes.kernels.compiled import compiled, compiled_exactly, compiled_reordered
 from decbayes.kernels.joined_counts import g, sum_of_g
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+
+FAR = 1e300  # losses that overflow count as this much: groups that are gone are farther still
 
 
 @compiled_reordered
@@ -91,7 +93,27 @@ def grown(store: Any, size: int) -> Any:
     return larger
 
 
-@compiled
+@compiled_exactly
+def note(
+    loss: Array,
+    group: int,
+    others: Any,
+    starts: Any,
+    stops: Any,
+    indices: Any,
+    data: Array,
+    known: Array,
+    sums: Array,
+    room: Array,
+) -> None:
+    """Write what a group and each of the others would lose into the matrix of losses."""
+    found = join_losses(starts, stops, indices, data, known, sums, group, others, room)
+    for place in range(len(others)):
+        finite = found[place] if found[place] < FAR else FAR
+        loss[group, others[place]] = loss[others[place], group] = finite
+
+
+@compiled_exactly
 def grown_tree(
     starts: Any, stops: Any, indices: Any, data: Array, row_sums: Array, width: int, fewest: int
 ) -> tuple[Any, Any, Array]:
@@ -108,8 +130,7 @@ def grown_tree(
     room, everyone = np.zeros((3, inside + 1)), np.arange(size)
     loss, nearest = np.full((size, size), np.inf), np.empty(size, dtype=np.int64)
     for group in range(size - 1):
-        found = join_losses(begins, ends, columns, values, known, sums, group, everyone[group + 1 :], room)
-        loss[group, group + 1 :] = loss[group + 1 :, group] = found
+        note(loss, group, everyone[group + 1 :], begins, ends, columns, values, known, sums, room)
     for group in range(size):
         nearest[group] = np.argmin(loss[group])
     steps, alive = max(size - fewest, 0), np.ones(size, dtype=np.bool_)
@@ -129,9 +150,7 @@ def grown_tree(
         columns[used:end], values[used:end], known[used:end] = row
         begins[kept], ends[kept], used, sums[kept] = used, end, end, sums[kept] + sums[absorbed]
         others = everyone[alive & (everyone != kept)]
-        found = join_losses(begins, ends, columns, values, known, sums, kept, others, room)
-        for place in range(len(others)):
-            loss[kept, others[place]] = loss[others[place], kept] = found[place]
+        note(loss, kept, others, begins, ends, columns, values, known, sums, room)
         for other in everyone[alive]:
             if other == kept or nearest[other] == kept or nearest[other] == absorbed:
                 nearest[other] = np.argmin(loss[other])
