@@ -148,13 +148,14 @@ class Ledger:
         for digest in settled.keys() - overruled:
             ballot = settled[digest]
             stolen = {vote.origin for vote in ballot.votes.values() if vote.digest in self._stolen}
-            missing = len(ballot.votes) - len(stolen) < pool.decisions.needed(ballot.motion)
-            if not missing or isinstance(ballot.question, Open):
-                continue
             known = [each for d, each in taken.items() if taken_key(each, pool) in stolen and d != digest]
             known = [
                 each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)
             ]
+            # Of another theft the site may not have heard.
+            left = len(ballot.votes) - len({taken_key(each, pool) for each in known})
+            if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open):
+                continue
             gone_on = any(follows(other, ballot, settled) for other in settled.values())
             mutual = digest in taken and any(self._hangs(each, taken, pool) for each in known)
             if known and not gone_on and not mutual:
