@@ -16,7 +16,10 @@ from decbayes.network.protocol.group.motions import Part as PriorPart
 from decbayes.network.protocol.sums import Part, Played, packet_from
 from decbayes.network.protocol.sums.part import LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
-from decbayes.network.runtime.reports.description import problems, status_of, sum_lines
+from decbayes.network.runtime.reports.description import about_members, answered, problems, status_of, sum_lines
+from decbayes.network.runtime.reports.log import sentence
+from decbayes.network.runtime.reports.metrics import metrics_text
+from decbayes.network.runtime.reports.watching import network_view
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
 from decbayes.secure import Message
@@ -342,6 +345,21 @@ def test_people_are_told_the_round_who_is_missing_and_what_is_lost():
     assert sum_lines(status_of(group.agent(0), str)["sums"])[0].endswith("2 open over agent_0, agent_1, agent_2")
     remarks = [remark.kind for remark in group.agent(0).posterior().remarks]
     assert remarks == ["only sums"]
+
+
+def test_monitoring_and_the_page_know_of_sums():
+    group = Group().talk(6)
+    agent = group.agent(0)
+    status = status_of(agent, str) | about_members(agent.pool, agent.merged())
+    assert 'decbayes_observations{place="sums"} 25' in metrics_text(status)
+    assert network_view(group.charter, status, {})["sums"] == sum_lines(status["sums"])
+    assert answered(agent.pool).description["counted"] == dict.fromkeys(group.charter.members, 2)
+    assert sentence({"event": "summed", "step": "key", "round": 1, "seats": 5}).startswith(
+        "this agent has sent its key"
+    )
+    assert (
+        sentence({"event": "opened", "opened": 1, "rounds": 2, "members": ["a"]}) == "round 1 of 2 is open, over ['a']"
+    )
 
 
 def test_a_group_that_has_become_too_small_says_so():

@@ -94,8 +94,8 @@ def print_sums(about: dict[str, Any]) -> None:
 
 
 def print_accounts(accounts: dict[str, Any]) -> None:
-    if accounts.get("in_sums"):
-        count = accounts.get("observations", 0)
+    if "in_sums" in accounts:
+        count = accounts["in_sums"]
         print(f"counts     {f'{count:,} observations' if count else 'nothing that is known'} in the last open sum")
     elif accounts:
         count, prior, records = (f"{accounts.get(name, 0):,}" for name in ("observations", "in_prior", "in_records"))

@@ -221,7 +221,8 @@ def accounts_of(pool: Pool) -> dict[str, Any]:
     """What the posterior counts: distinct shards of seats that count, each once, in the prior or in a record."""
     counted = accounts(pool)
     if pool.sums is not None:
-        return {"observations": pool.merged().observations, "in_sums": True, "wrong": []}
+        count = pool.merged().observations
+        return {"observations": count, "in_sums": count, "wrong": []}
     return {
         "observations": counted.observations,
         "in_prior": sum(counted.prior.values()),

@@ -117,7 +117,7 @@ SENTENCES = {
     "published": "this agent publishes its contribution, {observations:,} observations",
     "accepted": "{member} has published its contribution, {observations:,} observations",
     "summed": "this agent has sent its {step} for round {round}, a sum over {seats} members",
-    "opened": "round {opened} of {rounds} is open, over {members}",
+    "opened": "round {opened} of {rounds} is open: the sum over all members",
     "excluded": "{member} has signed two things under one number, and is excluded",
     "voted": "{votes} voted: {text} ({motion})",
     "settled": "decided: {text} ({motion})",

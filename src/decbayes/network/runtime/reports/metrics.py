@@ -103,7 +103,8 @@ def lines(status: Status) -> Iterator[str]:
     yield from gauge("decbayes_seats", "Seats that vote and count.", [({}, decisions.get("seats", 0))])
     yield from gauge("decbayes_revoked", "This agent's key has no seat.", [({}, int(bool(status.get("revoked"))))])
     counted = status.get("accounts", {})
-    places: Values = [({"place": place}, counted.get(f"in_{place}", 0)) for place in ("prior", "records")]
+    named = ("sums",) if "in_sums" in counted else ("prior", "records")
+    places: Values = [({"place": place}, counted.get(f"in_{place}", 0)) for place in named]
     yield from gauge("decbayes_observations", "What the posterior counts.", places)
     wrong = len(counted.get("wrong", ()))
     yield from gauge("decbayes_counted_wrongly", "Shards counted twice, or without a seat.", [({}, wrong)])
