@@ -352,14 +352,15 @@ def test_monitoring_and_the_page_know_of_sums():
     agent = group.agent(0)
     status = status_of(agent, str) | about_members(agent.pool, agent.merged())
     assert 'decbayes_observations{place="sums"} 25' in metrics_text(status)
-    assert network_view(group.charter, status, {})["sums"] == sum_lines(status["sums"])
+    view = network_view(group.charter, status, {})
+    assert view["sums"] == sum_lines(status["sums"])
+    assert {member["state"] for member in view["members"]} == {"counted"}
     assert answered(agent.pool).description["counted"] == dict.fromkeys(group.charter.members, 2)
     assert sentence({"event": "summed", "step": "key", "round": 1, "seats": 5}).startswith(
         "this agent has sent its key"
     )
-    assert (
-        sentence({"event": "opened", "opened": 1, "rounds": 2, "members": ["a"]}) == "round 1 of 2 is open, over ['a']"
-    )
+    opened = sentence({"event": "opened", "opened": 1, "rounds": 2})
+    assert opened == "round 1 of 2 is open: the sum over all members"
 
 
 def test_a_group_that_has_become_too_small_says_so():
