@@ -200,6 +200,31 @@ class SumHistory:
             self.settle()
         return self
 
+    def oust_after_opening(self):
+        """Once a sum is open all processes start again, and one member is removed: nothing more may open."""
+        self.simulation.weather = Weather()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Secrets, "drawn", self.drawn)
+            for _ in range(20):
+                if not self.simulation.sites[0].agent.pool.sums.describe()["opened"]:
+                    self.together(1)
+            for site in self.simulation.sites:
+                self.simulation.stop(site)
+            for site in self.simulation.sites[:-1]:
+                self.start(site)
+            for site in self.simulation.running:
+                self.ballot(site, Remove(HOSTILE))
+            self.together(15)
+        return self
+
+    def together(self, steps):
+        """Everybody who is there talks and acts."""
+        for _ in range(steps):
+            for site in self.simulation.running:
+                self.act(site)
+            self.simulation.advance()
+            self.look()
+
     def drawn(self):
         """Secrets of all members; the observer looks up only those of the colluder's keys."""
         made = Secrets(self.rng.bytes(32), self.rng.bytes(32))
@@ -379,11 +404,7 @@ class SumHistory:
             if site.agent is None:
                 self.start(site)
         self.rewire()
-        for _ in range(30):
-            for site in simulation.sites:
-                self.act(site)
-            simulation.advance()
-            self.look()
+        self.together(30)
         honest = [site.agent for site in simulation.sites if site.seat != HOSTILE or not self.hostile]
         if len({agent.pool.root for agent in honest}) > 1:
             raise Broken("honest agents hold different sets")

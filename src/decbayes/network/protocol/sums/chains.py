@@ -65,8 +65,7 @@ class Chain:
         assert gathered is not None
         slot = gathered.messages[message.kind]
         known = slot.get(message.seat)
-        settled = gathered.number <= len(self.results)
-        if known is None or not (settled or better(gathered, known, message)):
+        if known is None or not better(gathered, known, message):
             slot[message.seat] = message
             self._open()
         return known
