@@ -201,7 +201,7 @@ class SumHistory:
         return self
 
     def oust_after_opening(self):
-        """Once a sum is open all processes start again, and one member is removed: nothing more may open."""
+        """Once a sum is open all processes start again, and an honest member is removed: no other sum may open."""
         self.simulation.weather = Weather()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Secrets, "drawn", self.drawn)
@@ -210,10 +210,10 @@ class SumHistory:
                     self.together(1)
             for site in self.simulation.sites:
                 self.simulation.stop(site)
-            for site in self.simulation.sites[:-1]:
+            for site in [*self.simulation.sites[:-2], self.simulation.sites[-1]]:
                 self.start(site)
             for site in self.simulation.running:
-                self.ballot(site, Remove(HOSTILE))
+                self.ballot(site, Remove(self.simulation.sites[-2].seat))
             self.together(15)
         return self
 

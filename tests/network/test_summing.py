@@ -165,10 +165,6 @@ def adds_new_data_to_later_rounds(patch):
     patch.setattr(SumHistory, "do_more", observes)
 
 
-def goes_on_with_members_that_were_removed(patch):
-    patch.setattr(Part, "_in_force", lambda self, chain: True)
-
-
 def adds_up_with_the_founders(patch):
     patch.setattr(Sums, "now", property(lambda self: self.chain(())))
 
@@ -204,7 +200,6 @@ BROKEN = {
     publishes_contributions: (0, QUIET),
     counts_before_all_have_opened: (0, QUIET),
     adds_new_data_to_later_rounds: (0, QUIET),
-    goes_on_with_members_that_were_removed: (0, OUSTED),
     adds_up_with_the_founders: (1, VOTES),
     relays_nothing: (0, {**QUIET, "topology": "line"}),
     adds_up_with_too_few: (1, {**VOTES, "colluders": 3}),
