@@ -1,6 +1,7 @@
 """A study by files: what lies in its folder says what is done, whose turn it is, and what does not count."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,6 +105,8 @@ def test_commands_can_be_run_again(finished, run, tmp_path):
         status, _, told = run("study", *line, *(("--site", "south") if line[0] in ("check", "fit") else ()))
         assert status == 0, told
     assert "has released its fit already" in run("study", "fit", "--site", "south")[2]
+    status, _, told = run("study", "release", "--site", "south", "--approve", "Dr Kim")
+    assert (status, "south.posterior: released already" in told) == (0, True)
     assert {path: path.read_bytes() for path in (tmp_path / "stay" / "sites").rglob("*.*")} == files
 
 
@@ -128,6 +131,17 @@ def test_sites_wait_for_each_others_columns(run, tmp_path):
     status, _, told = run("study", "merge")
     assert status == 1
     assert "Missing: north, south" in told
+
+
+def test_a_merge_names_all_sites_that_it_could_do_without(finished, run, tmp_path):
+    done, _ = finished
+    shutil.copytree(done / "stay", tmp_path / "stay")
+    protocol = Protocol.load(tmp_path / "stay" / "protocol.toml")
+    replace(protocol, sites={**protocol.sites, "east": "", "west": ""}).save(tmp_path / "stay" / "protocol.toml")
+    status, _, told = run("study", "merge")
+    assert status == 1
+    assert "Released: 2 of 4 sites. Missing: east, west." in told
+    assert run("study", "merge", *told.rstrip(".\n").partition("without them: ")[2].split())[0] == 0
 
 
 def test_another_unit_is_noticed_before_anybody_fits(run, tmp_path):
@@ -244,6 +258,7 @@ def test_a_protocol_is_read_as_it_was_written(tmp_path):
         (("--sites", "a,b", "--modle", "x"), "--modle"),
         (("--sites", "a,b", "--like", "x.posterior"), "no part of a protocol"),
         (("--sites", "a,b", "--approve", "c=Kim"), "none of the sites"),
+        (("--sites", "a,b,a"), "'a' is given twice"),
         ((), "Give --sites"),
     ],
 )
@@ -252,6 +267,12 @@ def test_wrong_options_of_a_new_study_are_refused_and_write_nothing(run, tmp_pat
     assert status == 2
     assert said in told
     assert not (tmp_path / "stay").exists()
+
+
+@pytest.mark.parametrize("formula", [(), ("--formula", "days ~"), ("--formula", " ~ age")])
+def test_a_regression_study_says_what_it_predicts(run, tmp_path, formula):
+    status, _, told = run("study", "new", "s", "--model", "poisson-regression", "--sites", "a,b", *formula)
+    assert (status, "Say what to predict" in told, (tmp_path / "s").exists()) == (2, True, False)
 
 
 def test_survival_needs_cuts_that_all_sites_share(run):

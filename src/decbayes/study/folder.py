@@ -80,9 +80,7 @@ class Study:
         """A new study in a folder that is not there yet, or empty."""
         place = Path(folder)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InvalidProtocol(
-                f"{place} exists and is not empty. Choose another name, or another folder (--folder)."
-            )
+            raise InvalidProtocol(f"{place} exists and is not empty. Choose another name, or begin in another folder.")
         for site in protocol.sites:
             (place / SITES / site).mkdir(parents=True)
         protocol.save(place / FILE)

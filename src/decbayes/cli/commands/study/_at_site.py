@@ -1,6 +1,5 @@
 """What people do at a site: check the data, fit, look at what would leave, release it, take part in rounds."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +32,7 @@ from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file
 from decbayes.study.agreeing import kind_of, reading_parameters
 from decbayes.study.checks import check as checked
-from decbayes.study.folder import Study
+from decbayes.study.folder import Study, name_of
 from decbayes.study.protocol import FILE
 from decbayes.study.whose_turn import due
 from decbayes.updates.exchange import site_name
@@ -214,6 +213,11 @@ def release(
     named = study.protocol.sites[site]
     if named and approve.strip() != named:
         raise NotDisclosed(f"By the protocol, {named} approves what leaves {site}, not {approve}.")
+    latest = study.sites[site].latest
+    if latest >= 0 and not study.draft_of(site, latest + 1).exists():
+        messages().print(f"{study.place(site) / name_of(site, latest)}: released already, and there is no newer draft.")
+        tell_turn(study, site)
+        return
     draft = newest_draft(study, site)
     if not is_released(draft):
         released(
@@ -228,7 +232,7 @@ def release(
         )
     target = study.place(site) / draft.name
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(draft, target)
+    write_whole(target, draft.read_bytes())
     messages().print(f"{target}: released. Send it to the other sites, if they do not see this folder.")
     tell_turn(study, site)
 

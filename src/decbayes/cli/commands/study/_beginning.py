@@ -22,7 +22,7 @@ from decbayes.disclosure.ledger import today
 from decbayes.errors import InvalidProtocol
 from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model, split_names
-from decbayes.study.agreeing import kind_of
+from decbayes.study.agreeing import kind_of, reading_parameters
 from decbayes.study.explaining import CHECKLIST, PAGE, checklist, page
 from decbayes.study.folder import Study
 from decbayes.study.protocol import FILE, Protocol
@@ -77,6 +77,8 @@ def new(
     if lacking := [option for option, value in (("--model", model), ("--sites", sites)) if not value]:
         raise WrongArgument(f"Give {' and '.join(lacking)}; on a terminal, `decbayes study new {name}` asks for them.")
     listed = split_names(sites)
+    if twice := [site for site in dict.fromkeys(listed) if listed.count(site) > 1]:
+        raise WrongArgument(f"--sites: '{twice[0]}' is given twice; each site needs a name of its own.")
     protocol = Protocol(
         name=name,
         model=model,
@@ -234,4 +236,12 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
     if lacking := [name for name in sorted(kind.agreed_settings) if name not in settings]:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
         raise WrongArgument(f"All sites of a {kind.command} study use the same {options}: give it here.")
+    if "formula" in reading_parameters(kind) and not says_outcome(settings):
+        raise WrongArgument("Say what to predict from what, such as --formula 'days ~ age + ward'; or name a --target.")
     return settings
+
+
+def says_outcome(settings: Mapping[str, Any]) -> bool:
+    """Whether the options of a regression name what it predicts."""
+    outcome, _, terms = str(settings.get("formula", "")).partition("~")
+    return bool(settings.get("target") or (outcome.strip() and terms.strip()))

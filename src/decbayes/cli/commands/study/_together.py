@@ -130,10 +130,11 @@ def to_merge(study: Study, without: tuple[str, ...]) -> tuple[int, dict[str, Rel
     number = 0 if without else study.round
     missing = [name for name in left if max(number, 0) not in study.sites[name].released]
     if missing:
-        advice = f"; or merge without them: --without {missing[0]}" if len(missing) < len(left) else ""
+        options = " ".join(f"--without {name}" for name in missing)
+        advice = f"; or merge without them: {options}" if len(missing) < len(left) else ""
         raise InvalidProtocol(
-            f"{many(len(left) - len(missing), 'site')} of {len(left)} have released their fit. Missing: "
-            f"{', '.join(missing)}. `decbayes study status` says what they do next{advice}."
+            f"Released: {len(left) - len(missing)} of {many(len(left), 'site')}. Missing: {', '.join(missing)}. "
+            f"`decbayes study status` says what they do next{advice}."
         )
     if not left:
         raise WrongArgument("All sites are left out.")
