@@ -41,7 +41,7 @@ def test_the_first_sentence_has_the_effect_with_its_unit_and_interval(rng):
     findings = findings_of([0.5, 0.5, 0.5], rng)
     first, sure, agree = answer(findings, About(units={"age": "years"}))
     estimate = next(e for e in findings.view.estimates(findings.merged) if e.name == "age")
-    said = re.search(r"Each unit of age \(years\) raises the mean of days by ([\d.]+) \(([\d.]+) to ([\d.]+)\)", first)
+    said = re.search(r"Each year of age raises the mean of days by ([\d.]+) \(([\d.]+) to ([\d.]+)\)", first)
     np.testing.assert_allclose(
         [float(x) for x in said.groups()], [estimate.mean, estimate.low, estimate.high], rtol=0.01
     )
@@ -49,6 +49,26 @@ def test_the_first_sentence_has_the_effect_with_its_unit_and_interval(rng):
     assert "240 observations at 3 sites" in sure
     assert "exact" in sure
     assert agree == "No site stands out, and sites differ no more than by chance."
+
+
+def test_effects_are_per_unit_or_compared_with_the_level_that_has_no_term(rng):
+    columns = {"weight": db.columns.Gaussian(70.0, 10.0), "ward": db.columns.Categorical("bone", "heart", "skin")}
+    model = db.LinearRegression("days", columns={**columns, "days": db.columns.Gaussian(5.0, 5.0)})
+    weight, ward = rng.normal(70.0, 10.0, 200), rng.integers(3, size=200)
+    rows = np.column_stack([weight, ward, 0.5 * weight + 9.0 * (ward == 1) + rng.normal(size=200)])
+    findings = Findings.by_name(db.align([model.fit(half).posterior for half in (rows[:100], rows[100:])]), ["a", "b"])
+    first, _, _ = answer(findings, About(units={"weight": "kg"}))
+    assert "each kg of weight raises" in first.lower()
+    assert "ward=heart, compared with bone, raises" in first.lower()
+    assert "each unit of weight raises" in answer(findings)[0].lower()
+
+
+def test_persons_with_several_rows_are_counted_once(rng):
+    findings = findings_of([0.5, 0.5], rng)
+    rows = {"site 0": Participant(rows=80, persons=30), "site 1": Participant(rows=80, persons=80)}
+    assert "This rests on 110 persons (160 observations) at 2 sites;" in answer(findings, About(participants=rows))[1]
+    unknown = {**rows, "site 1": Participant(rows=80)}
+    assert "This rests on 160 observations at 2 sites;" in answer(findings, About(participants=unknown))[1]
 
 
 def test_a_falling_effect_is_said_to_fall(rng):

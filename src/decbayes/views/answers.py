@@ -1,6 +1,6 @@
 """The result in three sentences: what was found, how sure it is, and which sites differ."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from decbayes.views.view import LEVEL
 
 MOST_EFFECTS, MOST_PARTS = 3, 3
 NOTHING = About()
+# Units whose plural is a word; symbols, such as kg, have none.
+SINGULAR = {f"{word}s": word for word in ("year", "month", "week", "day", "hour", "minute", "second", "point")}
 
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
     """Three sentences made from the merged posterior; numbers have their intervals."""
-    return found(findings, about), certainty(findings), agreement(findings)
+    return found(findings, about), certainty(findings, about), agreement(findings)
 
 
 def found(findings: Findings, about: About) -> str:
@@ -44,7 +46,11 @@ def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> 
             f"is {about.named(first.name)}: {interval(first)}."
         )
     factor = bool(findings.view.ratio)
-    texts = [effect(findings, each, subject if place == 0 else "it", about, factor) for place, each in enumerate(clear)]
+    causes = [cause(findings, each, about, {other.name for other in estimates}) for each in clear]
+    texts = [
+        effect(*pair, subject if place == 0 else "it", factor)
+        for place, pair in enumerate(zip(causes, clear, strict=True))
+    ]
     said = "; ".join(texts[:MOST_EFFECTS])
     more = f"; {counted(len(clear) - MOST_EFFECTS, 'further effect')} are clear" if len(clear) > MOST_EFFECTS else ""
     unclear = len(estimates) - len(clear)
@@ -52,13 +58,23 @@ def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> 
     return f"{said[0].upper()}{said[1:]}{more} ({LEVEL:.0%} intervals).{rest}"
 
 
-def effect(findings: Findings, estimate: Estimate, subject: str, about: About, factor: bool) -> str:
-    """What one unit of a column, or a level of it, does to the outcome."""
+def cause(findings: Findings, estimate: Estimate, about: About, terms: Container[str]) -> str:
+    """A unit of a column, such as "each year of age"; or a level of it, and the level that it is compared with."""
     columns = getattr(findings.view.model, "columns", {})
     name = estimate.name.removesuffix(f", per {estimate.per:g}")
-    numeric = name in columns and not columns[name].flag
-    amount = "unit" if estimate.per == 1.0 else f"{estimate.per:g}"
-    cause = f"each {amount} of {about.named(name)}" if numeric else about.named(name)
+    if name in columns and not columns[name].flag:
+        unit = about.units.get(name, "")
+        if estimate.per == 1.0:
+            return f"each {SINGULAR.get(unit, unit) or 'unit'} of {name}"
+        return f"each {f'{estimate.per:g} {unit}'.strip()} of {name}"
+    column, _, level = name.partition("=")
+    levels = getattr(columns.get(column), "entries", ())
+    others = [other for other in levels if f"{column}={other}" not in terms]
+    return f"{name}, compared with {others[0]}," if level in levels and len(others) == 1 else about.named(name)
+
+
+def effect(cause: str, estimate: Estimate, subject: str, factor: bool) -> str:
+    """What a cause does to the outcome."""
     if factor:
         return f"{cause} multiplies {subject} by {interval(estimate)}"
     change = Estimate(abs(estimate.mean), *sorted_ends(estimate), estimate.name, estimate.deviation)
@@ -108,10 +124,13 @@ def detail(title: str, caption: str) -> str:
     return f"; {caption}" if caption and caption not in title else ""
 
 
-def certainty(findings: Findings) -> str:
-    """What the result rests on, and what to think of its intervals and matches."""
-    sites = counted(len(findings.sites), "site")
-    rests = f"This rests on {findings.total} at {sites}" if findings.total else f"This rests on the data of {sites}"
+def certainty(findings: Findings, about: About = NOTHING) -> str:
+    """What the result rests on, and what to think of its intervals and matches; persons are named if they are fewer."""
+    sites, known = counted(len(findings.sites), "site"), [*about.participants.values()]
+    amount = findings.total
+    if amount and any(0 < site.persons < site.rows for site in known) and all(site.persons for site in known):
+        amount = f"{counted(sum(site.persons for site in known), 'person')} ({amount})"
+    rests = f"This rests on {amount} at {sites}" if amount else f"This rests on the data of {sites}"
     return f"{rests}; {'; '.join(doubts(findings))}."
 
 
