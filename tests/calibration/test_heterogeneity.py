@@ -1,5 +1,7 @@
 """Whether sites differ by more than chance: against the textbook's formulas, and where there is nothing to find."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -7,6 +9,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 import decbayes as db
+from decbayes.calibration.differences import check_apart
 from decbayes.calibration.worlds import remembered
 from decbayes.merging.reading import Chance, of_components
 from decbayes.models.regressions.messages.redrawn import RowsLike
@@ -100,6 +103,21 @@ def test_like_sites_are_not_said_to_differ(covariance, apart, size):
     assert not any(found.differ(slot) for slot in range(3))
     # Against χ² it is 2.0 where they overlap.
     assert found.ratio.mean() == pytest.approx(1.0, abs=0.2)
+
+
+def test_sites_whose_components_overlap_too_much_have_no_p_value():
+    """Of such slots of equal sites 12 % had p < 0.05."""
+    (found,) = db.checking.heterogeneity(clusters(np.random.default_rng(0), "diagonal", 2.0, 2, 300), worlds=2).values()
+    assert np.isnan(found.probability).all()
+    assert "overlap too much" in found.reason
+    assert not any(found.differ(slot) for slot in range(3))
+
+
+@pytest.mark.parametrize(("spreads", "judged"), [((4.0, 5.8), True), ((4.0, 6.2), False), ((np.nan, 6.0), False)])
+def test_the_mean_over_slots_decides_whether_components_overlap_too_much(spreads, judged):
+    """Not each slot: those with little spread by chance would be left, and said to differ too often."""
+    with nullcontext() if judged else pytest.raises(db.errors.NotCalibrated, match="overlap too much"):
+        check_apart(np.array([spreads, spreads]))
 
 
 def test_unlike_sites_are_found(rng):

@@ -28,6 +28,9 @@ from decbayes.structure import CoupledSet
 WORLDS, MOST_SITES, MOST_OBSERVATIONS = 8, 30, 1000.0
 # A slot must have been compared in this share of the worlds.
 LEAST_COMPARED = 0.5
+# There is no test where equal sites differ, on average over slots, this many times more than separate components would:
+# fits of components that overlap so much end in different places, and few worlds do not say how often.
+MOST_BY_CHANCE = 5.0
 
 
 def heterogeneity(
@@ -81,7 +84,19 @@ def simulated_chance(alignment: Alignment, solver: Solver | None, worlds: int | 
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
     simulated = worlds_of(setting).first(worlds or WORLDS)
     freedom = reading.spread_of_components(alignment, setting.coupled).freedom
-    return chance_of(np.array([in_slots_of(alignment, world, setting.coupled) for world in simulated]), freedom)
+    relative = np.array([in_slots_of(alignment, world, setting.coupled) for world in simulated])
+    check_apart(relative)
+    return chance_of(relative, freedom)
+
+
+def check_apart(relative: Array) -> None:
+    """Refuse to judge by (worlds, slots) simulated spreads if components overlap too much."""
+    known = relative[np.isfinite(relative)]
+    if len(known) and known.mean() > MOST_BY_CHANCE:
+        raise NotCalibrated(
+            f"Components overlap too much to test: by chance alone, fits of equal sites differ {known.mean():.0f} times as "
+            "much as those of separate components would. Fits with fewer components can be compared."
+        )
 
 
 def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
