@@ -119,6 +119,7 @@ SAME = {
     "spherical, overlapping, 5 × 100": clusters("spherical", 2.5, 5, 100),
     "diagonal, apart, 10 × 60": clusters("diagonal", 6.0, 10, 60),
     "diagonal, overlapping, 5 × 300": clusters("diagonal", 2.5, 5, 300),
+    "diagonal, less overlapping, 5 × 300": clusters("diagonal", 3.5, 5, 300),
     "full, apart, 10 × 60": clusters("full", 6.0, 10, 60),
     "full, overlapping, 5 × 100": clusters("full", 2.5, 5, 100),
     "latent classes, 10 × 100": classes(0.3, 10, 100),
@@ -162,7 +163,9 @@ def differ(options):
             known = found.probability[np.isfinite(found.probability)]
             if len(known):
                 shares.append(float((known < 0.05).mean()))
-        yield {"statement": "sites differ (p < 0.05)", "setting": name, **rate(shares), **timed(begun, options)}
+        refused = {"refused": options.sets - len(shares)}
+        row = {"statement": "sites differ (p < 0.05)", "setting": name}
+        yield {**row, **rate(shares), **timed(begun, options), **refused}
 
 
 def heavy(rng, size):
@@ -377,7 +380,8 @@ def flags(options):
 def rate(shares):
     """The mean over data sets, and its standard error."""
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
-    return {"rate": round(float(np.mean(shares)), 3), "error": round(float(error), 3), "sets": len(shares)}
+    mean = np.mean(shares) if len(shares) else np.nan
+    return {"rate": round(float(mean), 3), "error": round(float(error), 3), "sets": len(shares)}
 
 
 def timed(begun, options):
