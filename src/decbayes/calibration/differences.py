@@ -94,8 +94,9 @@ def check_apart(relative: Array) -> None:
     known = relative[np.isfinite(relative)]
     if len(known) and known.mean() > MOST_BY_CHANCE:
         raise NotCalibrated(
-            f"Components overlap too much to test: by chance alone, fits of equal sites differ {known.mean():.0f} times as "
-            "much as those of separate components would. Fits with fewer components can be compared."
+            "Components overlap too much to test: by chance alone, fits of equal sites differ "
+            f"{known.mean():.0f} times as much as those of separate components would. "
+            "Fits with fewer components can be compared."
         )
 
 
