@@ -1,7 +1,7 @@
 """What differential privacy costs: errors and intervals of private merges beside the fit of all rows, and membership.
 
-    python benchmarks/private.py [--quick] [--sets N] [--jobs N] [--only price,classes,membership] [--models NAME,…]
-                                 [--epsilons E,…] [--sizes SITESxROWS,…] [--picture FILE]
+    python benchmarks/private.py [--quick] [--sets N] [--jobs N] [--only price,classes,clusters,membership]
+                                 [--models NAME,…] [--epsilons E,…] [--sizes SITESxROWS,…] [--picture FILE]
 
 *Price*: regressions of five predictors (two of them bounded, one without effect) and an intercept, δ = 1e-5. Each data
 set is released in five rounds, by every site with all of the noise ("each"), or with one noise for the sum ("shared",
@@ -11,6 +11,8 @@ within their standard errors. With diffprivlib installed, its logistic regressio
 
 *Classes*: four classes over eight columns of three categories. Printed is how much of what the ordinary fit of all rows
 gains over one class, in held-out score, the private merge keeps.
+
+*Clusters*: five in a plane, the same share; and the number of clusters that the noisy histograms say.
 
 *Membership*: how often the best linear test ranks a record that was used above one that was not, given all releases of
 one site, with noise and without. The last line is a JSON object.
@@ -167,6 +169,53 @@ def classes(sets, pool, sizes, epsilons):
     return means
 
 
+def one_plane(setting, seed):
+    """The share of the gain that noisy histograms keep, and how many clusters they say."""
+    (sites, rows), epsilon, noise = setting
+    rng = np.random.default_rng([13, seed])
+    middles = np.empty((0, 2))
+    while len(middles) < 5:
+        place = rng.uniform(-0.75, 0.75, 2)
+        if (np.linalg.norm(middles - place, axis=1) > 0.45).all():
+            middles = np.vstack([middles, place])
+    weights, narrow = rng.dirichlet(np.full(5, 8.0)), rng.uniform(0.06, 0.15, (5, 2))
+    turns = np.linalg.qr(rng.normal(size=(5, 2, 2)))[0]
+
+    def drawn(size):
+        member = rng.choice(5, size, p=weights)
+        away = np.einsum("nij,nj->ni", turns[member], narrow[member] * rng.standard_normal((size, 2)))
+        return (middles[member] + away).clip(-0.999, 0.999)
+
+    points, held_out = drawn(sites * rows), drawn(4000)
+    model, alone = map(plane, (5, 1))
+    merged, releases = released(model, np.split(points, sites), privacy_of(epsilon, noise, sites))
+    worst = alone.score(alone.fit(points, rng=0).posterior, held_out)
+    best = model.score(model.fit(points, rng=0).posterior, held_out)
+    found = db.private_merge(model.structure, releases, components="auto").posterior.mean("weights")
+    return (model.score(merged.posterior, held_out) - worst) / (best - worst), len(found)
+
+
+def plane(clusters):
+    """Clusters with an expected deviation of 0.1, in a box from -1 to 1."""
+    return db.GaussianMixture(clusters, 2, covariance="full", prior_scale=0.01, prior_strength=0.09)
+
+
+def clusters(sets, pool, sizes, epsilons):
+    print("\n| sites × rows | ε | noise | Q | kept, mean | worst | clusters found |")
+    print("|---" * 7 + "|")
+    means = {}
+    for setting in product(sizes, epsilons, ("each", "shared")):
+        (sites, rows), epsilon, noise = setting
+        privacy = privacy_of(epsilon, noise, sites)
+        quality = rows * privacy.honest * privacy.mu**2 / plane(5).mechanism().parameters
+        kept, found = np.array([*pool.map(partial(one_plane, setting), range(sets))]).T
+        numbers = ", ".join(f"{number:.0f}" for number in np.sort(found))
+        figures = f"{kept.mean():.3f} | {kept.min():.2f} | {numbers}"
+        print(f"| {sites} × {rows:,} | {epsilon:g} | {noise} | {quality:.2g} | {figures} |", flush=True)
+        means[str(setting)] = float(kept.mean())
+    return means
+
+
 def one_membership(rows, epsilon, seed):
     """The AUC of the best linear test, for one site: the likelihood ratio if all other records are unknown."""
     rng = np.random.default_rng([9, seed])
@@ -223,7 +272,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two small data sets")
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="price,classes,membership")
+    parser.add_argument("--only", default="price,classes,clusters,membership")
     parser.add_argument("--models", default="logistic,poisson")
     parser.add_argument("--epsilons", default="0.5,1,3,8")
     parser.add_argument("--sizes", default="5x200,10x1000,20x2000")
@@ -250,6 +299,8 @@ def main():
                 draw(found, given.picture)
         if "classes" in given.only:
             measured["classes"] = classes(given.sets, pool, sizes, epsilons)
+        if "clusters" in given.only:
+            measured["clusters"] = clusters(given.sets, pool, sizes, epsilons)
         if "membership" in given.only:
             measured["membership"] = membership(given.sets, pool, epsilons[:2])
     print(json.dumps(measured))

@@ -10,6 +10,7 @@ from decbayes.arguments import check_kind, check_whole
 from decbayes.errors import NotPrivate
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
+from decbayes.models.core.settings import Number
 from decbayes.privacy.accounting import Privacy
 from decbayes.privacy.mechanism import Estimate, Mechanism, PrivateMerge
 from decbayes.privacy.releasing import Release, check_one_round, total_of
@@ -22,7 +23,9 @@ SAME_ANCHOR = 1e-6
 STRANGE = 3.0
 
 
-def private_merge(structure: Structure, releases: Iterable[Release]) -> PrivateMerge:
+def private_merge(
+    structure: Structure, releases: Iterable[Release], *, components: Number | None = None
+) -> PrivateMerge:
     """The posterior of all sites' rows, from their private releases of all rounds so far.
 
     It costs no privacy: whatever is computed from releases promises what they promise. Its intervals contain the noise.
@@ -31,6 +34,8 @@ def private_merge(structure: Structure, releases: Iterable[Release]) -> PrivateM
     Args:
         structure: the model's.
         releases: those of all sites, of all rounds; or one secure sum per round.
+        components: another number of clusters than was agreed on, or "auto" for the one that noisy histograms say best.
+            Nothing is spent by it. Releases of other models allow only the agreed number.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model = db.LogisticRegression("ill", columns=columns)
@@ -50,6 +55,9 @@ def private_merge(structure: Structure, releases: Iterable[Release]) -> PrivateM
     check_kind(Structure, structure=structure)
     rounds = by_round(structure, list(releases))
     mechanism = model_for(structure).mechanism()
+    if components is not None:
+        number = mechanism.best_number([total_of(sites) for sites in rounds]) if components == "auto" else components
+        mechanism = renumbered(structure, mechanism, number)
     privacy = rounds[0][0].privacy
     totals, anchor = [], mechanism.start()
     for number, sites in enumerate(rounds):
@@ -70,6 +78,14 @@ def private_merge(structure: Structure, releases: Iterable[Release]) -> PrivateM
         privacy,
         frozenset(name for sites in rounds for release in sites for name in release.ids),
     )
+
+
+def renumbered(structure: Structure, mechanism: Mechanism, number: int) -> Mechanism:
+    """The mechanism for another number of components, whose statistics are the same."""
+    check_whole(1, components=number)
+    if not mechanism.any_number:
+        mechanism.best_number([])
+    return model_for(structure.with_components(number)).mechanism()
 
 
 def by_round(structure: Structure, releases: Sequence[Release]) -> list[list[Release]]:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from decbayes.errors import NotPrivate
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.privacy.accounting import Privacy
@@ -98,6 +99,9 @@ class Mechanism(ABC):
     cost: ClassVar[str] = "Intervals contain the noise and are {price:.3g} times as wide as without it"
     """What a result says about its price."""
 
+    any_number: ClassVar[bool] = False
+    """Whether statistics are the same for any number of components, so that a merge may choose it."""
+
     @property
     @abstractmethod
     def parameters(self) -> int:
@@ -122,6 +126,10 @@ class Mechanism(ABC):
     @abstractmethod
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
         """The posterior of the rounds so far; `rate` is μ² of all rounds together."""
+
+    def best_number(self, totals: Sequence[Total]) -> int:
+        """The number of components that sums say, where they are the same for any."""
+        raise NotPrivate("Releases of this model depend on the number of components: merge them with the agreed one.")
 
     @property
     def rounds(self) -> int:

@@ -381,7 +381,7 @@ class Model(Settings):
         """
         raise NotPrivate(
             f"{type(self).__name__} has no private release: nobody has bounded what one record adds to its statistics. "
-            "Regressions, and mixtures of yes/no and categorical columns, have one."
+            "Regressions have one, and mixtures of yes/no and categorical columns, or of one or two columns of numbers."
         )
 
     def release(

@@ -179,9 +179,15 @@ class Clusters(Model):
         return self._log_density(posterior, together) - self._log_density(posterior, points)
 
     def mechanism(self) -> "Mechanism":
+        from decbayes.models.mixtures.histogram import HistogramMechanism
         from decbayes.models.mixtures.private import ClassMechanism
 
-        return ClassMechanism(self)
+        box = self.box()
+        return ClassMechanism(self) if box is None else HistogramMechanism(self, *box)
+
+    def box(self) -> tuple[Array, Array] | None:
+        """Where agreed columns of numbers lie, from lowest to highest, if there is nothing but numbers."""
+        return None
 
     @completed
     def information(self, posterior: Posterior, data: Any) -> Array:

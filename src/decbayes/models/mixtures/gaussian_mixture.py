@@ -160,6 +160,17 @@ class GaussianMixture(Mixture):
         precisions = posterior.mean("components", "precision")
         return {"mean": means, "standard deviation": np.array([deviations(matrix) for matrix in precisions])}
 
+    def box(self) -> tuple[Array, Array]:
+        """Where the prior expects the clusters' means: within three of its standard deviations."""
+        from decbayes.models.mixtures.histogram import box_around
+
+        mean = as_shape("prior_mean", self.prior_mean, (self.known_dimension(),))
+        if self.variance is not None:
+            return box_around(mean, np.sqrt(self.prior_variance), np.sqrt(self.variance))
+        scale = np.asarray(self.prior_scale, dtype=np.float64)
+        within = np.sqrt(np.diag(scale) if scale.ndim == 2 else np.broadcast_to(scale, mean.shape))
+        return box_around(mean, within / np.sqrt(self.prior_strength), within)
+
     @property
     def _degrees(self) -> float:
         default = 2.0 if self.covariance != "full" else self.dimension + 2.0

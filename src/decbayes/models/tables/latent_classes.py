@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from decbayes.columns import decoded
+import numpy as np
+
+from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
@@ -64,6 +66,15 @@ class LatentClasses(Tabular, Clusters):
         return super().from_file(
             path, components=components, columns=columns, kinds=kinds, agreed_columns=agreed_columns, **options
         )
+
+    def box(self) -> tuple[Array, Array] | None:
+        """Three units to each side of the centre, where all columns are numbers in agreed units."""
+        from decbayes.models.mixtures.histogram import REACH
+
+        if not all(type(column) is Gaussian for column in self.columns.values()):
+            return None
+        centre, unit = np.array([column.zero_and_unit for column in self.columns.values()]).T
+        return centre - REACH * unit, centre + REACH * unit
 
     def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
         """Columns count alike, whatever their units."""

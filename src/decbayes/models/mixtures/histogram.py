@@ -1,0 +1,207 @@
+"""Private releases of clusters in one or two dimensions: one noisy histogram in an agreed box.
+
+A row is in one cell or, outside of the box, in none: whatever its values, it moves the sums by one. The merge fits the
+mixture to the cells, each with the probability that clusters have over its whole area, and a uniform background that
+takes up what noise has left in empty cells. Cells do not depend on the number of clusters, so it may be chosen later.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from decbayes.errors import InvalidData, NotPrivate
+from decbayes.families import Array
+from decbayes.models.likelihoods.emissions import Natural, coefficients, plus
+from decbayes.models.mixtures.private import NO_INTERVALS, ROWS, nearest_shares
+from decbayes.posterior import Posterior
+from decbayes.privacy.mechanism import Estimate, Mechanism, Total
+
+if TYPE_CHECKING:
+    from decbayes.models.mixtures.clusters import Clusters
+
+SIDE, NODES = 16, 3
+RESTARTS, PASSES, LAST, SAME = 6, 20, 200, 1e-4
+MOST_CLUSTERS = 10
+# A box reaches so many deviations to each side; a cell is at most so many deviations of a cluster wide.
+REACH, WIDEST = 3.0, 2.0
+BACKGROUND, LEAST, MOST = 0.3, 1e-4, 0.9
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A mixture that was fitted to cells: its posterior, each cluster's share of each place, how likely the cells."""
+
+    natural: Natural
+    background: float
+    shares: Array
+    height: float
+
+
+class HistogramMechanism(Mechanism):
+    """The one round of a mixture of one or two columns of numbers, in a box `low` to `high`."""
+
+    shares = (1.0,)
+    useless: ClassVar[float] = 1.0
+    doubtful: ClassVar[float] = 5.0
+    cost = "Only means were released: no interval contains the noise"
+    any_number = True
+
+    def __init__(self, model: "Clusters", low: Array, high: Array) -> None:
+        check_few(len(low))
+        if model.auto:
+            raise NotPrivate(
+                "State a number of clusters: a plan needs one. `private_merge(…, components='auto')` may find another."
+            )
+        self.model, self.low, self.high = model, np.asarray(low, float), np.asarray(high, float)
+        self.cells: int = SIDE ** len(low)
+        # Numbers of one cluster: its features, the last of which stands for its weight.
+        self.each: int = model.emissions.features(self.low[None]).shape[1]
+
+    @property
+    def parameters(self) -> int:
+        return int(self.model.components) * self.each - 1
+
+    def price_at(self, quality: float) -> float:
+        """Nobody knows: there are no intervals."""
+        return float("nan")
+
+    def size(self, number: int) -> int:
+        return self.cells
+
+    def start(self) -> Array:
+        return np.zeros(0)
+
+    def portions(self, data: Any) -> Iterator[Any]:
+        points = self.model.points(data)
+        return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
+
+    def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
+        points = self.model.points(data)
+        if np.isnan(points).any():
+            raise InvalidData("A private release needs complete rows. Leave out those with missing values.")
+        marks = np.zeros((len(points), self.cells))
+        inside = np.flatnonzero(((points >= self.low) & (points < self.high)).all(axis=1))
+        places = (points[inside] - self.low) / (self.high - self.low) * SIDE
+        cells = np.minimum(places.astype(np.intp), SIDE - 1)
+        marks[inside, np.ravel_multi_index(tuple(cells.T), (SIDE,) * len(self.low))] = 1.0
+        return marks
+
+    def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
+        (total,) = totals
+        rows, counts = self.counts(total)
+        grid = Grid(self, counts)
+        mix = grid.fitted(int(self.model.components))
+        posterior = Posterior.from_natural(self.model.structure, mix.natural)
+        quality = rows / total.copies * rate / self.parameters
+        noise = grid.noise(mix, total.deviation)
+        return Estimate(posterior, noise, 1.0, float("nan"), np.zeros(0), quality, (NO_INTERVALS,))
+
+    def counts(self, total: Total) -> tuple[float, Array]:
+        """The number of rows in the box, and the nearest numbers of rows per cell that there could be."""
+        rows = max(float(total.values.sum()), 1.0)
+        return rows, nearest_shares(total.values, rows)
+
+    def best_number(self, totals: Sequence[Total]) -> int:
+        """The number of clusters that explains the noisy cells best, each at its price.
+
+        Noise of deviation σ makes counts vary more than chance does, on average by the factor 1 + σ² · cells / rows;
+        the evidence of the cells counts so much less.
+        """
+        rows, counts = self.counts(totals[0])
+        surplus, grid = 1.0 + totals[0].deviation ** 2 * self.cells / rows, Grid(self, counts)
+        worth: list[float] = []
+        while len(worth) < MOST_CLUSTERS and len(worth) < np.argmax([*worth, -np.inf]) + 3:
+            number = len(worth) + 1
+            worth.append(grid.fitted(number).height / surplus - 0.5 * number * self.each * float(np.log(rows)))
+        return int(np.argmax(worth)) + 1
+
+
+class Grid:
+    """The cells that have rows, with places inside of each at which densities are summed (Gauss and Legendre)."""
+
+    def __init__(self, mechanism: HistogramMechanism, counts: Array) -> None:
+        self.emissions, self.structure = mechanism.model.emissions, mechanism.model.structure
+        dimension, seen = len(mechanism.low), np.flatnonzero(counts > 0)
+        self.counts, self.cells = counts[seen], mechanism.cells
+        width = (mechanism.high - mechanism.low) / SIDE
+        corner = np.stack(np.unravel_index(seen, (SIDE,) * dimension), axis=1)
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        inner = np.stack(np.meshgrid(*[(nodes + 1) / 2] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+        area = np.prod(np.stack(np.meshgrid(*[weights / 2] * dimension, indexing="ij")), axis=0).ravel()
+        self.places = mechanism.low + (corner[:, None] + inner).reshape(-1, dimension) * width
+        self.middles = mechanism.low + (corner + 0.5) * width
+        self.scaled = self.middles / width
+        self.log_area = np.tile(np.log(area * np.prod(width)), len(seen))
+        self.features = self.emissions.features(self.places)
+
+    def fitted(self, clusters: int) -> Mix:
+        """The best of several fits; which is as public as the cells."""
+        rng, before = np.random.default_rng(0), Posterior.of_prior(self.structure.with_components(clusters)).natural
+        fits = [self.ascended(dict(before), self.begun(clusters, before, rng), PASSES) for _ in range(RESTARTS)]
+        best = max(fits, key=lambda fit: fit.height)
+        return self.ascended(dict(before), best, LAST)
+
+    def begun(self, clusters: int, before: Any, rng: np.random.Generator) -> Mix:
+        """Every cell belongs to the nearest of some centres that lie apart, where there are many rows."""
+        weight, centres = self.counts**2, []
+        chance = weight
+        for _ in range(clusters):
+            # With fewer cells than clusters, some begin at the same place.
+            chance = chance if chance.sum() > 0 else weight
+            centres.append(self.scaled[rng.choice(len(weight), p=chance / chance.sum())])
+            distances = ((self.scaled[:, None] - np.array(centres)) ** 2).sum(axis=2)
+            chance = distances.min(axis=1) * weight
+        nearest = np.eye(clusters)[distances.argmin(axis=1)] * self.counts[:, None]
+        inner = len(self.places) // len(self.counts)
+        sums = np.repeat(nearest / inner, inner, axis=0).T @ self.features
+        return Mix(plus(self.emissions, before, sums), BACKGROUND, np.zeros(0), -np.inf)
+
+    def ascended(self, before: Natural, mix: Mix, passes: int) -> Mix:
+        """Some passes, fewer if cells hardly become any likelier."""
+        for _ in range(passes):
+            last, mix = mix.height, self.step(before, mix)
+            if mix.height - last < SAME:
+                break
+        return mix
+
+    def step(self, before: Natural, mix: Mix) -> Mix:
+        """One pass: rows of a cell are where its clusters are dense, or in the background."""
+        lines = self.features @ coefficients(self.emissions, mix.natural) + self.log_area[:, None]
+        dense = (1.0 - mix.background) * np.exp(lines)
+        cells = dense.reshape(len(self.counts), -1).sum(axis=1) + mix.background / self.cells
+        inner = len(self.places) // len(self.counts)
+        shares = dense * np.repeat(self.counts / cells, inner)[:, None]
+        background = float((self.counts * mix.background / self.cells / cells).sum() / self.counts.sum())
+        natural = plus(self.emissions, before, shares.T @ self.features)
+        return Mix(natural, min(max(background, LEAST), MOST), shares, float(self.counts @ np.log(cells)))
+
+    def noise(self, mix: Mix, deviation: float) -> Array:
+        """(K, D): what noise in the cells adds to each cluster's mean, with the clusters' shares of cells as given."""
+        inner = len(self.places) // len(self.counts)
+        rows = np.maximum(mix.shares.sum(axis=0), 1.0)
+        means = mix.shares.T @ self.places / rows[:, None]
+        shares = mix.shares.reshape(len(self.counts), inner, -1).sum(axis=1) / self.counts[:, None]
+        away = self.middles[:, None] - means
+        return np.asarray(deviation * np.sqrt(((shares[:, :, None] * away) ** 2).sum(axis=0)) / rows[:, None])
+
+
+def check_few(dimensions: int) -> None:
+    if dimensions > 2:
+        raise NotPrivate(
+            f"Private releases of clusters are histograms, and in {dimensions} dimensions nearly all cells would hold "
+            "noise alone. Choose one or two columns, or cut columns into agreed categories."
+        )
+
+
+def box_around(mean: Array, spread: Any, within: Any) -> tuple[Array, Array]:
+    """Three standard deviations of means to each side; refused if a cell of a histogram would hide whole clusters."""
+    check_few(len(mean))
+    if (2 * REACH * spread / SIDE > WIDEST * within).any():
+        raise NotPrivate(
+            "Private releases count points in a box around the prior mean, and this prior is so wide that clusters "
+            "would be lost in its cells. State where means are: prior_mean, and a larger prior_strength or a "
+            "smaller prior_variance."
+        )
+    return mean - REACH * spread, mean + REACH * spread
