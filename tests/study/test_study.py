@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -275,11 +276,24 @@ def test_a_regression_study_says_what_it_predicts(run, tmp_path, formula):
     assert (status, "Say what to predict" in told, (tmp_path / "s").exists()) == (2, True, False)
 
 
-def test_survival_needs_cuts_that_all_sites_share(run):
+@pytest.mark.parametrize("stated", [(), ("--cuts", "30,90"), ("--cuts", "30,90", "--rate", "0.01")])
+def test_sites_agree_on_cuts_and_a_rate_that_the_protocol_does_not_state(run, rng, stated):
     words = ("--model", "survival-regression", "--formula", "Surv(days, died) ~ age", "--sites", "a,b")
-    status, _, told = run("study", "new", "s", *words)
-    assert (status, "--cuts and --rate" in told) == (2, True)
-    assert run("study", "new", "s", *words, "--cuts", "30,90", "--rate", "0.01")[0] == 0
+    assert run("study", "new", "s", *words, *stated)[0] == 0
+    for site in "ab":
+        days, age = rng.exponential(100, 90).round(1) + 0.1, rng.normal(60, 9, 90).round()
+        lines = [f"{day},{int(day < 200)},{old}" for day, old in zip(days, age, strict=True)]
+        Path(f"{site}.csv").write_text("\n".join(["days,died,age", *lines]), encoding="utf-8")
+        assert run("study", "check", f"{site}.csv", "--site", site)[0] == 0
+    assert ("events" in Path("s/sites/a/a.columns").read_text(encoding="utf-8")) == (len(stated) < 4)
+    for site in "ab":
+        assert run("study", "fit", "--site", site)[0] == 0
+    models = [db.model_for(db.load(f"s.private/{site}/{site}.posterior").structure) for site in "ab"]
+    assert models[0] == models[1]
+    cuts, rate = models[0].cuts, models[0].rate
+    assert cuts == (30.0, 90.0) if stated else 2 <= len(cuts) <= 5
+    assert rate == (0.01 if len(stated) == 4 else pytest.approx(0.01, rel=0.3))
+    assert len(stated) == 4 or rate != 0.01
 
 
 def test_a_new_study_asks_on_a_terminal(run, monkeypatch):

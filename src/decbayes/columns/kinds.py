@@ -32,6 +32,7 @@ from decbayes.columns.cells import (
 )
 from decbayes.columns.column import Column, Having, check_numbers, too_few
 from decbayes.columns.rare import OTHER, RareCategories
+from decbayes.columns.sums import Dispersion, Events
 from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
@@ -363,7 +364,8 @@ class Missing(Column):
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, YesNo, Poisson, Gaussian, Missing)}
 """The kinds of columns by the names that people write; those of other packages once they have been asked for."""
 
-SHIPPED = frozenset(KINDS)
+SUMS: dict[str, type[Column]] = {kind.kind: kind for kind in (Events, Dispersion)}
+SHIPPED = frozenset({*KINDS, *SUMS})
 Kind = TypeVar("Kind", bound=type[Column])
 
 
@@ -390,6 +392,8 @@ def register(kind: Kind) -> Kind:
 
 def kind_named(name: str) -> type[Column]:
     """The kind that people call that, here or in an installed package."""
+    if name in SUMS:
+        return SUMS[name]
     if name not in KINDS:
         for offered in entry_points(group=GROUP, name=name):
             register(offered.load())

@@ -1,6 +1,6 @@
 """Before a fit: refuse what names persons or is too small, and pool values that too few have."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from decbayes.columns import OTHER, Column, Missing
 from decbayes.columns.frames import pooled
+from decbayes.columns.sums import LEAST
 from decbayes.disclosure.identifiers import why_refused
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidData, NotDisclosed
@@ -140,6 +141,18 @@ def pooled_columns(
         f"Column '{name}': fewer than {rules.least_cell} persons have a value; it is missing." for name in scarce
     ]
     return {name: kept.get(name, Missing()) for name in columns}, changed
+
+
+def listed(
+    model: Model, data: Any, rules: Rules | None, persons: Persons = EACH, *, stated: Collection[str] = ()
+) -> tuple[dict[str, Column], tuple[str, ...]]:
+    """A site's list for others: the model's columns, sums that settle what nobody has stated, and what was changed."""
+    safe = Prepared(model, data) if rules is None else prepared(model, data, rules, persons=persons, blind=False)
+    columns: Mapping[str, Column] = getattr(safe.model, "columns")  # noqa: B009
+    if model.summed_settings <= {*stated}:
+        return {**columns}, safe.changed
+    least = LEAST if rules is None else max(LEAST, rules.least_cell)
+    return {**columns, **safe.model.sums(safe.data, least=least, persons=persons)}, safe.changed
 
 
 def rows_of(model: Model, data: Any) -> Array:

@@ -15,7 +15,7 @@ from decbayes.errors import InvalidData, InvalidProtocol, InvalidStructure
 from decbayes.inputs.documents import joined, read_vocabulary
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import kind_called
-from decbayes.models.tables.tabular import columns_file, read_columns
+from decbayes.models.tables.tabular import columns_file, read_columns, read_list
 from decbayes.study.protocol import Protocol
 
 # Centres of real columns that are further apart than that many scales are probably in different units.
@@ -56,7 +56,7 @@ class OfColumns(Agreement):
 
     def joined(self, lists: Mapping[str, Path]) -> str:
         try:
-            return columns_file(agree(*map(self.read, lists.values())))
+            return columns_file(agree(*map(read_list, lists.values())))
         except InvalidStructure as error:
             said = "; ".join(self.differences(lists)) or str(error)
             raise InvalidData(f"The sites do not agree on columns yet. {said.removesuffix('.')}.") from None

@@ -78,6 +78,9 @@ class Model(Settings):
     agreed_settings: ClassVar[frozenset[str]] = frozenset()
     """Settings that one file would decide for itself, so that sites which fit together must state them."""
 
+    summed_settings: ClassVar[frozenset[str]] = frozenset()
+    """Such settings that need not be stated, because `sums` of all sites settle them."""
+
     in_parts: ClassVar[bool] = False
     """Whether a score is about a part of each observation, given the rest of it."""
 
@@ -158,6 +161,14 @@ class Model(Settings):
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """First broadcasts, each moved to where all of them together are, as far as they tell what they are there."""
         return list(posteriors)
+
+    def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> Mapping[str, Column]:
+        """Sums over a site's rows for its list of columns, by name: cells of at least `least` persons."""
+        return {}
+
+    def settled(self, sums: Mapping[str, Column]) -> Self:
+        """This model, with the `summed_settings` that the sums of all sites make."""
+        return self
 
     def fit_many(
         self,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from decbayes.columns import Categorical, Column, columns_of
 from decbayes.columns.frames import names_in, warn
+from decbayes.columns.sums import columns_among
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
@@ -20,7 +21,7 @@ from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions._table import Table, complete
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
-from decbayes.models.tables.tabular import columns_text, kinds_from, read_columns
+from decbayes.models.tables.tabular import columns_text, kinds_from, read_list
 
 Target = Annotated[str, "The column to predict, from all others."]
 
@@ -147,8 +148,22 @@ def model_of_file(
         report(f"{path}: {columns_text(regression.columns)}")
         return regression, regression.points(frame)
     further = names_in(read_frame(path)) if formula else ()
-    regression = model_of_columns(model, read_columns(agreed_columns), formula, target, settings, further)
+    regression = model_of_list(model, agreed_columns, formula, target, settings, further)
     return regression, regression.read(path, report=report)
+
+
+def model_of_list(
+    model: Any, path: Path, formula: str, target: str, settings: Any, further: Iterable[str] = (), *, plan: bool = False
+) -> Any:
+    """The regression of a list of columns; its sums settle what is not stated. A plan does without them."""
+    rows = read_list(path)
+    columns = columns_among(rows)
+    sums = {name: row for name, row in rows.items() if name not in columns}
+    regression = model_of_columns(model, columns, formula, target, settings, further)
+    if model.summed_settings <= settings.keys() or (plan and not sums):
+        return regression
+    stated = {name: settings[name] for name in model.summed_settings & settings.keys()}
+    return replace(regression.settled(sums), **stated)
 
 
 def model_of_columns(

@@ -1,15 +1,18 @@
 """Negative binomial regression: counts that vary more than Poisson counts do."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import betainc, gammaln, logsumexp
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import Column
+from decbayes.columns.sums import Dispersion
+from decbayes.errors import InvalidData
 from decbayes.families import Array
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
@@ -107,7 +110,7 @@ class NegativeBinomialRegression(PoissonRegression):
     dispersion: Annotated[float, "φ: the variance is mean + mean² / φ.", Above(0)] = field(default=1.0, kw_only=True)
 
     about: ClassVar[str] = "Predict counts that vary more than Poisson counts do."
-    agreed_settings: ClassVar[frozenset[str]] = frozenset({"dispersion"})
+    summed_settings: ClassVar[frozenset[str]] = frozenset({"dispersion"})
     command: ClassVar[str] = "negative-binomial-regression"
     outcome: ClassVar[Outcome] = NegativeBinomial()
     example: ClassVar[str] = "patients.csv --formula 'visits ~ age + sex' --dispersion 2"
@@ -119,6 +122,31 @@ class NegativeBinomialRegression(PoissonRegression):
 
     def constants(self) -> dict[str, Any]:
         return super().constants() | {"dispersion": float(self.dispersion)}
+
+    @property
+    def _counts(self) -> str:
+        """What sums are about."""
+        return f"Dispersion({self.target})"
+
+    def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> dict[str, Column]:
+        """The two sums of a Poisson regression of these rows, of which the `dispersion` of all sites is made."""
+        plain = PoissonRegression(**{field.name: getattr(self, field.name) for field in fields(PoissonRegression)})
+        points = self.points(data)
+        return {self._counts: Dispersion.of(*plain.dispersion_sums(plain.fit(points).posterior, points))}
+
+    def settled(self, sums: Mapping[str, Column]) -> Self:
+        found = sums.get(self._counts)
+        if not isinstance(found, Dispersion):
+            raise InvalidData(
+                f"The agreed columns have no sums for the dispersion of '{self.target}'. List them at all sites with "
+                "`decbayes columns DATA --model negative-binomial-regression --formula …`, or state --dispersion."
+            )
+        if not np.isfinite(found.dispersion):
+            raise InvalidData(
+                f"Over all sites '{self.target}' varies no more than Poisson counts do: fit poisson-regression, or "
+                "state --dispersion."
+            )
+        return replace(self, dispersion=found.dispersion)
 
     @staticmethod
     def agree_dispersion(sums: Sequence[tuple[float, float]]) -> float:

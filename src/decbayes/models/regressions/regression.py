@@ -24,7 +24,7 @@ from decbayes.models.core.risks import Risks
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._estimates import Estimates, ratio_text
-from decbayes.models.regressions._making import Tabled, Target, model_of_columns, model_of_file
+from decbayes.models.regressions._making import Tabled, Target, model_of_file, model_of_list
 from decbayes.models.regressions._site_effects import (
     BETWEEN,
     SiteEffects,
@@ -38,7 +38,7 @@ from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
-from decbayes.models.tables.tabular import Agreed, Kinds, read_columns
+from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -197,7 +197,7 @@ class Regression(Tabled, Model):
         if agreed_columns is None:
             raise ValueError("Name the columns that sites have agreed on: --agreed-columns FILE, and a --formula.")
         target = settings.pop("target", "")
-        model: Self = model_of_columns(cls, read_columns(agreed_columns), formula, target, settings)
+        model: Self = model_of_list(cls, agreed_columns, formula, target, settings, plan=True)
         return model
 
     def points(self, data: Any) -> Array:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -14,9 +14,11 @@ from scipy.special import ndtri
 from decbayes.arguments import Above, check_level
 from decbayes.columns import Column, YesNo
 from decbayes.columns.frames import coded, likely_kind, values_in
+from decbayes.columns.sums import INTERVALS, LEAST, Events
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.core.model import Row
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
@@ -26,8 +28,6 @@ from decbayes.models.regressions.stacking import Intervals
 from decbayes.posterior import Posterior
 
 SURV = re.compile(r"Surv\s*\(([^,()]+),([^,()]+)(?:,([^,()]+))?\)")
-# Cuts that nobody has stated lie between events: so many intervals, and at least so many events in each.
-USUAL, LEAST = 6, 5
 RECODE = (
     "The event '{name}' {content}. Name the category that is the event with --yes (yes= in Python): all others count "
     "as censored. Or recode the column: 1 for an event, 0 for censored."
@@ -101,7 +101,7 @@ class SurvivalRegression(Regression):
     rate: Annotated[float, "A typical number of events per unit of time.", Above(0)] = field(default=1.0, kw_only=True)
 
     about: ClassVar[str] = "Hazard ratios and survival curves from times until an event, with censoring."
-    agreed_settings: ClassVar[frozenset[str]] = frozenset({"cuts", "rate"})
+    summed_settings: ClassVar[frozenset[str]] = frozenset({"cuts", "rate"})
     command: ClassVar[str] = "survival-regression"
     example: ClassVar[str] = "patients.csv --formula 'Surv(days, died) ~ age + sex' --cuts 30,90,365"
     outcome: ClassVar[Outcome] = Event()
@@ -145,6 +145,31 @@ class SurvivalRegression(Regression):
         usual = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}
         return {"cuts": cuts_between(times[events == 1.0]), **usual, **settings}
 
+    @property
+    def _times_and_event(self) -> str:
+        """What sums are about: the columns of times, and the event."""
+        event = self.target if self.yes in ("", "yes") else f"{self.target} = {self.yes}"
+        return f"Surv({', '.join([*self.stack.needs[::-1], event])})"
+
+    def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> dict[str, Column]:
+        """Events until some times, and the time at risk: what `cuts` and `rate` of all sites are made of."""
+        points = self.points(data)
+        values = dict(zip(self.columns, points.T, strict=False))
+        times, whom = values[self.time], np.arange(len(points)) if persons.numbers is None else persons.numbers
+        at_risk = float((times - (values[self.entry] if self.entry else 0.0)).sum())
+        return {self._times_and_event: Events.of(times, values[self.target], whom, at_risk, least=least)}
+
+    def settled(self, sums: Mapping[str, Column]) -> Self:
+        events = sums.get(self._times_and_event)
+        if not isinstance(events, Events):
+            raise InvalidData(
+                f"The agreed columns have no counts of {self._times_and_event} to find cuts by. List them at all "
+                "sites with `decbayes columns DATA --formula …`, or state --cuts and --rate."
+            )
+        if not events.total:
+            raise InvalidData("No site has as many events as may be shown. State --cuts and --rate.")
+        return replace(self, cuts=events.cuts, rate=events.rate)
+
     @classmethod
     def from_file(
         cls,
@@ -153,8 +178,8 @@ class SurvivalRegression(Regression):
         formula: Annotated[str, "What to fit, as in 'Surv(days, died) ~ age + sex'."] = "",
         cuts: Annotated[
             str,
-            "Times at which the hazard may change, separated by commas. Default: from this site's events, which other "
-            "sites must then take over (--like).",
+            "Times at which the hazard may change, separated by commas. Default: from the agreed columns; without "
+            "these from this site's events, which other sites must then take over (--like).",
         ] = "",
         rate: Annotated[float, "A typical number of events per unit of time; 0 to find it."] = 0.0,
         varying: Annotated[str, "Terms that differ from site to site, or 'interval', separated by commas."] = "",
@@ -162,9 +187,9 @@ class SurvivalRegression(Regression):
     ) -> tuple[Self, Any]:
         """Say what to fit with --formula 'Surv(days, died) ~ age + sex'.
 
-        All sites use the same --cuts and --rate: one fits first, and the others fit --like its file; or all agree
-        beforehand. For that each counts its events up to each time of a public grid, where steps with fewer than 5
-        events are joined to the next (`event_counts` in Python), and `agree_cuts` makes cuts of these counts.
+        All sites use the same --cuts and --rate. Each lists counts of its events with `decbayes columns --formula`, in
+        steps of at least 5 persons, and --agreed-columns takes cuts and a rate from the lists of all sites. Or one
+        site fits first, and the others fit --like its file.
         """
         try:
             options |= {"cuts": tuple(float(cut) for cut in cuts.split(","))} if cuts else {}
@@ -192,7 +217,7 @@ class SurvivalRegression(Regression):
 
     @staticmethod
     def agree_cuts(
-        counts: Sequence[Sequence[int]], grid: Sequence[float], *, intervals: int = USUAL
+        counts: Sequence[Sequence[int]], grid: Sequence[float], *, intervals: int = INTERVALS
     ) -> tuple[float, ...]:
         """Cuts for all sites, from their `event_counts`: about as many events between each two.
 
@@ -298,7 +323,7 @@ class SurvivalRegression(Regression):
 
 def cuts_between(times: Array) -> tuple[float, ...]:
     """Times with about as many events between each two, at least five, rounded to two digits."""
-    parts = min(USUAL, len(times) // LEAST)
+    parts = min(INTERVALS, len(times) // LEAST)
     quantiles = np.quantile(times, np.arange(1, parts) / parts) if parts > 1 else ()
     rising = sorted({rounded(float(time)) for time in quantiles} - {0.0})
     while rising and np.histogram(times, [-np.inf, *rising, np.inf])[0].min() < LEAST:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, Poisson, columns_of, declared, plain
 from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, report_unagreed, warn
+from decbayes.columns.sums import columns_among
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
@@ -194,6 +195,11 @@ def kinds_from(text: str) -> dict[str, str]:
 
 def read_columns(path: Path) -> dict[str, Column]:
     """Columns from the file that `decbayes columns` wrote."""
+    return columns_among(read_list(path))
+
+
+def read_list(path: Path) -> dict[str, Column]:
+    """The same, with the sums over rows that such a file may have."""
     try:
         return declared(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, InvalidStructure) as error:
@@ -201,6 +207,6 @@ def read_columns(path: Path) -> dict[str, Column]:
 
 
 def columns_file(columns: Columns) -> str:
-    """Columns as the text of the file that `read_columns` reads, one per line."""
+    """Columns and sums as the text of the file that `read_list` reads, one per line."""
     rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in plain(columns))
     return f"[{rows}]\n"

@@ -7,17 +7,20 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, rules_named
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of, unlike
 from decbayes.columns.frames import names_in
 from decbayes.disclosure import Persons, Rules
-from decbayes.disclosure.preparing import pooled_columns
+from decbayes.disclosure.preparing import listed, pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
-from decbayes.models.core.model import split_names
-from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_columns
+from decbayes.models.core.model import Model, split_names
+from decbayes.models.core.registry import kind_called
+from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_list
+from decbayes.study.agreeing import reading_parameters
 
 
 def columns(
@@ -30,6 +33,18 @@ def columns(
         str, Parameter(help="What a column holds, if its values mislead: age=real,grade=categorical.")
     ] = "",
     sequences: Annotated[str, Parameter(help="The column that identifies sequences; it is not listed.")] = "",
+    formula: Annotated[
+        str,
+        Parameter(
+            help="What will be fitted, as in 'Surv(days, died) ~ age': lists its columns, and sums that settle what "
+            "sites must agree on, such as cuts."
+        ),
+    ] = "",
+    model: Annotated[
+        str,
+        Parameter(help="With --formula: the model, by its name in `decbayes fit`; not needed with Surv()."),
+    ] = "",
+    yes: Annotated[str, Parameter(help="With --formula: the category that counts as yes, or as the event.")] = "",
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
@@ -39,7 +54,13 @@ def columns(
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
     in_force = rules_named(rules)
-    sites = [columns_in(source, columns, kinds, (sequences, person), in_force) for source in sources]
+    options = {"formula": formula, "kinds": kinds, "columns": columns} | ({"yes": yes} if yes else {})
+    sites = [
+        listed_for(model, source, options, person, in_force)
+        if formula and source.suffix != ".columns"
+        else columns_in(source, columns, kinds, (sequences, person), in_force)
+        for source in sources
+    ]
     for line in unlike(dict(zip((source.stem for source in sources), sites, strict=True))):
         messages().print(plain(line))
     agreed = agree(*sites)
@@ -55,10 +76,33 @@ def columns(
         output().print(table)
 
 
+def listed_for(
+    model: str, source: Path, options: dict[str, str], person: str, rules: Rules | None
+) -> dict[str, Column]:
+    """The columns of a table that a model uses, and sums over its rows."""
+    if not model and not options["formula"].lstrip().startswith("Surv"):
+        raise WrongArgument("Name the model of the --formula: --model negative-binomial-regression, for example.")
+    try:
+        kind = kind_called(model or "survival-regression")
+        if unknown := [name for name in ("formula", "yes") if name in options and not takes(kind, name)]:
+            raise WrongArgument(f"{kind.command} takes no --{unknown[0]}.")
+        fitted, observations = kind.from_file(table_file(source), report=messages().print, **options)
+    except (LookupError, ValueError) as error:
+        raise WrongArgument(str(error)) from None
+    rows, changed = listed(fitted, observations, rules, persons_of(fitted, [source], person))
+    for change in changed:
+        messages().print(plain(change))
+    return rows
+
+
+def takes(kind: type[Model], name: str) -> bool:
+    return name in reading_parameters(kind) or hasattr(kind, name)
+
+
 def columns_in(source: Path, names: str, kinds: str, apart: tuple[str, str], rules: Rules | None) -> dict[str, Column]:
     """What the columns of a table hold, but for those that tell sequences and persons `apart`."""
     if source.suffix == ".columns":
-        return read_columns(source)
+        return read_list(source)
     path, chosen = table_file(source), split_names(names)
     frame = read_frame(path, list(dict.fromkeys([*chosen, *filter(None, apart)])) if chosen else ())
     for name in filter(None, apart):

@@ -36,9 +36,6 @@ def asked_protocol(model: str, sites: str, question: str, words: Sequence[str]) 
 
 EXAMPLES = {
     "--formula": "(as in 'died ~ age + ward', or 'Surv(days, died) ~ age')",
-    "--cuts": "(times at which the hazard may change, as in 30,90,365)",
-    "--rate": "(a typical number of events per unit of time, as in 0.01)",
-    "--dispersion": "(as in 2: the variance is mean + mean² / 2)",
     "--components": "(number of groups)",
     "--topics": "(number of topics)",
 }

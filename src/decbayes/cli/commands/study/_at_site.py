@@ -23,7 +23,7 @@ from decbayes.cli.shared.sharing import manifest_of, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
-from decbayes.disclosure.preparing import prepared
+from decbayes.disclosure.preparing import listed as columns_listed
 from decbayes.disclosure.rarities import Statement
 from decbayes.errors import InvalidProtocol, NotDisclosed
 from decbayes.files import toml_table, write_whole
@@ -283,9 +283,8 @@ def listed(
     """The list of columns or words that this site may hand over."""
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
-        if rules is not None:
-            model = prepared(model, observations, rules, persons=persons, blind=False).model
-        return columns_file(getattr(model, "columns"))  # noqa: B009
+        rows, _ = columns_listed(model, observations, rules, persons, stated=study.protocol.settings.keys())
+        return columns_file(rows)
     from decbayes.cli.commands.everyday.words import words_of
 
     settings = {name: value for name, value in study.protocol.settings.items() if name in CHOOSING}
