@@ -93,7 +93,7 @@ def versions_are_compared_as_texts(patch):
 def a_higher_version_wipes_a_proof_out(patch):
     def add(self, record):
         proof = self.proofs.get(record.origin)
-        if proof is not None and record.version > proof.first.version:
+        if proof is not None and record.version > getattr(proof.first, "version", record.version):
             del self.proofs[record.origin]
         return ADD(self, record)
 

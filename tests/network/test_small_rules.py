@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
 from decbayes.network import Charter, Proof, Rules, open_record, sign_record, verify
-from decbayes.network.protocol.group.decisions import PROTOCOL, check_vote
+from decbayes.network.protocol.group.decisions import PROTOCOL, check_vote, voters_hash
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.merges import within_share
@@ -257,10 +257,12 @@ def test_votes_have_numbers_that_a_store_can_hold(number):
 
 def test_what_is_settled_is_not_asked_for_again():
     decisions = Pool(CHARTER).decisions
-    entry = b"s" * 32, b"v" * 32
+    ballot = SimpleNamespace(votes={"a": None, "b": None})
+    entry = b"s" * 32, voters_hash(ballot)
     assert decisions.wants(entry)
-    decisions.settled[entry[0]] = None
+    decisions.settled[entry[0]] = ballot
     assert not decisions.wants(entry)
+    assert decisions.wants((entry[0], voters_hash(SimpleNamespace(votes={"a": None}))))
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "a\x1b[2J"])

@@ -252,7 +252,6 @@ class MultinomialRegression(Regression):
     command: ClassVar[str] = "multinomial-regression"
     example: ClassVar[str] = "trips.csv --formula 'by ~ age + distance' --reference bus"
     outcome: ClassVar[Outcome] = Softmax()
-    from_data: ClassVar[frozenset[str]] = Regression.from_data - {"offset"}
 
     def __post_init__(self) -> None:
         if self.offset:
