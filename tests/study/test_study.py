@@ -208,6 +208,24 @@ def test_rounds_bring_the_merge_to_one_fit_of_all_data(run, tmp_path):
         assert abs(ours["mean"] - theirs["mean"]) < 0.02 * theirs["deviation"]
 
 
+def test_the_report_of_a_round_is_about_its_merge(run, tmp_path):
+    """Survival: first broadcasts are moved before they are merged; what a round has made stays as it is."""
+    rng = np.random.default_rng(2)
+    formula = ("--formula", "Surv(days, died) ~ age", "--cuts", "5", "--rate", "0.1")
+    run("study", "new", "s", "--model", "survival-regression", *formula, "--sites", "a,b", "--rounds", "1")
+    for site in ("a", "b"):
+        age = rng.normal(60, 10, 80).round(1)
+        days = rng.exponential(10 * np.exp(-0.05 * (age - 60))).round(2) + 0.01
+        write_table(tmp_path / f"{site}.csv", {"age": age, "days": days, "died": rng.integers(2, size=80)})
+        assert run("study", "check", f"{site}.csv", "--site", site)[0] == 0
+    for command in ("fit", "round"):
+        for site in ("a", "b"):
+            assert run("study", command, "--site", site)[0] == 0
+            assert run("study", "release", "--site", site, "--approve", "Kim")[0] == 0
+    assert run("study", "report")[0] == 0
+    assert due(tmp_path / "s") == []
+
+
 def test_a_site_waits_in_a_round_until_all_have_released(finished, run, tmp_path):
     done, _ = finished
     for name in ("stay", "stay.private"):

@@ -170,8 +170,7 @@ def agreement(findings: Findings) -> str:
     if differing:
         return f"Sites differ by more than chance in {listed(differing)}; no single site stands out."
     if findings.undecided:
-        why = "; ".join(findings.undecided)
-        return f"No site stands out; whether sites differ by more than chance was not tested ({why})."
+        return "No site stands out; whether sites differ by more than chance was not tested."
     return "No site stands out, and sites differ no more than by chance."
 
 

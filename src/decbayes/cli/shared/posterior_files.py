@@ -134,8 +134,3 @@ def recentred(posteriors: list[Posterior]) -> list[Posterior]:
     """Each first broadcast moved to where all of them together are, where the model knows how."""
     model = view_of(posteriors[0].structure).model
     return posteriors if model is None else model.recentred(posteriors)
-
-
-def read_all(paths: list[Path]) -> list[Posterior]:
-    """The same, with their columns in one order."""
-    return list(same_columns([site.posterior for site in read_once(paths).values()]))

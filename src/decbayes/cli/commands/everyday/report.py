@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.shared.match_confidence import aligned, document_length, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.posterior_files import read_all, recentred
+from decbayes.cli.shared.posterior_files import read_once, recentred
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
@@ -20,8 +20,10 @@ from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
+from decbayes.merging.base.agreement import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
+from decbayes.updates.rounds import together
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
@@ -122,10 +124,12 @@ def write_report(
     check_output(output, *posteriors, since, *(counts or ()), text=True, as_json=as_json)
     number_of(components)
     files, solving = distinct_names(posteriors), solver_named(solver, None)
-    read = read_all(posteriors)
+    sent = read_once(posteriors)
+    read = list(same_columns([site.posterior for site in sent.values()]))
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
-    alignment = aligned(recentred(read), components, since, solving)
+    first_fits = together(sent) is None  # files of a round are as their sites have left them
+    alignment = aligned(recentred(read) if first_fits else read, components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
