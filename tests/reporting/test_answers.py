@@ -63,6 +63,17 @@ def test_effects_are_per_unit_or_compared_with_the_level_that_has_no_term(rng):
     assert "each unit of weight raises" in answer(findings)[0].lower()
 
 
+def test_effects_on_an_outcome_of_several_levels_say_which(rng):
+    columns = {"income": db.columns.Gaussian(0.0, 1.0), "by": db.columns.Categorical("bus", "car", "train")}
+    model = db.MultinomialRegression("by", columns=columns)
+    income = rng.normal(size=(2, 200))
+    utility = np.stack([0.0 * income, 1.5 * income, 0.0 * income], axis=-1) + rng.gumbel(size=(2, 200, 3))
+    shards = [np.column_stack([row, chosen]) for row, chosen in zip(income, utility.argmax(axis=-1), strict=True)]
+    findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
+    first, _, _ = answer(findings, About(units={"income": "years"}))
+    assert first.startswith("Each year of income multiplies the odds of by = car against bus by ")
+
+
 def test_persons_with_several_rows_are_counted_once(rng):
     findings = findings_of([0.5, 0.5], rng)
     rows = {"site 0": Participant(rows=80, persons=30), "site 1": Participant(rows=80, persons=80)}

@@ -1,6 +1,6 @@
 """The result in three sentences: what was found, how sure it is, and which sites differ."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -45,12 +45,8 @@ def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> 
             f"No effect on {subject} is clear: all {LEVEL:.0%} intervals contain the value of no effect. The strongest "
             f"is {about.named(first.name)}: {interval(first)}."
         )
-    factor = bool(findings.view.ratio)
-    causes = [cause(findings, each, about, {other.name for other in estimates}) for each in clear]
-    texts = [
-        effect(*pair, subject if place == 0 else "it", factor)
-        for place, pair in enumerate(zip(causes, clear, strict=True))
-    ]
+    names = {other.name for other in estimates}
+    texts = [effect(findings, each, "it" if place else subject, about, names) for place, each in enumerate(clear)]
     said = "; ".join(texts[:MOST_EFFECTS])
     more = f"; {counted(len(clear) - MOST_EFFECTS, 'further effect')} are clear" if len(clear) > MOST_EFFECTS else ""
     unclear = len(estimates) - len(clear)
@@ -58,27 +54,34 @@ def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> 
     return f"{said[0].upper()}{said[1:]}{more} ({LEVEL:.0%} intervals).{rest}"
 
 
-def cause(findings: Findings, estimate: Estimate, about: About, terms: Container[str]) -> str:
+def cause(findings: Findings, name: str, per: float, about: About, terms: Collection[str]) -> str:
     """A unit of a column, such as "each year of age"; or a level of it, and the level that it is compared with."""
     columns = getattr(findings.view.model, "columns", {})
-    name = estimate.name.removesuffix(f", per {estimate.per:g}")
     if name in columns and not columns[name].flag:
         unit = about.units.get(name, "")
-        if estimate.per == 1.0:
-            return f"each {SINGULAR.get(unit, unit) or 'unit'} of {name}"
-        return f"each {f'{estimate.per:g} {unit}'.strip()} of {name}"
+        return f"each {SINGULAR.get(unit, unit) or 'unit' if per == 1.0 else f'{per:g} {unit}'.strip()} of {name}"
     column, _, level = name.partition("=")
     levels = getattr(columns.get(column), "entries", ())
     others = [other for other in levels if f"{column}={other}" not in terms]
     return f"{name}, compared with {others[0]}," if level in levels and len(others) == 1 else about.named(name)
 
 
-def effect(cause: str, estimate: Estimate, subject: str, factor: bool) -> str:
-    """What a cause does to the outcome."""
+def effect(findings: Findings, estimate: Estimate, subject: str, about: About, names: Collection[str]) -> str:
+    """What a unit of a column, or a level of it, does to the outcome, or to one level of an outcome."""
+    model, factor = findings.view.model, bool(findings.view.ratio)
+    target = getattr(model, "target", "")
+    reference, *levels = getattr(getattr(model, "columns", {}).get(target), "entries", ()) or ("",)
+    level, _, term = estimate.name.removesuffix(f", per {estimate.per:g}").rpartition(": ")
+    if level in levels:
+        subject = f"the odds of {target} = {level} against {reference}"
+        names = {name.removeprefix(f"{level}: ") for name in names}
+    else:
+        term = estimate.name.removesuffix(f", per {estimate.per:g}")
+    cause_of_it = cause(findings, term, estimate.per, about, names)
     if factor:
-        return f"{cause} multiplies {subject} by {interval(estimate)}"
+        return f"{cause_of_it} multiplies {subject} by {interval(estimate)}"
     change = Estimate(abs(estimate.mean), *sorted_ends(estimate), estimate.name, estimate.deviation)
-    return f"{cause} {'raises' if estimate.mean > 0 else 'lowers'} {subject} by {interval(change)}"
+    return f"{cause_of_it} {'raises' if estimate.mean > 0 else 'lowers'} {subject} by {interval(change)}"
 
 
 def sorted_ends(estimate: Estimate) -> tuple[float, float]:
