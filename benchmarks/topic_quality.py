@@ -16,7 +16,7 @@ the same topics with words ranked by p(w | k) alone.
 - one fit: all documents in one place; tomotopy: collapsed Gibbs sampling of the same, where it is installed
 - merge: one broadcast of as many topics per site as there are slots; wide: of twice as many
 - Ward: Ward's clustering of the wide topics, counts added up
-- one round, three rounds: of refinement after the merge
+- one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
 
 Each row is printed when it is there; the last line is one JSON object.
 """
@@ -100,9 +100,9 @@ def apart(data, topics, sites, split, seed):
     yield "merge", db.merge(own)
     yield "wide", db.merge(wide, components=topics)
     yield "Ward", by_ward(wide, topics)
-    for rounds, name in ((1, "one round"), (3, "three rounds")):
+    for begun, rounds, name in ((own, 1, "one round"), (own, 3, "three rounds"), (wide, 1, "wide, one round")):
         rng = np.random.default_rng(seed)
-        refined = db.refine(data.model(topics), shares, own, rounds=rounds, rng=rng, schedule="parallel")
+        refined = db.refine(data.model(topics), shares, begun, rounds=rounds, rng=rng, schedule="parallel")
         yield name, refined.merged
 
 

@@ -61,7 +61,11 @@ def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     calm = [model(3).fit(planted(rng, range(3), 80, 40), rng=rng).posterior for _ in range(2)]
     assert "one round" not in advised(calm)
     alike = [model(3).fit(planted(rng, range(6), 80, 40), rng=rng).posterior for _ in range(2)]
-    assert "fit wide: 6 topics per site" in advised(alike)["one round"].advice
+    assert "fit wide, 6 topics per site, and give --components 3" in advised(alike)["one round"].advice
+    narrowed = advised(
+        [model(6).fit(planted(rng, range(6), 80, 40), rng=rng).posterior for _ in range(2)], components=3
+    )
+    assert narrowed["one round"].advice == "`decbayes refine DATA --folder shared --components 3`, once per site."
     unlike = [model(2).fit(planted(rng, themes, 80, 40), rng=rng).posterior for themes in ([0, 1, 2], [2, 3, 4])]
     advice = advised(unlike)["one round"].advice
     assert "refine DATA --folder" in advice

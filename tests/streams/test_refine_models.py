@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
+from decbayes.updates.rounds import Round, Sent
 
 WORDS, TOPICS = 30, 3
 
@@ -25,6 +26,26 @@ def lda():
     ascent = db.Ascent(passes=400, tolerance=1e-10, warm_up=10)
     return db.LatentDirichletAllocation(
         topics=TOPICS, vocabulary=vocabulary, document_steps=100, document_tolerance=1e-8, ascent=ascent
+    )
+
+
+def test_wide_fits_are_refined_in_as_many_slots_as_the_model_has(documents, lda, rng):
+    """The first merge is that of `merge`, nothing is counted twice, and a round is what files and agents make of it."""
+    lda = replace(lda, document_steps=10, document_tolerance=1e-3)  # what files hold no word of
+    wide = [lda.sized(2 * TOPICS).fit(shard, rng=rng).posterior for shard in documents]
+    refined = db.refine(lda, documents, wide, rounds=1, rng=rng, schedule="parallel")
+    before, after = refined.rounds
+    narrow = db.merge(wide, components=TOPICS)
+    order = [int(np.abs(before.mean("topics") - row).sum(axis=1).argmin()) for row in narrow.mean("topics")]
+    np.testing.assert_allclose(before.natural["topics"][order], narrow.natural["topics"], rtol=1e-9)
+    words = sum(float(shard.sum()) for shard in documents)
+    assert after.contribution["topics"].sum() == pytest.approx(words, rel=1e-4)
+    narrower = db.refine(lda.sized(2 * TOPICS), documents, wide, rounds=0, rng=rng).merged
+    assert len(narrower.natural["topics"]) == 2 * TOPICS, "not wider than the model: nothing is put together"
+    sent = {str(site): Sent(posterior) for site, posterior in enumerate(wide)}
+    by_files = Round.of(sent, TOPICS).refined(documents[0], rng=rng, ascent=lda.ascent).posterior
+    np.testing.assert_allclose(
+        by_files.contribution["topics"].toarray(), refined.posteriors[0].contribution["topics"].toarray(), atol=1e-6
     )
 
 

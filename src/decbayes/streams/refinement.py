@@ -88,7 +88,8 @@ def refine(
         model: the model that was fitted. Its `ascent` limits the passes of a refit; a few are enough, because the next
             round continues from there.
         shards: each site's data.
-        posteriors: each site's posterior, fitted to its data alone.
+        posteriors: each site's posterior, fitted to its data alone. If they have more components than the model, they
+            are first merged into as many as it has: topics of sites that fit twice as many read better after a round.
         rounds: the number of rounds. Default: until the parameters converge.
         tolerance: they have converged when a round moves them by less than this many standard deviations (root mean
             square).
@@ -165,7 +166,7 @@ class Search:
 
     def begun(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
         """Rounds from the best of all starts, at most so many; then joins and rounds as long as any join gains."""
-        starts = [begun_at(posteriors, solver) for posteriors in fits for solver in self.solvers]
+        starts = [begun_at(model, posteriors, solver) for posteriors in fits for solver in self.solvers]
         trials = [self.course(model, start, afresh=fresh) for start, fresh in product(starts, self.afresh)]
         first = self.ends if most is None else self.ends.at_most(most)
         refinement = refined(most_promising(trials, self.ends).until(first), self.ends)
@@ -213,9 +214,12 @@ def refined(course: Course, ends: Ends) -> Refinement:
     return Refinement(tuple(course.own), tuple(course.history), shifts, bool(shifts) and shifts[-1] <= ends.tolerance)
 
 
-def begun_at(fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
-    """Sites' contributions in common slots."""
-    return list(align(fitted, components="largest", solver=solver).relabelled())
+def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
+    """Sites' contributions in common slots: as many as the model has, where sites have fitted more."""
+    wanted = getattr(model, model.number) if model.number else "auto"
+    wider = wanted != "auto" and bool(fitted) and fitted[0].structure.resizable
+    narrow = wider and max(map(slot_count, fitted)) > int(wanted)
+    return list(align(fitted, components=int(wanted) if narrow else "largest", solver=solver).relabelled())
 
 
 def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:

@@ -150,11 +150,13 @@ class MergedTopics:
         alike = bool(pairs.min() >= ALIKE)
         slots = len(self.quality.shares)
         narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots
-        wide = f" Or fit wide: {2 * slots} topics per site, merged into {slots}; the sites hold like documents."
+        into = "" if narrow else f" --components {slots}"
+        alike_sites = f"The sites hold like documents: before that, fit wide, {2 * slots} topics per site"
+        wide = f" {alike_sites}, and give --components {slots} in the round." if alike and narrow else ""
         yield Remark(
             "one round",
             "One round of refinement usually makes merged topics more different, and they predict better.",
-            f"`decbayes refine DATA --folder shared`, once per site.{wide if alike and narrow else ''}",
+            f"`decbayes refine DATA --folder shared{into}`, once per site.{wide}",
             "The sites' topics differ from the merged ones.",
             "note",
         )
