@@ -161,6 +161,25 @@ def test_counts_have_the_coefficients_that_scikit_learn_finds(rng):
     np.testing.assert_allclose([found.intercept_, *found.coef_], [peer.intercept_, *peer.coef_], atol=0.01)
 
 
+def test_sites_that_hold_different_counts_are_merged_as_first_broadcasts(rng):
+    rows = rng.normal(size=(400, 2))
+    counts = np.sort(rng.poisson(np.exp(1.0 + rows @ [0.5, -0.3])))
+    rows = rows + 0.2 * counts[:, None]
+    sites, pooled = np.arange(400) // 100, estimators.PoissonRegression().fit(rows, counts)
+    found = estimators.PoissonRegression(columns=pooled.model_.columns).fit(rows, counts, sites=sites)
+    data = np.column_stack([rows, counts])
+    plain = db.merge([found.model_.fit(data[sites == site]).posterior for site in range(4)])
+    exact = pooled.model_.coefficients(pooled.posterior_)
+
+    def apart(posterior):
+        rows = found.model_.coefficients(posterior)
+        return max(abs(row["mean"] - best["mean"]) / best["deviation"] for row, best in zip(rows, exact, strict=True))
+
+    assert [*pooled.model_.columns][-1] == pooled.model_.target
+    assert apart(found.posterior_) < 0.5 * apart(plain)
+    assert apart(found.posterior_) < 0.5 * apart(db.merge([*found.posteriors_.values()]))
+
+
 def test_targets_that_are_no_counts_have_the_same_mean_and_robust_errors(rng):
     rows = rng.normal(size=(400, 2))
     amounts = np.exp(1.0 + rows @ [0.5, -0.3]) * rng.gamma(0.5, 2.0, 400)

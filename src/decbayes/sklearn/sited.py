@@ -128,7 +128,8 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
         components: Number = "auto" if self.model_.auto and len(posteriors) > 1 else "largest"
         followed = since if self.model_.structure.symmetry else None
-        return merge(posteriors, components=components, since=followed, duplicates="allow")
+        moved = self.model_.recentred(posteriors) if len(posteriors) > 1 else posteriors
+        return merge(moved, components=components, since=followed, duplicates="allow")
 
     def _refined(
         self, shards: Mapping[Any, Any], posteriors: Sequence[Posterior], rng: np.random.Generator
@@ -138,12 +139,20 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         return refine(self.model_, shards.values(), posteriors, rounds=self.rounds, rng=rng).posteriors
 
 
+def broadcasts(model: Model) -> bool:
+    """Whether a site's first broadcast is another one than its fit."""
+    return type(model).fit_site is not Model.fit_site
+
+
 def fits_of(
     model: Model, shards: Mapping[Any, Any], earlier: Mapping[Any, Posterior], rng: np.random.Generator
 ) -> dict[Any, Fit]:
     """A fit of each site's rows, on top of what the site has learned before."""
     new = [site for site in shards if site not in earlier]
-    fits = dict(zip(new, model.fit_many([shards[site] for site in new], rng=rng), strict=True))
+    if broadcasts(model) and len({*shards, *earlier}) > 1:
+        fits = {site: model.fit_site(shards[site], rng=rng) for site in new}
+    else:
+        fits = dict(zip(new, model.fit_many([shards[site] for site in new], rng=rng), strict=True))
     for site in shards.keys() & earlier.keys():
         fits[site] = model.fit(shards[site], prior=earlier[site], start=earlier[site], rng=rng)
     return fits
