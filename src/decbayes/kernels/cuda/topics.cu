@@ -88,8 +88,12 @@ extern "C" __global__ void expect_topics(
     }
 }
 
+// Groups of four words whose rows a warp keeps in registers; with many topics they would not fit.
+#define KEPT (PER_LANE <= 4 ? 4 : 0)
+#define ROOM (KEPT ? KEPT : 1)
+
 // What a block knows of its document. The rows of its first `staged` words are copied to shared memory, by the warp that
-// reads them.
+// reads them, if none are kept in registers.
 struct Document {
     const int *counts, *columns;
     const float* weights;
@@ -99,31 +103,65 @@ struct Document {
     __device__ __forceinline__ const float* row(int word) const {
         return word < staged ? rows + word * TOPICS : weights + (int64)columns[word] * TOPICS;
     }
+
+    // The weights of words i to i + 3, those of word i past the last.
+    __device__ __forceinline__ void read_four(int i, int lane, float (&four)[4][PER_LANE]) const {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const float* from = row(i + q < words ? i + q : i);
+#pragma unroll
+            for (int r = 0; r < PER_LANE; ++r) {
+                int k = lane + LANES * r;
+                four[q][r] = k < TOPICS ? from[k] : 0.0f;
+            }
+        }
+    }
 };
 
-// The weights of words i to i + 3 and, in lane l, n / sum_k weights_k shares_k of word i + l % 4, zero past the last.
+// In lane l, n / sum_k weights_k shares_k of word i + l % 4, zero past the last.
 __device__ __forceinline__ float ratios_of_four(
-    const Document& document, int i, const float (&shares)[PER_LANE], int lane, float (&weights)[4][PER_LANE], float* norm
+    const Document& document, int i, const float (&shares)[PER_LANE], int lane, const float (&weights)[4][PER_LANE], float* norm
 ) {
     float sums[4];
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-        const float* row = document.row(i + q < document.words ? i + q : i);
         sums[q] = 0;
 #pragma unroll
-        for (int r = 0; r < PER_LANE; ++r) {
-            int k = lane + LANES * r;
-            weights[q][r] = k < TOPICS ? row[k] : 0.0f;
-            sums[q] += shares[r] * weights[q][r];
-        }
+        for (int r = 0; r < PER_LANE; ++r) sums[q] += shares[r] * weights[q][r];
     }
     *norm = sums_of_four(sums, lane) + TINY;
     int word = i + lane % 4;
     return word < document.words ? document.counts[word] / *norm : 0.0f;
 }
 
+// Add what words i to i + 3 say of the document's topics.
+__device__ __forceinline__ void add_four(
+    const Document& document, int i, const float (&shares)[PER_LANE], int lane, const float (&weights)[4][PER_LANE],
+    float (&sums)[PER_LANE]
+) {
+    float norm, ratio = ratios_of_four(document, i, shares, lane, weights, &norm);
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+        float of_word = __shfl_sync(EVERY_LANE, ratio, q);
+#pragma unroll
+        for (int r = 0; r < PER_LANE; ++r) sums[r] += of_word * weights[q][r];
+    }
+}
+
+// Write n / sum_k weights_k shares_k of words i to i + 3; the part of the bound of the one that this lane writes.
+__device__ __forceinline__ float bound_of_four(
+    const Document& document, int i, const float (&shares)[PER_LANE], int lane, const float (&weights)[4][PER_LANE],
+    const float* scales, float* ratios
+) {
+    float norm, ratio = ratios_of_four(document, i, shares, lane, weights, &norm);
+    int word = i + lane;
+    if (lane >= 4 || word >= document.words) return 0;
+    ratios[word] = ratio;
+    return document.counts[word] * (logf(norm) + scales[document.columns[word]]);
+}
+
 // gamma of documents: a block of blockDim.x / 32 warps per document, which share its words.
-extern "C" __global__ void update_documents(
+extern "C" __global__ __launch_bounds__(512) void update_documents(
     const int* documents, const int64* offsets, const int* counts, const int* columns, const int* document_sites,
     const int* active, const float* weights, const float* scales, const float* prior, int fresh, float tolerance,
     int most_steps, int capacity, float* gamma, float* proportions, float* ratios, float* bounds
@@ -131,7 +169,8 @@ extern "C" __global__ void update_documents(
     DYNAMIC_SHARED(float, shared);
     int number = documents[blockIdx.x], lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     if (!active[document_sites[number]]) return;
-    float *shares = shared, *partial = shares + TOPICS, *moved = partial + warps * TOPICS, *rows = moved + 3 * LANES;
+    float *shares = shared, *own = shares + TOPICS, *partial = own + TOPICS, *moved = partial + warps * TOPICS;
+    float *rows = moved + 3 * LANES, *found = gamma + (int64)number * TOPICS;
     int64 start = offsets[number];
     int size = (int)(offsets[number + 1] - start);
     Document document = {counts + start, columns + start, weights, rows, size, size < capacity ? size : capacity};
@@ -139,14 +178,17 @@ extern "C" __global__ void update_documents(
         for (int q = 0; q < 4 && i + q < document.staged; ++q)
             for (int k = lane; k < TOPICS; k += LANES)
                 rows[(i + q) * TOPICS + k] = weights[(int64)document.columns[i + q] * TOPICS + k];
-    float* own = gamma + (int64)number * TOPICS;
     for (int k = threadIdx.x; k < TOPICS; k += blockDim.x) {
-        if (fresh) own[k] = 1.0f;
+        own[k] = fresh ? 1.0f : found[k];
         shares[k] = exp_digammaf(own[k]);
     }
+    float kept[ROOM][4][PER_LANE], weight[4][PER_LANE];
+#pragma unroll
+    for (int g = 0; g < KEPT; ++g)
+        if (4 * (warp + g * warps) < size) document.read_four(4 * (warp + g * warps), lane, kept[g]);
     __syncthreads();
 
-    float share[PER_LANE], sums[PER_LANE], weight[4][PER_LANE], norm;
+    float share[PER_LANE], sums[PER_LANE];
     for (int step = 0; step < most_steps; ++step) {
 #pragma unroll
         for (int r = 0; r < PER_LANE; ++r) {
@@ -154,14 +196,12 @@ extern "C" __global__ void update_documents(
             share[r] = k < TOPICS ? shares[k] : 0.0f;
             sums[r] = 0;
         }
-        for (int i = 4 * warp; i < size; i += 4 * warps) {
-            float ratio = ratios_of_four(document, i, share, lane, weight, &norm);
 #pragma unroll
-            for (int q = 0; q < 4; ++q) {
-                float of_word = __shfl_sync(EVERY_LANE, ratio, q);
-#pragma unroll
-                for (int r = 0; r < PER_LANE; ++r) sums[r] += of_word * weight[q][r];
-            }
+        for (int g = 0; g < KEPT; ++g)
+            if (4 * (warp + g * warps) < size) add_four(document, 4 * (warp + g * warps), share, lane, kept[g], sums);
+        for (int i = 4 * (warp + KEPT * warps); i < size; i += 4 * warps) {
+            document.read_four(i, lane, weight);
+            add_four(document, i, share, lane, weight, sums);
         }
 #pragma unroll
         for (int r = 0; r < PER_LANE; ++r) {
@@ -192,17 +232,19 @@ extern "C" __global__ void update_documents(
         int k = lane + LANES * r;
         share[r] = k < TOPICS ? shares[k] : 0.0f;
     }
-    for (int i = 4 * warp; i < size; i += 4 * warps) {
-        float ratio = ratios_of_four(document, i, share, lane, weight, &norm);
-        int word = i + lane;
-        if (lane < 4 && word < size) {
-            ratios[start + word] = ratio;
-            bound += document.counts[word] * (logf(norm) + scales[document.columns[word]]);
-        }
+#pragma unroll
+    for (int g = 0; g < KEPT; ++g) {
+        int i = 4 * (warp + g * warps);
+        if (i < size) bound += bound_of_four(document, i, share, lane, kept[g], scales, ratios + start);
+    }
+    for (int i = 4 * (warp + KEPT * warps); i < size; i += 4 * warps) {
+        document.read_four(i, lane, weight);
+        bound += bound_of_four(document, i, share, lane, weight, scales, ratios + start);
     }
     float known = 0, total = 0;
     for (int k = threadIdx.x; k < TOPICS; k += blockDim.x) {
         proportions[(int64)number * TOPICS + k] = shares[k];
+        found[k] = own[k];
         bound += lgammaf(own[k]) - lgammaf(prior[k]) - (own[k] - prior[k]) * digammaf(own[k]);
         known += prior[k];
         total += own[k];

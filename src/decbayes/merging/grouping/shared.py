@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
+from decbayes.workers import gathered
 
 # Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
 # data.
@@ -141,17 +142,25 @@ def halved(search: SlotSearch) -> tuple[Array, Array, Indices]:
     """
     gains, crowd, lost = np.zeros(search.count), np.ones(search.count), [np.zeros(0)]
     halves = np.zeros(len(search.labels), dtype=np.intp)
-    for slot in np.flatnonzero(np.bincount(search.labels, minlength=search.count) > 1):
-        members = np.flatnonzero(search.labels == slot)
-        two, whole = search.beginning_of_split(members)
-        two.restart(two.gains(np.arange(len(members))).argmax(axis=1))
-        gains[slot] = two.moves() - whole
-        crowd[slot] = crowding(len(members), float(search.freedom(np.array([slot]))[0]))
-        lost.append(two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1])
-        halves[members] = two.labels
+    groups = [np.flatnonzero(search.labels == slot) for slot in range(search.count)]
+    crowded = [slot for slot, members in enumerate(groups) if len(members) > 1]
+    numbers = sum(rows.size for rows in search.components.rows)
+    splits = gathered([partial(best_split, search, groups[slot]) for slot in crowded], size=numbers)
+    for slot, (gain, labels, shared) in zip(crowded, splits, strict=True):
+        gains[slot], halves[groups[slot]] = gain, labels
+        crowd[slot] = crowding(len(labels), float(search.freedom(np.array([slot]))[0]))
+        lost.append(shared)
     shared = np.concatenate(lost)
     level = float(np.median(shared)) if len(shared) else 0.0
     return gains, crowd * within_bounds(level, sampling_noise(search.components)), halves
+
+
+def best_split(search: SlotSearch, members: Indices) -> tuple[float, Indices, Array]:
+    """The gain of splitting a slot, the half of each member, and what members lose that still share a half."""
+    two, whole = search.beginning_of_split(members)
+    two.restart(two.gains(np.arange(len(members))).argmax(axis=1))
+    gain = two.moves() - whole
+    return gain, two.labels, two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1]
 
 
 def data_per_parameter(components: Components) -> float:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from operator import index
 from typing import Any
 
@@ -14,6 +15,7 @@ from decbayes.arguments import real_array
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
+from decbayes.workers import gathered, split_among_threads, thread_count
 
 Vocabulary = Iterable[str] | Mapping[str, int] | Mapping[int, str]
 
@@ -43,6 +45,8 @@ LARGEST = np.iinfo(np.int32).max
 BLOCK_ENTRIES, BLOCK_DOCUMENTS = 1 << 19, 1 << 14
 # Of up to this many entries it is kept from pass to pass where each word occurs (128 MiB).
 MOST_KEPT = 1 << 24
+# From so many entries on, counts are first looked through by all threads.
+MANY = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Counts:
     offsets: NDArray[np.int64]
     words: NDArray[np.int64]
     folder: Folder | None = None
+    times: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    """How often each of the words occurs, if that is known already."""
     places: dict[int, Places] = field(init=False, default_factory=dict, repr=False, compare=False)
     """Of the blocks that begin with these documents, where words occur: what the first pass has found."""
 
@@ -95,7 +101,7 @@ class Counts:
     def span(self, span: slice) -> "Counts":
         """Some consecutive documents as a corpus of their own, over the same words."""
         part = self.part(span)
-        return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None)
+        return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None, times=None)
 
     def blocks(self) -> Iterator[slice]:
         """All documents in spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, at least one each."""
@@ -113,6 +119,8 @@ class Counts:
     @cached_property
     def frequencies(self) -> NDArray[np.float64]:
         """How often each of the words occurs."""
+        if self.times is not None:
+            return self.times
         total = np.zeros(len(self.words))
         for part in map(self.part, self.blocks()):
             total += np.bincount(part.columns, weights=part.data, minlength=len(total))
@@ -149,9 +157,31 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
         return data
     if is_chunked(data):
         return spooled(data, vocabulary)
-    matrix = checked_matrix(data, vocabulary)
-    words, columns = present_words(matrix.indices, vocabulary)
-    return Counts(matrix.data.astype(np.int32, copy=False), columns, matrix.indptr.astype(np.int64), words)
+    times = times_of_words(data, vocabulary)
+    matrix = checked_matrix(data, vocabulary) if times is None else data
+    words, columns = present_words(matrix.indices, vocabulary, times)
+    known = None if times is None else times[words].astype(np.float64)
+    return Counts(matrix.data.astype(np.int32, copy=False), columns, matrix.indptr.astype(np.int64), words, times=known)
+
+
+def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
+    """How often each word occurs in many counts that need no other check; None if these may."""
+    if not (issparse(data) and data.format == "csr" and data.nnz >= MANY and data.shape[1:] == (vocabulary,)):
+        return None
+    stored = data.data, data.indices
+    if any(part.dtype not in (np.int32, np.int64) or len(part) != data.indptr[-1] for part in stored):
+        return None
+    from decbayes.kernels.word_counts import add_words
+
+    threads = thread_count()
+    cuts = np.searchsorted(data.indptr, np.linspace(0, data.nnz, threads + 1)[1:-1])
+    ends = [0, *cuts.tolist(), len(data.indptr) - 1]
+    parts = [np.zeros(vocabulary, dtype=np.int64) for _ in range(threads)]
+    fine = gathered(
+        partial(add_words, *stored, data.indptr, first, last, part)
+        for (first, last), part in zip(pairwise(ends), parts, strict=True)
+    )
+    return np.sum(parts, axis=0) if all(fine) else None
 
 
 def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
@@ -230,12 +260,26 @@ def check_values(matrix: csr_array) -> None:
         raise InvalidData("Counts must be integers; weighted words (tf-idf, say) are not counts.")
 
 
-def present_words(indices: NDArray[Any], vocabulary: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The words that occur, in order, and each index's place among them."""
-    occurs = np.zeros(vocabulary, dtype=bool)
-    occurs[indices] = True
+def present_words(
+    indices: NDArray[Any], vocabulary: int, times: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The words that occur, in order, and each index's place among them; `times` is how often, if that is known."""
+    if times is None:
+        occurs = np.zeros(vocabulary, dtype=bool)
+        occurs[indices] = True
+    else:
+        occurs = times > 0
     words, places = numbered(occurs)
-    return words, places[indices]
+    if len(words) == vocabulary:
+        return words, indices.astype(np.int32, copy=False)
+    columns = np.empty(len(indices), dtype=np.int32)
+    split_among_threads(lambda span: named(places, indices[span], columns[span]), len(indices), cost=len(indices))
+    return words, columns
+
+
+def named(places: NDArray[np.int32], indices: NDArray[Any], columns: NDArray[np.int32]) -> None:
+    """Write the place of each index; "clip" changes none, and writes without a copy."""
+    np.take(places, indices, out=columns, mode="clip")
 
 
 def numbered(occurs: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -24,6 +24,8 @@ WARP, THREADS = 32, 256
 CLASSES = ((32, 2), (64, 4), (128, 8), (256, 16), (1 << 30, 16))
 # Shared memory in which the rows of a document's words are kept, in bytes and in words.
 STAGED_BYTES, STAGED_WORDS = 100_000, 256
+# With up to so many topics those rows are kept in registers, and none in shared memory.
+IN_REGISTERS = 4 * WARP
 # Places of a word that one warp adds up, and documents that one block does.
 SEGMENT, DOCUMENTS = 4096, 4096
 # Entries that are worked on at a time, and what an entry needs on the GPU beside what a document does.
@@ -90,12 +92,12 @@ class GpuChunk:
         self._device, self._topics, self._xp = device, topics, xp
         read = [part.counts.part(part.span) for part in parts]
         lengths = np.concatenate([np.diff(part.offsets) for part in read])
-        self._counts = xp.asarray(joined([part.data for part in read]))
+        self._counts = device.to_device(joined([part.data for part in read]))
         pairs = zip(read, parts, strict=True)
         columns = [
             part.columns + np.int32(place.first_row) if place.first_row else part.columns for part, place in pairs
         ]
-        self._columns = xp.asarray(joined(columns))
+        self._columns = device.to_device(joined(columns))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._offsets = xp.asarray(offsets)
         documents = spans_of([len(part) for part in read])
@@ -120,7 +122,7 @@ class GpuChunk:
     ) -> Array:
         """Find the documents' topics; each site's part of the bound."""
         for documents, warps, capacity in self._classes:
-            floats = self._topics * (1 + warps + capacity) + 3 * WARP
+            floats = self._topics * (2 + warps + capacity) + 3 * WARP
             self._device.launch(
                 KERNELS,
                 "update_documents",
@@ -192,8 +194,8 @@ class GpuChunk:
 
     def _by_length(self, lengths: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
         """Documents of like length, the longest first, with the warps and the words in shared memory of each."""
-        order = np.argsort(-lengths, kind="stable").astype(np.int32)
-        ends = [int(end) for end in np.searchsorted(-lengths[order], [-most for most, _ in CLASSES])]
+        order = self._xp.argsort(self._offsets[:-1] - self._offsets[1:], kind="stable").astype(np.int32)
+        ends = [int((lengths > most).sum()) for most, _ in CLASSES]
         room = STAGED_BYTES // (4 * self._topics)
         stops = [len(order), *ends]
         for place in reversed(range(len(CLASSES))):
@@ -201,7 +203,8 @@ class GpuChunk:
             most, warps = CLASSES[place]
             some = order[ends[place] : stops[place]]
             if len(some):
-                yield self._xp.asarray(some), warps, max(1, min(most, STAGED_WORDS, room, int(lengths[some[0]])))
+                staged = min(most, STAGED_WORDS, room, int(lengths[int(some[0])]))
+                yield some, warps, 0 if self._topics <= IN_REGISTERS else max(1, staged)
 
     def _where(self, rows: int) -> "Places":
         if not hasattr(self, "_places"):
