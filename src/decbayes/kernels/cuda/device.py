@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Any, Protocol
-
-# Long arrays are sent in pieces of so many bytes by so many threads: the driver copies each piece before it is sent.
-PIECE, SENDERS = 1 << 26, 4
 
 
 class Device(Protocol):
@@ -83,19 +79,9 @@ class CudaDevice:
         return int(self.xp.cuda.Device().attributes["MultiProcessorCount"])
 
     def to_device(self, array: Any) -> Any:
-        if array.nbytes < 2 * PIECE:
-            return self.xp.asarray(array)
-        there, size = self.xp.empty(array.shape, array.dtype), PIECE // array.itemsize
-        device = self.xp.cuda.Device()
-
-        def send(first: int) -> None:
-            with device, self.xp.cuda.Stream(non_blocking=True) as stream:
-                there[first : first + size].set(array[first : first + size])
-                stream.synchronize()
-
-        self.xp.cuda.get_current_stream().synchronize()
-        with ThreadPoolExecutor(SENDERS) as threads:
-            list(threads.map(send, range(0, len(array), size)))
+        # `asarray` would copy it to memory of its own first, with one thread.
+        there = self.xp.empty(array.shape, array.dtype)
+        there.set(array)
         return there
 
     def to_host(self, array: Any) -> Any:

@@ -270,8 +270,8 @@ def present_words(
     else:
         occurs = times > 0
     words, places = numbered(occurs)
-    if len(words) == vocabulary:
-        return words, indices.astype(np.int32, copy=False)
+    if len(words) == vocabulary and indices.dtype == np.int32:
+        return words, indices
     columns = np.empty(len(indices), dtype=np.int32)
     split_among_threads(lambda span: named(places, indices[span], columns[span]), len(indices), cost=len(indices))
     return words, columns
