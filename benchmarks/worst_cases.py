@@ -5,10 +5,10 @@
 
 Mixtures, classes, topics and hidden Markov models in turn (`_settings.py`). Differences are of held-out scores in nats
 per observation (word, step), the merge less the other: one-to-one into as many slots (`Matching`, for states
-`Hierarchical`); the mean site alone, on the held-out data of all; and one fit of all data with the true number of
-components. Of the latter there are two more comparisons, which say where losses come from: with the true number at all
-sites, from their usual starts ("true number") and beginning at that one fit ("best start"). What is still lost there is
-lost by a single broadcast.
+`Hierarchical`); the same merge with one more slot, which is empty; the mean site alone, on the held-out data of all;
+and one fit of all data with the true number of components. Of the latter there are two more comparisons, which say
+where losses come from: with the true number at all sites, from their usual starts ("true number") and beginning at that one
+fit ("best start"). What is still lost there is lost by a single broadcast.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from _settings import KINDS, Setting, settings
 import decbayes as db
 
 LOST = 0.2
-AGAINST = ("one-to-one", "sites alone", "one fit", "true number", "best start")
+AGAINST = ("one-to-one", "empty slot", "sites alone", "one fit", "true number", "best start")
 QUANTILES = (0.0, 0.01, 0.05, 0.5, 0.95)
 
 
@@ -35,6 +35,7 @@ def compared(setting: Setting, seed: int) -> dict[str, float]:
     whole = right.fit(setting.joined(setting.shards), rng=rng).posterior
     others = {
         "one-to-one": [db.align(posteriors, components=slots, solver=solver).merged()],
+        "empty slot": [db.merging.pad(merged, slots + 1)],
         "sites alone": posteriors,
         "one fit": [whole],
     }
