@@ -7,8 +7,8 @@ Mixtures, classes, topics and hidden Markov models in turn (`_settings.py`). Dif
 per observation (word, step), the merge less the other: one-to-one into as many slots (`Matching`, for states
 `Hierarchical`); the same merge with one more slot, which is empty; the mean site alone, on the held-out data of all;
 and one fit of all data with the true number of components. Of the latter there are two more comparisons, which say
-where losses come from: with the true number at all sites, from their usual starts ("true number") and beginning at that one
-fit ("best start"). What is still lost there is lost by a single broadcast.
+where losses come from: with the true number at all sites, from their usual starts ("true number") and beginning at that
+one fit ("best start"). What is still lost there is lost by a single broadcast.
 """
 
 import argparse
