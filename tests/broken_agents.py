@@ -195,7 +195,7 @@ def who_was_too_fast_is_never_heard_again(patch):
     patch.setattr(Allowance, "refill", lambda self: None)
 
 
-@rare(seeds=range(43, 600))
+@rare(seeds=range(253, 900))
 def a_store_is_believed_to_be_up_to_date(patch):
     def adopt(self, record):
         ADOPT(self, record)

@@ -28,7 +28,7 @@ def last_arrival_wins(patch):
     patch.setattr(Pool, "add", add)
 
 
-@rare(seeds=range(179, 600, 5))
+@rare(seeds=range(309, 900, 5))
 def equivocation_goes_unnoticed(patch):
     def add(self, record):
         return Change.STALE if (change := self._join(record)) is Change.EQUIVOCATION else change
