@@ -50,6 +50,8 @@ VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
 # All parameters have one posterior together, which is close to the exact one: nothing to calibrate.
 JOINT = "approximate for all parameters together"
+# A kind of remark, and what `uncertainty` says then: intervals would not hold, so there are none.
+NO_INTERVALS, UNKNOWN = "no intervals", "not known: use the means only"
 # Intervals that cover far less than they say after one broadcast of many sites.
 PRECISION, NARROW = "precision", "too narrow to be used: refine, then calibrate"
 
@@ -142,7 +144,7 @@ class Posterior(Displayed):
         deviations = (
             family.deviation(natural) if self.calibration is None else self.calibration.deviation(factor, family)
         )
-        return self._part(factor, quantity, deviations)
+        return self._part(factor, quantity, deviations) * (np.nan if self.means_only else 1.0)
 
     def interval(self, factor: str, level: float = 0.9, quantity: str = "") -> Interval:
         """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor, quantity)`.
@@ -158,11 +160,20 @@ class Posterior(Displayed):
     def stretch(self, factor: str) -> Any:
         """How many times wider calibrated intervals are than the family's, in its format; 1 without a calibration."""
         natural = self.natural[factor]
+        if self.means_only:
+            return np.nan
         return 1.0 if self.calibration is None else self.calibration.stretch(factor, self._family(factor), natural)
+
+    @property
+    def means_only(self) -> bool:
+        """Whether a remark says that there are no intervals; deviations and intervals are then NaN."""
+        return any(remark.kind == NO_INTERVALS for remark in self.remarks)
 
     @property
     def uncertainty(self) -> str:
         """Where deviations and intervals come from, in words, and where they should not be used."""
+        if self.means_only:
+            return UNKNOWN
         if self.calibration is not None:
             return f"calibrated by {self.calibration.method}"
         families = self.structure.families.values()

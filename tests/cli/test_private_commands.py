@@ -130,3 +130,22 @@ def test_a_plan_without_data_says_what_privacy_costs_or_that_it_is_useless(run, 
     assert numbers["quality"] == pytest.approx(3 * 3.7, rel=0.02)
     status, _, text = run("plan mixture --components 2 --sites 3 --observations 200 --epsilon 1 --private")
     assert "this prior is so wide that clusters would be lost in its cells" in text
+
+
+def test_nothing_prints_an_interval_where_none_would_hold(run, sites):
+    """Clusters of one agreed column, by the commands: one round, and then nothing but means."""
+    (sites / "age.columns").write_text('[["age", "real", 50.0, 20.0, 0.1]]')
+    fit = "fit classes north.csv --columns age --components 2 --agreed-columns age.columns --private --epsilon 3"
+    status, _, text = run(f"{fit} --site north --ledger north.ledger -o all/north.0.release")
+    assert status == 0, text
+    assert "release 1 of 1" in text
+    assert run("merge all -o merged.posterior")[0] == 0
+    shown = run("show merged.posterior")[1]
+    assert "uncertainty: not known: use the means only" in shown
+    assert "No interval is stated" in " ".join(shown.split())
+    assert run("export merged.posterior -o merged.csv")[0] == 0
+    assert all(line.endswith(",,,") for line in (sites / "merged.csv").read_text().splitlines()[1:])
+    status, _, text = run("report merged.posterior -o merged.html")
+    assert status != 0
+    assert "private releases of classes and clusters have none that would hold" in " ".join(text.split())
+    assert not (sites / "merged.html").exists()

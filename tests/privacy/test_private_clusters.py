@@ -136,6 +136,31 @@ def test_empty_and_hopeless_histograms_still_give_a_posterior():
         assert estimate.quality < mechanism.useless or values is noise
 
 
+def without_intervals():
+    """A merge of one noisy histogram of a table with one column."""
+    model = db.LatentClasses(2, columns={"age": db.columns.Gaussian(50, 20)})
+    rng = np.random.default_rng(1)
+    ages = np.where(rng.random((2000, 1)) < 0.5, 30.0, 80.0) + 5 * rng.normal(size=(2000, 1))
+    prior, privacy = db.Posterior.of_prior(model.structure), db.Privacy(3.0, 1e-6)
+    return model, db.private_merge(model.structure, [model.release(prior, ages, privacy, ledger=Open())]).posterior
+
+
+def test_no_interval_is_stated_that_would_not_hold(tmp_path):
+    """Neither by the posterior nor by its profiles, also of a file; means are as before."""
+    model, posterior = without_intervals()
+    db.save(posterior, tmp_path / "merged.posterior")
+    for each in (posterior, db.load(tmp_path / "merged.posterior")):
+        assert each.means_only
+        assert each.uncertainty == "not known: use the means only"
+        assert np.isnan([each.interval("weights"), [each.deviation("weights")] * 2]).all()
+        for row in [*each.summary(), *model.profiles(each)]:
+            assert np.isnan(
+                [value for name, value in row.items() if name in {"deviation", "lower", "low", "high"}]
+            ).all()
+        assert sorted(round(row["mean"], -1) for row in model.profiles(each)) == [30.0, 80.0]
+    assert not db.Posterior.of_prior(model.structure).means_only
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [

@@ -14,7 +14,7 @@ import numpy as np
 from decbayes.errors import InvalidData, NotPrivate
 from decbayes.families import Array
 from decbayes.models.likelihoods.emissions import Natural, coefficients, plus
-from decbayes.models.mixtures.private import NO_INTERVALS, ROWS, nearest_shares
+from decbayes.models.mixtures.private import MEANS_ONLY, ROWS, nearest_shares
 from decbayes.posterior import Posterior
 from decbayes.privacy.mechanism import Estimate, Mechanism, Total
 
@@ -96,7 +96,7 @@ class HistogramMechanism(Mechanism):
         posterior = Posterior.from_natural(self.model.structure, mix.natural)
         quality = rows / total.copies * rate / self.parameters
         noise = grid.noise(mix, total.deviation)
-        return Estimate(posterior, noise, 1.0, float("nan"), np.zeros(0), quality, (NO_INTERVALS,))
+        return Estimate(posterior, noise, 1.0, float("nan"), np.zeros(0), quality, (MEANS_ONLY,))
 
     def counts(self, total: Total) -> tuple[float, Array]:
         """The number of rows in the box, and the nearest numbers of rows per cell that there could be."""

@@ -17,7 +17,7 @@ from decbayes.errors import InvalidData, NotPrivate
 from decbayes.families import Array
 from decbayes.models.likelihoods.discrete import Categories, YesOrNo
 from decbayes.models.likelihoods.emissions import plus
-from decbayes.posterior import Posterior
+from decbayes.posterior import NO_INTERVALS, Posterior
 from decbayes.privacy.mechanism import Estimate, Mechanism, Total
 from decbayes.remarks import Remark
 
@@ -31,9 +31,9 @@ TABLES, STEPS, AVERAGED = 0.25, 0.30, 0.45
 RESTARTS, PASSES, ROWS = 8, 150, 2048
 SMOOTHING = 0.5
 
-NO_INTERVALS = Remark(
-    "no intervals",
-    "Intervals of classes do not contain the noise of private releases, nor all doubt about who belongs where.",
+MEANS_ONLY = Remark(
+    NO_INTERVALS,
+    "No interval is stated: none would contain the noise of private releases and all doubt about who belongs where.",
     "Use the means only.",
 )
 
@@ -140,7 +140,7 @@ class ClassMechanism(Mechanism):
         quality = max(float(rows.sum()), 1.0) / totals[-1].copies * rate / self.parameters
         deviations = np.repeat((noise / np.maximum(rows, 1.0))[:, None], self.width, axis=1)
         posterior = self.posterior(anchor)
-        misfit, remarks = self.misfit(late, noise), (NO_INTERVALS,)
+        misfit, remarks = self.misfit(late, noise), (MEANS_ONLY,)
         return Estimate(posterior, deviations, misfit, self.price_at(quality), anchor, quality, remarks)
 
     def misfit(self, late: Sequence[Array], noise: float) -> float:
