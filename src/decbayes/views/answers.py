@@ -63,7 +63,9 @@ def cause(findings: Findings, name: str, per: float, about: About, terms: Collec
     column, _, level = name.partition("=")
     levels = getattr(columns.get(column), "entries", ())
     others = [other for other in levels if f"{column}={other}" not in terms]
-    return f"{name}, compared with {others[0]}," if level in levels and len(others) == 1 else about.named(name)
+    return (
+        f"{name}, compared with {others[0]}," if level and level in levels and len(others) == 1 else about.named(name)
+    )
 
 
 def effect(findings: Findings, estimate: Estimate, subject: str, about: About, names: Collection[str]) -> str:
