@@ -350,7 +350,10 @@ GROUPS = {
     "page.md": [pytest.mark.xdist_group("sockets")],
     "secure-network.md": [pytest.mark.xdist_group("sockets")],
     "wearables.md": [pytest.mark.xdist_group("sockets")],
-    "other-libraries.md": [pytest.mark.xdist_group("jax")],
+    "other-libraries.md": [pytest.mark.xdist_group("jax"), pytest.mark.slow],
+    "unknown-components.md": [pytest.mark.slow],
+    "large.md": [pytest.mark.slow],
+    "plot.md": [pytest.mark.slow],
     # The data of this page, and what it is compared with.
     "survival.md": [pytest.mark.skipif(importlib.util.find_spec("lifelines") is None, reason="lifelines is missing")],
 }

@@ -19,7 +19,7 @@ from decbayes.network.simulation.topology import TOPOLOGIES, groups, sparse
 HISTORIES = 1000
 BLOCKS = 40
 # Some of the histories, in all topologies and weathers, every time; the others with `-m slow`.
-ALWAYS = 3
+ALWAYS = 2
 
 
 @pytest.mark.parametrize(
