@@ -225,3 +225,7 @@ def test_the_command_checks_many_histories(capsys):
 def test_a_traitors_record_that_repeats_the_prior_is_refused_once_its_seat_counts_again():
     """Its seat was removed, an epoch opened without it, and it came back: each shard counts once all the same."""
     run_varied(6474)
+
+
+def test_a_site_that_has_heard_of_one_theft_need_not_have_heard_of_another():
+    run_varied(10692)

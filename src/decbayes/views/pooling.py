@@ -11,7 +11,7 @@ from decbayes.families import Array
 from decbayes.views.values import Interval
 
 FEWEST = 3  # sites for a prediction interval
-# The median of τ before any data, in typical standard errors: 90 % intervals then hold 87 to 100 % of further sites.
+# The median of τ before any data, in typical standard errors: with less, intervals hold too few further sites.
 SCALE = 4.0
 STEPS = 100  # deviations between sites that are averaged over, and halvings of an interval that holds a quantile
 

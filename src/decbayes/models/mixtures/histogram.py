@@ -5,18 +5,18 @@ mixture to the cells, each with the probability that clusters have over its whol
 takes up what noise has left in empty cells. Cells do not depend on the number of clusters, so it may be chosen later.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from decbayes.errors import InvalidData, NotPrivate
+from decbayes.errors import NotPrivate
 from decbayes.families import Array
 from decbayes.models.likelihoods.emissions import Natural, coefficients, plus
-from decbayes.models.mixtures.private import MEANS_ONLY, ROWS, nearest_shares
+from decbayes.models.mixtures.private import MEANS_ONLY, RowMechanism, nearest_shares
 from decbayes.posterior import Posterior
-from decbayes.privacy.mechanism import Estimate, Mechanism, Total
+from decbayes.privacy.mechanism import Estimate, Total
 
 if TYPE_CHECKING:
     from decbayes.models.mixtures.clusters import Clusters
@@ -39,13 +39,12 @@ class Mix:
     height: float
 
 
-class HistogramMechanism(Mechanism):
+class HistogramMechanism(RowMechanism):
     """The one round of a mixture of one or two columns of numbers, in a box `low` to `high`."""
 
     shares = (1.0,)
     useless: ClassVar[float] = 1.0
     doubtful: ClassVar[float] = 5.0
-    cost = "Only means were released: no interval contains the noise"
     any_number = True
 
     def __init__(self, model: "Clusters", low: Array, high: Array) -> None:
@@ -63,24 +62,11 @@ class HistogramMechanism(Mechanism):
     def parameters(self) -> int:
         return int(self.model.components) * self.each - 1
 
-    def price_at(self, quality: float) -> float:
-        """Nobody knows: there are no intervals."""
-        return float("nan")
-
     def size(self, number: int) -> int:
         return self.cells
 
-    def start(self) -> Array:
-        return np.zeros(0)
-
-    def portions(self, data: Any) -> Iterator[Any]:
-        points = self.model.points(data)
-        return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
-
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
-        points = self.model.points(data)
-        if np.isnan(points).any():
-            raise InvalidData("A private release needs complete rows. Leave out those with missing values.")
+        points = self.complete(data)
         marks = np.zeros((len(points), self.cells))
         inside = np.flatnonzero(((points >= self.low) & (points < self.high)).all(axis=1))
         places = (points[inside] - self.low) / (self.high - self.low) * SIDE

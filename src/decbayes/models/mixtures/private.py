@@ -38,11 +38,35 @@ MEANS_ONLY = Remark(
 )
 
 
-class ClassMechanism(Mechanism):
+class RowMechanism(Mechanism):
+    """Rounds of a mixture, which release means only."""
+
+    cost = "Only means were released: no interval contains the noise"
+    model: "Clusters"
+
+    def price_at(self, quality: float) -> float:
+        """Nobody knows: there are no intervals."""
+        return float("nan")
+
+    def start(self) -> Array:
+        return np.zeros(0)
+
+    def portions(self, data: Any) -> Iterator[Any]:
+        """What is counted of a row is large: a few rows at a time."""
+        points = self.model.points(data)
+        return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
+
+    def complete(self, data: Any) -> Array:
+        points = self.model.points(data)
+        if np.isnan(points).any():
+            raise InvalidData("A private release needs complete rows. Leave out those with missing values.")
+        return points
+
+
+class ClassMechanism(RowMechanism):
     """The rounds of one mixture of classes over categorical and yes/no columns."""
 
     shares = (TABLES, *([STEPS / EARLY] * EARLY), *([AVERAGED / LATE] * LATE))
-    cost = "Only means were released: no interval contains the noise"
 
     def __init__(self, model: "Clusters") -> None:
         self.model, self.sizes, self.places = model, *discrete_columns(model)
@@ -62,22 +86,10 @@ class ClassMechanism(Mechanism):
     def parameters(self) -> int:
         return self.classes - 1 + self.classes * (self.width - len(self.sizes))
 
-    def price_at(self, quality: float) -> float:
-        """Nobody knows: there are no intervals."""
-        return float("nan")
-
     def size(self, number: int) -> int:
         if number == 0:
             return sum(self.sizes[j] * self.sizes[other] for j, other in self.pairs)
         return self.classes * (1 + int(self.contrasts.shape[1]))
-
-    def start(self) -> Array:
-        return np.zeros(0)
-
-    def portions(self, data: Any) -> Iterator[Any]:
-        """Tables of pairs are large: a few rows at a time."""
-        points = self.model.points(data)
-        return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
 
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         marks = self.marks(data)
@@ -93,9 +105,7 @@ class ClassMechanism(Mechanism):
 
     def marks(self, data: Any) -> Array:
         """(N, categories of all columns): 1 for the category that each row has."""
-        points = self.model.points(data)[:, self.places]
-        if np.isnan(points).any():
-            raise InvalidData("A private release needs complete rows. Leave out those with missing values.")
+        points = self.complete(data)[:, self.places]
         marks = np.zeros((len(points), self.width))
         for column, block in zip(points.T, self.blocks, strict=True):
             marks[np.arange(len(points)), block.start + column.astype(np.intp)] = 1.0
