@@ -9,7 +9,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli.shared.model_options import about, command_name
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.ascent import Fit, FitInterrupted
 from decbayes.models.core.registry import MODELS, SHIPPED
 

@@ -74,8 +74,8 @@ def test_an_anchor_with_fewer_components_gets_spare_slots(command, tmp_path):
     status, _, error = command("charter", "new", "g.toml", *words)
     assert status == 0, error
     charter = Charter.load("g.toml")
-    (coupled,) = charter.slots.structure.symmetry
-    assert charter.slots.untouched(coupled).tolist() == [False, False, True]
+    (coupled,) = charter.begins_at.structure.symmetry
+    assert charter.begins_at.untouched(coupled).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 
 WORDS = ("apple", "pear", "plum", "saw")
 PRIOR = np.array([0.1, 0.2, 0.3, 0.4])

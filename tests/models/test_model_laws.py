@@ -98,7 +98,7 @@ def test_observations_are_transformed_as_they_are_assigned(case):
     transform = model.transform(fits[0].posterior)
     found = transform.of(shards[1])
     assert found.shape == (len(found), len(transform.names))
-    if hasattr(model, "predict") and not transform.shares:
+    if hasattr(model, "predict") and not transform.adds_up:
         np.testing.assert_allclose(found, np.column_stack([*model.predict(fits[0].posterior, shards[1]).values()]))
     else:
         np.testing.assert_allclose(found, model.assign(fits[0].posterior, shards[1]), atol=2e-3)

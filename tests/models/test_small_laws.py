@@ -174,7 +174,7 @@ def test_transformed_blocks_are_numbered_on_and_can_be_skipped(rng):
     left = list(db.models.transform(posterior, points, skip=2))
     assert [block.places[0] for block in left] == [blocks[2].places[0]]
     assert not blocks[0].unknown.any()
-    assert blocks[0].shares
+    assert blocks[0].adds_up
 
 
 def test_entropies_and_agreement_of_groupings_by_hand():

@@ -98,7 +98,7 @@ def test_private_sums_of_all_rounds_are_one_posterior_with_one_noise(finished):
     assert {remark.kind for remark in posterior.remarks} >= {"differential privacy", "only sums"}
     promise = db.Privacy(3.0, 1e-6, noise="shared", sites=SEATS, colluders=1)
     for number, result in enumerate(finished.agent(0).pool.sums.opened.results):
-        deviation = 2**22 / (promise.mu * sqrt(MODEL.mechanism().shares[number]))
+        deviation = 2**22 / (promise.mu * sqrt(MODEL.mechanism().budget_parts[number]))
         assert result.release.variance == pytest.approx(SEATS / (SEATS - 1) * deviation**2, rel=0.01)
         assert result.release.privacy == promise
 
@@ -191,7 +191,7 @@ def test_a_round_begun_again_without_somebody_costs_nothing_more(tmp_path, monke
     assert group.opened() == ROUNDS
     assert [each.round for each in group.spent()] == [*range(ROUNDS)]
     release = group.agent(0).pool.sums.opened.results[0].release
-    alone = ceil(2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[0]))) ** 2
+    alone = ceil(2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().budget_parts[0]))) ** 2
     assert release.privacy.sites == 3
     assert release.variance >= 3 / 2 * alone, "two of three have all of the noise"
 
@@ -209,7 +209,7 @@ def test_rows_are_released_as_they_are_whatever_the_disclosure_rules_would_pool(
     agent = Agent(charter, KEYS[0], rng=np.random.default_rng(0))
     agent.observe(rows, shard="data", rng=np.random.default_rng(0))
     agreement = charter.agreement(charter.members)
-    share = agent.share(Due(agreement.next_terms(()), charter.slots, None, (), agreement.privacy))
+    share = agent.share(Due(agreement.next_terms(()), charter.begins_at, None, (), agreement.privacy))
     prior, books = db.Posterior.of_prior(model.structure), db.disclosure.Ledger(tmp_path / "a.ledger")
     direct = model.release(prior, rows, agreement.privacy, ledger=books)
     np.testing.assert_array_equal(share.release.values, direct.values)

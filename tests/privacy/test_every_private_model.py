@@ -86,4 +86,4 @@ def test_neighbours_differ_by_no_more_than_was_stated_and_noise_is_what_was_stat
     low, high = chi2.ppf([1e-6, 1 - 1e-6], len(away))
     assert low < away @ away < high
     assert ledger.last.mu == pytest.approx(2 * largest_norm(size) / sent[0].variance ** 0.5, rel=1e-6)
-    assert ledger.last.mu <= privacy.mu * mechanism.shares[0] ** 0.5
+    assert ledger.last.mu <= privacy.mu * mechanism.budget_parts[0] ** 0.5

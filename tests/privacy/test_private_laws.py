@@ -151,7 +151,7 @@ def test_noise_has_the_stated_size(noise, sites, rng):
     one = releases[0]
     bound = 2 * largest_norm(mechanism.size(0))
     assert ledger.last.mu == pytest.approx(bound / (one.variance * honest) ** 0.5, rel=1e-6)
-    assert ledger.last.mu <= privacy.mu * mechanism.shares[0] ** 0.5
+    assert ledger.last.mu <= privacy.mu * mechanism.budget_parts[0] ** 0.5
     assert len({one.ids for one in releases}) == 12
     assert GRID.step * one.variance**0.5 * honest**0.5 == pytest.approx(2 / ledger.last.mu, rel=1e-5)
 
@@ -193,7 +193,7 @@ def test_an_audit_finds_no_more_than_was_promised_and_a_wrong_bound(broken, caug
     delta, model = 0.01, db.LogisticRegression("y", columns={"a": db.columns.YesNo(), "y": db.columns.YesNo()})
     privacy, ledger = db.Privacy(1.0, delta), Open()
     mechanism = model.mechanism()
-    mechanism.shares = (1.0,)
+    mechanism.budget_parts = (1.0,)
     anchor = np.array([-20.0, 0.0])  # where an event is most surprising
     record = summed_records(mechanism, anchor, np.array([[1.0, 1.0]]), 0) / largest_norm(mechanism.size(0))
     assert np.linalg.norm(record) > 0.9

@@ -12,7 +12,7 @@ import decbayes as db
 from decbayes.errors import InvalidProtocol
 from decbayes.files import load_note
 from decbayes.study import Protocol, Study, steps
-from decbayes.study.agreeing import agreement_for
+from decbayes.study.agreed_list import agreed_list_for
 
 NEW = ("study", "new", "stay", "--model", "linear-regression", "--formula", "days ~ age + ward", "--rules", "usual")
 
@@ -354,7 +354,7 @@ def test_a_protocol_becomes_a_charter_of_the_same_structure(finished, run, tmp_p
      ("linear-regression", "columns"), ("topics", "words"), ("mixture", None), ("mean", None)],
 )  # fmt: skip
 def test_sites_agree_on_columns_or_words_where_a_model_needs_it(model, kind):
-    agreement = agreement_for(Protocol("a", model, {"x": ""}))
+    agreement = agreed_list_for(Protocol("a", model, {"x": ""}))
     assert (agreement and agreement.kind) == kind
 
 

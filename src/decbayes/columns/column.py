@@ -44,7 +44,7 @@ class Column(ABC):
 
     factor: ClassVar[Any] = "real"
 
-    shares: ClassVar[bool] = False
+    shown_as_share: ClassVar[bool] = False
     """Whether components differ in probabilities, of yes or of each category, instead of means."""
 
     flag: ClassVar[bool] = False
@@ -130,7 +130,7 @@ class Column(ABC):
 
     def typical_deviation(self, mean: float) -> float:
         """How far coded values are usually from their mean: the unit in which components stand out."""
-        return float(np.sqrt(mean * (1 - mean))) or 1.0 if self.shares else self.zero_and_unit[1]
+        return float(np.sqrt(mean * (1 - mean))) or 1.0 if self.shown_as_share else self.zero_and_unit[1]
 
     @property
     def zero_and_unit(self) -> tuple[float, float]:

@@ -60,7 +60,7 @@ class Categorical(Column):
 
     kind: ClassVar[str] = "categorical"
     factor: ClassVar[Any] = "categorical"
-    shares: ClassVar[bool] = True
+    shown_as_share: ClassVar[bool] = True
     flag: ClassVar[bool] = True
 
     def __init__(self, *categories: Any) -> None:
@@ -154,7 +154,7 @@ class YesNo(Column):
 
     kind: ClassVar[str] = "yes/no"
     factor: ClassVar[Any] = "yes_no"
-    shares: ClassVar[bool] = True
+    shown_as_share: ClassVar[bool] = True
     flag: ClassVar[bool] = True
 
     def __init__(self, *categories: Any) -> None:

@@ -65,7 +65,7 @@ def why_refused(name: str, column: Column, numbers: Array) -> str:
     labels = [label for label in column.entries if label and label != OTHER]
     if labels:
         return labels_refused(labels, known, words)
-    return numbers_refused(known, words) if not column.shares else ""
+    return numbers_refused(known, words) if not column.shown_as_share else ""
 
 
 def counts_only(column: Column, known: Array) -> bool:

@@ -38,7 +38,7 @@ def cells(model: Model, data: Any, persons: Persons) -> Iterator[tuple[str, str,
         return
     points, having = rows_of(model, data), of_rows(model, data, persons)
     for place, (name, column) in enumerate(columns.items()):
-        if column.shares:
+        if column.shown_as_share:
             labels = column.entries if column.entries[0] else ("no", "yes")
             for number, label in enumerate(labels):
                 yield name, label, having.among(points[:, place] == number)

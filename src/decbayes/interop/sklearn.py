@@ -12,7 +12,7 @@ from decbayes.families import Array, Dirichlet
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.merging import merge, pad
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.posterior import Posterior

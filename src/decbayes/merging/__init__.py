@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from decbayes.merging.aligning import align as align
     from decbayes.merging.alignment import Alignment as Alignment
     from decbayes.merging.alignment import remarks as remarks
-    from decbayes.merging.base.agreement import pad as pad
+    from decbayes.merging.base.compatibility import pad as pad
     from decbayes.merging.base.lineage import Event as Event
     from decbayes.merging.base.lineage import Lineage as Lineage
     from decbayes.merging.base.lineage import follow as follow
@@ -56,7 +56,7 @@ else:
             "._tree": "Tree tree",
             ".aligning": "align",
             ".alignment": "Alignment remarks",
-            ".base.agreement": "pad",
+            ".base.compatibility": "pad",
             ".base.lineage": "Event Lineage follow",
             ".base.products": "product",
             ".editing": "drop join name split",

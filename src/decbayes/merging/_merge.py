@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from decbayes.errors import MergeWarning, StructureMismatch
 from decbayes.merging.aligning import aligned, largest_structure
 from decbayes.merging.alignment import quick_remarks
-from decbayes.merging.base.agreement import check_different
 from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.compatibility import check_different
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments

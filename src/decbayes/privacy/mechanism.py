@@ -84,7 +84,7 @@ class Mechanism(ABC):
     A law tests every mechanism: no record, however strange, has a larger statistic.
     """
 
-    shares: ClassVar[tuple[float, ...]]
+    budget_parts: ClassVar[tuple[float, ...]]
     """The share of μ² that each round spends; they add up to 1."""
 
     useless: ClassVar[float] = 10.0
@@ -133,7 +133,7 @@ class Mechanism(ABC):
 
     @property
     def rounds(self) -> int:
-        return len(self.shares)
+        return len(self.budget_parts)
 
     def price_at(self, quality: float) -> float:
         """How many times wider intervals are than without noise."""

@@ -148,7 +148,7 @@ def public_anchor(
 def noise_in(mechanism: Mechanism, privacy: Privacy, number: int) -> tuple[int, int, int]:
     """How far one person moves a round's sum, the deviation of noise that hides it, the variance that a site adds."""
     bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
-    deviation = smallest_deviation(bound, privacy.mu * sqrt(mechanism.shares[number]))
+    deviation = smallest_deviation(bound, privacy.mu * sqrt(mechanism.budget_parts[number]))
     return bound, deviation, -(-deviation * deviation // privacy.honest)
 
 

@@ -120,7 +120,7 @@ def page_of(
         "A table for a paper": paper_table(findings, about).html(),
         "Which components are alike": dendrogram(findings),
         "What was merged": merged_sites(findings),
-        "The model": agreement(findings),
+        "The model": about_the_model(findings),
         "How to reproduce it": reproduction(findings, command),
         "How to read this": reading(findings),
     }
@@ -262,7 +262,7 @@ def meter(share: float, longest: float) -> Markup:
     return tag("span", tag("i", style=size), class_="meter short", aria_hidden="true")
 
 
-def agreement(findings: Findings) -> Markup:
+def about_the_model(findings: Findings) -> Markup:
     """The model, its settings, and the fingerprints to compare with others."""
     alignment, structure = findings.alignment, findings.alignment.structure
     settings = {name: value for name, value in structure.model.items() if isinstance(value, str | float | int)}

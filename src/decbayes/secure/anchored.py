@@ -15,7 +15,7 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices
-from decbayes.merging.base.agreement import alike, in_columns_of, why
+from decbayes.merging.base.compatibility import alike, in_columns_of, why
 from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.problem import best_permutation
 from decbayes.merging.base.products import AssignedSums, scaled

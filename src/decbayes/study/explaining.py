@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from decbayes.disclosure.previewing import in_words
-from decbayes.study.agreeing import kind_of
+from decbayes.study.agreed_list import kind_of
 from decbayes.study.folder import Study
 from decbayes.study.protocol import Protocol
 from decbayes.study.whose_turn import Step, steps
@@ -43,8 +43,8 @@ def what_is_done(study: Study) -> str:
         f"what its data have taught the model. {protocol.merges} merges these files into the result of all data."
     )
     agreed = (
-        f" Before that, sites agree on {study.agreement.kind}: each lists its own, and all lists are joined."
-        if study.agreement
+        f" Before that, sites agree on {study.agreed_list.kind}: each lists its own, and all lists are joined."
+        if study.agreed_list
         else ""
     )
     rounds = (

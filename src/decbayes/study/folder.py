@@ -12,7 +12,7 @@ from decbayes.disclosure.manifest import Manifest, manifest_in
 from decbayes.errors import DecbayesError, InvalidProtocol, NotDisclosed
 from decbayes.files import check_inside, load, load_note
 from decbayes.posterior import Posterior
-from decbayes.study.agreeing import Agreement, agreement_for
+from decbayes.study.agreed_list import AgreedList, agreed_list_for
 from decbayes.study.protocol import DIGITS, FILE, Protocol
 from decbayes.updates.exchange import Exchange
 from decbayes.updates.rounds import Sent
@@ -110,9 +110,9 @@ class Study:
         return Protocol.load(self.folder / FILE)
 
     @cached_property
-    def agreement(self) -> Agreement | None:
+    def agreed_list(self) -> AgreedList | None:
         """What sites have to agree on before they fit: columns or words; None if the protocol says it all."""
-        return agreement_for(self.protocol)
+        return agreed_list_for(self.protocol)
 
     @property
     def private(self) -> Path:
@@ -149,7 +149,7 @@ class Study:
 
     def list_of(self, site: str) -> Path:
         """Where a site's list of columns or words is."""
-        return self.place(site) / f"{site}{self.agreement.suffix if self.agreement else ''}"
+        return self.place(site) / f"{site}{self.agreed_list.suffix if self.agreed_list else ''}"
 
     def draft_of(self, site: str, number: int) -> Path:
         """Where a site's draft of a round is, which has not left."""
@@ -187,7 +187,7 @@ class Study:
 
     def unlisted(self) -> list[str]:
         """The sites whose list of columns or words is missing."""
-        return [name for name, site in self.sites.items() if site.listed is None] if self.agreement else []
+        return [name for name, site in self.sites.items() if site.listed is None] if self.agreed_list else []
 
     def lists(self) -> dict[str, Path]:
         """The lists of columns or words of all sites that have handed one over."""
@@ -206,11 +206,11 @@ class Study:
                 continue
             try:
                 check_inside(path, self.folder)
-                if self.agreement is not None and path == self.list_of(site):
-                    self.agreement.read(path)
+                if self.agreed_list is not None and path == self.list_of(site):
+                    self.agreed_list.read(path)
                     listed = path
                 else:
-                    number = number_in(path, site, listing=self.agreement.suffix if self.agreement else "")
+                    number = number_in(path, site, listing=self.agreed_list.suffix if self.agreed_list else "")
                     released[number] = self._released(path, site, number)
             except (DecbayesError, OSError) as error:
                 problems.append(Problem(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")))

@@ -41,11 +41,11 @@ def steps(study: Study) -> list[Step]:
 
 def listing(study: Study) -> Iterator[Step]:
     """Each site lists its columns or words, where sites have to agree on them."""
-    if study.agreement is None:
+    if study.agreed_list is None:
         return
     for name, site in study.sites.items():
         done = site.listed is not None or site.latest >= 0
-        what = f"check the data and list their {study.agreement.kind}"
+        what = f"check the data and list their {study.agreed_list.kind}"
         yield Step(name, what, (f"{COMMAND} check DATA --site {name}",), done, due=not done)
 
 
@@ -53,7 +53,7 @@ def fitting(study: Study) -> Iterator[Step]:
     """Each site fits and releases, once all have listed what sites agree on."""
     ready = not study.unlisted()
     for name, site in study.sites.items():
-        first = f"{COMMAND} fit" if study.agreement else f"{COMMAND} fit DATA --site {name}"
+        first = f"{COMMAND} fit" if study.agreed_list else f"{COMMAND} fit DATA --site {name}"
         done = site.latest >= 0
         yield Step(name, "fit and release", (first, release(study, name)), done, due=ready and not done)
 

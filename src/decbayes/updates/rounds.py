@@ -21,7 +21,7 @@ from decbayes import merging
 from decbayes.devices import everywhere_alike
 from decbayes.errors import InvalidFile, StructureMismatch
 from decbayes.files import load, load_note
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.ascent import Ascent, OnPass
 from decbayes.models.core.model import Model

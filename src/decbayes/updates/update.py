@@ -11,7 +11,7 @@ import numpy as np
 from decbayes.arguments import is_number
 from decbayes.families import dense
 from decbayes.merging import product
-from decbayes.merging.base.agreement import common_structure
+from decbayes.merging.base.compatibility import common_structure
 from decbayes.models.core.ascent import OnPass
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior

@@ -18,7 +18,7 @@ SINGULAR = {f"{word}s": word for word in ("year", "month", "week", "day", "hour"
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
     """Three sentences made from the merged posterior; numbers have their intervals."""
-    return found(findings, about), certainty(findings, about), agreement(findings)
+    return found(findings, about), certainty(findings, about), how_sites_agree(findings)
 
 
 def found(findings: Findings, about: About) -> str:
@@ -162,7 +162,7 @@ def doubts(findings: Findings) -> Iterator[str]:
         )
 
 
-def agreement(findings: Findings) -> str:
+def how_sites_agree(findings: Findings) -> str:
     """Which sites differ, and in what."""
     if len(findings.sites) == 1:
         return "There is one site, so that nothing can be compared."

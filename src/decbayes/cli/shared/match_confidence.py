@@ -13,7 +13,7 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import aligning, messages
 from decbayes.errors import InvalidFile, NotCalibrated, StructureMismatch
 from decbayes.files import load
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Number, Solver, checked_solver
 from decbayes.posterior import Posterior
 

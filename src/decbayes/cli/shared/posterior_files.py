@@ -12,7 +12,7 @@ from decbayes.cli.shared.terminal import plain, progress_bar
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load_note
-from decbayes.merging.base.agreement import alike, check_different, same_columns, why
+from decbayes.merging.base.compatibility import alike, check_different, same_columns, why
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

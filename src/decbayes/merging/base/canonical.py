@@ -13,7 +13,7 @@ import numpy as np
 
 from decbayes.families import Contribution
 from decbayes.families.matrices import is_sparse
-from decbayes.merging.base.agreement import agreeing
+from decbayes.merging.base.compatibility import agreeing
 from decbayes.merging.base.coupled import in_memory
 from decbayes.posterior import Posterior, arrays
 from decbayes.structure import CoupledSet, Permutation, Structure

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 
 from decbayes.families.rows import Rows
-from decbayes.merging.base.agreement import pad, same_columns
+from decbayes.merging.base.compatibility import pad, same_columns
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity

@@ -11,7 +11,7 @@ from decbayes.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.base.agreement import alike, difference
+from decbayes.merging.base.compatibility import alike, difference
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.problem import best_permutation

@@ -42,13 +42,13 @@ class Settings(ABC):
         check_kind(Ascent, ascent=self.ascent)
 
     @abstractmethod
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         """The structure that the settings describe. Its `model` holds the name under which the model is registered."""
 
     @cached_property
     def structure(self) -> Structure:
         """All that sites must agree on before their posteriors can be merged."""
-        described = self.agreement()
+        described = self.described()
         further = {name: value for name, value in self.unplaced().items() if name not in described.model}
         if further:
             described = replace(described, model={**described.model, **further})
@@ -62,7 +62,7 @@ class Settings(ABC):
         return self.agreed
 
     def unplaced(self) -> dict[str, Any]:
-        """Settings that models from outside the package declare: `agreement` need not mention them."""
+        """Settings that models from outside the package declare: `described` need not mention them."""
         ours = [kind for kind in type(self).__mro__ if is_ours(kind)]
         placed = {self.number}.union(*(getattr(kind, "__dataclass_fields__", ()) for kind in ours))
         return agreed_fields(self, besides=placed)

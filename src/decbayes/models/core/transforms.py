@@ -66,13 +66,13 @@ class Observed(NamedTuple):
 class Transform(NamedTuple):
     """Names for the numbers that each observation gets, and the function that finds them.
 
-    `shares` tells whether they are shares of components, of which one is the largest. `known` counts what the model can
+    `adds_up` tells whether they are shares of components, the sum of which is one. `known` counts what the model can
     use of each observation, where that may be nothing.
     """
 
     names: tuple[str, ...]
     of: Callable[[Any], Array]
-    shares: bool = True
+    adds_up: bool = True
     known: Callable[[Any], Array] | None = None
 
 
@@ -80,13 +80,13 @@ class Transform(NamedTuple):
 class Block:
     """Consecutive observations: where each stands, its numbers by name, and how much of it the model knows.
 
-    Where the numbers are `shares` of components, one of these is the largest.
+    Numbers that add up are shares of components, of which one is the largest.
     """
 
     places: Sequence[str]
     names: tuple[str, ...]
     values: Array
-    shares: bool = True
+    adds_up: bool = True
     known: Array | None = None
 
     @property
@@ -132,7 +132,7 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
         places = observed.places or [*map(str, range(before + 1, before + len(values) + 1))]
         before += len(values)
         known = None if transformation.known is None else transformation.known(data)
-        yield Block(places, transformation.names, values, transformation.shares, known)
+        yield Block(places, transformation.names, values, transformation.adds_up, known)
 
 
 def in_slices(data: Any) -> Iterator[Observed]:

@@ -68,7 +68,7 @@ class LatentFeatures(OfPoints):
             raise ValueError(f"inclusion_prior must be the two parameters of a Beta, not {self.inclusion_prior!r}.")
         check_positive(**{f"inclusion_prior[{place}]": value for place, value in enumerate(self.inclusion_prior)})
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         alpha, beta = (np.full(self.features, value) for value in self.inclusion_prior)
         origin = np.zeros((self.features, self.known_dimension()))
         return Structure(
@@ -133,7 +133,7 @@ class LatentFeatures(OfPoints):
 
     def transform(self, posterior: Posterior) -> Transform:
         """The features of an observation are no shares of it."""
-        return super().transform(posterior)._replace(shares=False)
+        return super().transform(posterior)._replace(adds_up=False)
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:

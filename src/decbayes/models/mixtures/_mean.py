@@ -45,7 +45,7 @@ class GaussianMean(OfPoints):
         check_whole(0, dimension=self.dimension)
         check_positive(variance=self.variance, prior_variance=self.prior_variance)
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         mean = as_shape("prior_mean", self.prior_mean, (1, self.known_dimension()))
         return Structure(
             families={"mean": IsotropicGaussian()},

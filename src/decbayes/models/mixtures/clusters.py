@@ -83,7 +83,7 @@ class Clusters(Model):
         """What sites must agree on beside the prior: known variances and the like."""
         return {}
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         emissions = self.emissions
         weights = Weights().natural(alpha=np.full(self._count, self.weight_prior))
         return Structure(

@@ -42,7 +42,7 @@ class Mix:
 class HistogramMechanism(RowMechanism):
     """The one round of a mixture of one or two columns of numbers, in a box `low` to `high`."""
 
-    shares = (1.0,)
+    budget_parts = (1.0,)
     useless: ClassVar[float] = 1.0
     doubtful: ClassVar[float] = 5.0
     any_number = True

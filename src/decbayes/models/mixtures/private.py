@@ -66,7 +66,7 @@ class RowMechanism(Mechanism):
 class ClassMechanism(RowMechanism):
     """The rounds of one mixture of classes over categorical and yes/no columns."""
 
-    shares = (TABLES, *([STEPS / EARLY] * EARLY), *([AVERAGED / LATE] * LATE))
+    budget_parts = (TABLES, *([STEPS / EARLY] * EARLY), *([AVERAGED / LATE] * LATE))
 
     def __init__(self, model: "Clusters") -> None:
         self.model, self.sizes, self.places = model, *discrete_columns(model)

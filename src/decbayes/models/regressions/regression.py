@@ -137,7 +137,7 @@ class Regression(Tabled, Model):
         """One unit of the linear predictor, and its zero, as the target has them."""
         return self.outcome.units(self.columns[self.target])
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         labels = self.table.design.labels
         families: dict[str, Family] = {FACTOR: self.outcome.family}
         prior, named = {FACTOR: self.outcome.prior(len(labels), self)}, {FACTOR: labels}
@@ -470,7 +470,7 @@ class Regression(Tabled, Model):
         def predicted(data: Any) -> Array:
             return np.column_stack([*self.predict(posterior, data).values()])
 
-        return Transform(("mean", "low", "high"), predicted, shares=False)
+        return Transform(("mean", "low", "high"), predicted, adds_up=False)
 
     def units_and_offset(self) -> tuple[Array, Array]:
         """One unit of each coefficient, and its zero, as columns and target have them."""

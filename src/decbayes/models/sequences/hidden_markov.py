@@ -91,7 +91,7 @@ class HiddenMarkov(Sequential):
         if self.covariance not in ("diagonal", "full") or (self.variance is not None and self.covariance == "full"):
             raise ValueError("covariance is 'diagonal' or 'full', and 'diagonal' where `variance` is known.")
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         size, emissions = self.states, self.emissions
         alpha = np.full((size, size), float(self.transition_prior)) + float(self.stickiness) * np.eye(size)
         return Structure(

@@ -92,7 +92,7 @@ def standing_out(
 
 
 def entry_text(column: Column, entry: tuple[str, str], value: Array) -> str:
-    shown = f"{value:.0%}" if column.shares else f"{column.shown(value):.3g}"
+    shown = f"{value:.0%}" if column.shown_as_share else f"{column.shown(value):.3g}"
     return " ".join([*filter(None, entry), shown])
 
 

@@ -131,7 +131,7 @@ class LatentDirichletAllocation(Predicting):
         if len(self.public_documents) not in (0, len(self.vocabulary)):
             raise ValueError("There must be a public number of documents for each word of the vocabulary, or for none.")
 
-    def agreement(self) -> Structure:
+    def described(self) -> Structure:
         shape, eta = (self._count, len(self.vocabulary)), FIRST if self.learns_words else self.topic_prior
         topics = Dirichlet().natural(alpha=as_shape("topic_prior", eta, shape, above=0.0))
         given: Any = self.document_prior

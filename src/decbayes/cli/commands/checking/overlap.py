@@ -22,7 +22,7 @@ from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import align
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.registry import model_for
 
 

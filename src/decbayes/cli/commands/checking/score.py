@@ -16,7 +16,7 @@ from decbayes.cli.shared.terminal import messages, output
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.evaluation import adjusted_rand, hold_out
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for

@@ -23,7 +23,7 @@ from decbayes.errors import InvalidData, NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.merging import tree
 from decbayes.merging.aligning import most_components
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior

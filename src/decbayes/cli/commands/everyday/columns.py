@@ -20,7 +20,7 @@ from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.registry import kind_called
 from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_list
-from decbayes.study.agreeing import reading_parameters
+from decbayes.study.agreed_list import reading_parameters
 
 
 def columns(

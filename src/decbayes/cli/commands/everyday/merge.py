@@ -31,7 +31,7 @@ from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import load, save
 from decbayes.merging.alignment import quick_remarks
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered

@@ -20,7 +20,7 @@ from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
 from decbayes.updates.rounds import together

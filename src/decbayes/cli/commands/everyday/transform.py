@@ -164,7 +164,7 @@ def first_columns(block: Block, names: Sequence[str] = (), ids: Mapping[str, str
     columns: dict[str, Any] = {"row" if block.known is None else "document": block.places}
     if ids is not None:
         columns["id"] = [ids.get(place, "") for place in block.places]
-    if block.shares:
+    if block.adds_up:
         best = np.argmax(block.values, axis=1).tolist()
         unknown = block.unknown.tolist()
         columns[block.names[0].rsplit("_", 1)[0]] = [None if no else k for k, no in zip(best, unknown, strict=True)]

@@ -30,7 +30,7 @@ from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file
-from decbayes.study.agreeing import kind_of, reading_parameters
+from decbayes.study.agreed_list import kind_of, reading_parameters
 from decbayes.study.checks import check as checked
 from decbayes.study.folder import Study, name_of
 from decbayes.study.protocol import FILE
@@ -83,7 +83,7 @@ def check(
     if any(statement.severity == "stop" for statement in statements):
         messages().print("These data cannot be fitted as they are; nothing was written for others.")
         return STOPPED
-    if study.agreement is not None:
+    if study.agreed_list is not None:
         hand_over_list(study, site, listed(study, model, observations, files, in_force, persons))
     tell_turn(study, site)
     return 0
@@ -270,11 +270,11 @@ def compared(study: Study, site: str, model: Model) -> list[str]:
     """How this site's columns differ from those of the others, as far as they have listed theirs."""
     columns = getattr(model, "columns", None)
     lists = {name: path for name, path in study.lists().items() if name != site}
-    if study.agreement is None or not lists or not isinstance(columns, Mapping):
+    if study.agreed_list is None or not lists or not isinstance(columns, Mapping):
         return []
-    mine = private_folder(study, site) / f"{site}{study.agreement.suffix}"
+    mine = private_folder(study, site) / f"{site}{study.agreed_list.suffix}"
     write_whole(mine, columns_file(columns).encode())
-    return study.agreement.differences({site: mine, **lists})
+    return study.agreed_list.differences({site: mine, **lists})
 
 
 def listed(
@@ -303,8 +303,8 @@ def hand_over_list(study: Study, site: str, text: str) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, text.encode())
-    assert study.agreement is not None
-    messages().print(f"{target}: the {study.agreement.kind} of {site}, for the other sites. It quotes no rows.")
+    assert study.agreed_list is not None
+    messages().print(f"{target}: the {study.agreed_list.kind} of {site}, for the other sites. It quotes no rows.")
 
 
 def fit_settings(study: Study) -> dict[str, Any]:
@@ -313,17 +313,17 @@ def fit_settings(study: Study) -> dict[str, Any]:
     for name, parameter in reading_parameters(kind).items():
         if "Path" in str(parameter.annotation) and isinstance(settings.get(name), str):
             settings[name] = study.folder / settings[name]
-    if study.agreement is None:
+    if study.agreed_list is None:
         return settings
     if missing := study.unlisted():
         raise InvalidProtocol(
-            f"Sites agree on {study.agreement.kind} first, and those of {', '.join(missing)} are missing: "
+            f"Sites agree on {study.agreed_list.kind} first, and those of {', '.join(missing)} are missing: "
             "`decbayes study check DATA` there."
         )
-    agreed = study.folder / f"agreed{study.agreement.suffix}"
-    write_whole(agreed, study.agreement.joined(study.lists()).encode())
+    agreed = study.folder / f"agreed{study.agreed_list.suffix}"
+    write_whole(agreed, study.agreed_list.joined(study.lists()).encode())
     dropped = CHOOSING if kind.many_files else {"columns", "kinds"}
-    return {name: value for name, value in settings.items() if name not in dropped} | {study.agreement.option: agreed}
+    return {name: value for name, value in settings.items() if name not in dropped} | {study.agreed_list.option: agreed}
 
 
 def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:

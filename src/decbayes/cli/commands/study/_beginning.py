@@ -22,7 +22,7 @@ from decbayes.disclosure.ledger import today
 from decbayes.errors import InvalidProtocol
 from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model, split_names
-from decbayes.study.agreeing import kind_of, reading_parameters
+from decbayes.study.agreed_list import kind_of, reading_parameters
 from decbayes.study.explaining import CHECKLIST, PAGE, checklist, page
 from decbayes.study.folder import Study
 from decbayes.study.protocol import FILE, Protocol
@@ -177,7 +177,7 @@ def simulated(study: Study, observations: int, data_sets: int, like: Path | None
 def truth_of(study: Study, folder: Path) -> Path | None:
     """A file to draw the truth from: one that was released; else a fit of made-up rows of the columns listed so far."""
     released = [files.released[0].path for files in study.sites.values() if 0 in files.released]
-    if released or study.agreement is None or study.agreement.kind != "columns":
+    if released or study.agreed_list is None or study.agreed_list.kind != "columns":
         return next(iter(released), None)
     if not study.lists():
         raise InvalidProtocol(
@@ -185,8 +185,8 @@ def truth_of(study: Study, folder: Path) -> Path | None:
             "or --like with a posterior of such data."
         )
     agreed, rows = folder / "agreed.columns", folder / "rows.csv"
-    write_whole(agreed, study.agreement.joined(study.lists()).encode())
-    write_whole(rows, made_up_rows(study.agreement.read(agreed), np.random.default_rng(0)).encode())
+    write_whole(agreed, study.agreed_list.joined(study.lists()).encode())
+    write_whole(rows, made_up_rows(study.agreed_list.read(agreed), np.random.default_rng(0)).encode())
     settings = {name: value for name, value in study.protocol.settings.items() if name not in ("columns", "kinds")}
     model, observations = kind_of(study.protocol).from_file(rows, agreed_columns=agreed, **settings)
     save(model.fit(observations, rng=0).posterior, folder / "made-up.posterior")

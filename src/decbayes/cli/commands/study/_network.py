@@ -10,7 +10,7 @@ from decbayes.errors import InvalidCharter, InvalidKey, InvalidProtocol
 from decbayes.extras import require_extra
 from decbayes.files import write_whole
 from decbayes.structure import Structure
-from decbayes.study.agreeing import kind_of
+from decbayes.study.agreed_list import kind_of
 from decbayes.study.folder import KEY, Study
 
 CHARTER = "group.toml"

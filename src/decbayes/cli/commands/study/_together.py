@@ -101,8 +101,8 @@ def about_study(study: Study, counted: dict[str, Released]) -> "About":
     from decbayes.views.participants import About
 
     columns = {}
-    if study.agreement is not None and study.agreement.kind == "columns":
-        columns = {site: study.agreement.read(path) for site, path in study.lists().items()}
+    if study.agreed_list is not None and study.agreed_list.kind == "columns":
+        columns = {site: study.agreed_list.read(path) for site, path in study.lists().items()}
     said = {site: participant(released.manifest) for site, released in counted.items()}
     participants = {site: replace(known, columns=columns.get(site, {})) for site, known in said.items()}
     protocol = study.protocol

@@ -75,7 +75,7 @@ def take_turn(
 def next_of(study: Study, site: str) -> str:
     """The command that is this site's turn; empty if it is not."""
     files, protocol = study.sites[site], study.protocol
-    if study.agreement is not None and files.listed is None and files.latest < 0:
+    if study.agreed_list is not None and files.listed is None and files.latest < 0:
         return "check"
     if files.latest < 0:
         return "" if study.unlisted() else "fit"

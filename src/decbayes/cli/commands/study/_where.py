@@ -14,7 +14,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidData
 from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
-from decbayes.study.agreeing import kind_of
+from decbayes.study.agreed_list import kind_of
 from decbayes.study.folder import Study, site_folders
 from decbayes.study.whose_turn import turn
 

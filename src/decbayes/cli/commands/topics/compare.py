@@ -10,7 +10,7 @@ from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.files import load
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 from decbayes.views.comparison import Change, counted
 from decbayes.views.comparison import compare as compared
 

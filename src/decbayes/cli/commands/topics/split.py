@@ -12,7 +12,7 @@ from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.standard_streams import json_option
 from decbayes.files import load
 from decbayes.merging import split as divided
-from decbayes.merging.base.agreement import same_columns
+from decbayes.merging.base.compatibility import same_columns
 
 
 def split(

@@ -55,7 +55,7 @@ class Combined(NamedTuple):
 class RegressionMechanism(Mechanism):
     """The rounds of one regression."""
 
-    shares = growing(5)
+    budget_parts = growing(5)
 
     def __init__(self, model: "Regression") -> None:
         check_private(model)

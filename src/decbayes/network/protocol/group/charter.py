@@ -15,7 +15,7 @@ import msgspec
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidFile, InvalidRules, SumRefused
 from decbayes.files import save, toml_table, write_whole
-from decbayes.merging.base.agreement import why
+from decbayes.merging.base.compatibility import why
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.group._charter_file import (
@@ -148,13 +148,13 @@ class Charter:
             "rules": msgspec.to_builtins(self.rules),
             "secret": hashlib.sha256(self.secret).hexdigest(),
             **({} if self.disclosure is None else {"disclosure": self.disclosure.plain()}),
-            **({} if self.sums is None else {"sums": [msgspec.to_builtins(self.sums), self.slots.digest]}),
+            **({} if self.sums is None else {"sums": [msgspec.to_builtins(self.sums), self.begins_at.digest]}),
             **({} if self.privacy is None else {"privacy": msgspec.to_builtins(self.privacy)}),
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
     @property
-    def slots(self) -> Posterior:
+    def begins_at(self) -> Posterior:
         """The anchor, or the prior in its place."""
         return Posterior.of_prior(self.model.structure) if self.anchor is None else self.anchor
 
@@ -162,7 +162,7 @@ class Charter:
         """What some members agree on who add up by this charter; SumRefused if they cannot."""
         assert self.sums is not None
         rules = self.sums
-        agreed = (self.fingerprint, members, self.slots, rules.rounds, rules.colluders, rules.most_rows)
+        agreed = (self.fingerprint, members, self.begins_at, rules.rounds, rules.colluders, rules.most_rows)
         if self.privacy is None:
             return Agreement(*agreed, rules=self.disclosure)
         return PrivateAgreement(*agreed, rules=self.disclosure, privacy=self.promised(len(members)))

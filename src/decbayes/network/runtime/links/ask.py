@@ -7,7 +7,7 @@ import zenoh
 
 from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
-from decbayes.merging.base.agreement import alike
+from decbayes.merging.base.compatibility import alike
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.runtime.links.endpoints import Links
 from decbayes.network.runtime.links.questions import Asking, Seal

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from decbayes.merging import Alignment, Reliability
-from decbayes.merging.base.agreement import alike
+from decbayes.merging.base.compatibility import alike
 from decbayes.merging.base.lineage import ids_of
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for

@@ -23,7 +23,7 @@ FAR_APART = 3.0
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AgreedList:
     """A kind of list, the ending of its files, and the option of a fit that takes it."""
 
     kind: str
@@ -44,7 +44,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class OfColumns(Agreement):
+class OfColumns(AgreedList):
     """Names, kinds, categories and rounded units of columns."""
 
     kind: str = "columns"
@@ -70,7 +70,7 @@ class OfColumns(Agreement):
 
 
 @dataclass(frozen=True)
-class OfWords(Agreement):
+class OfWords(AgreedList):
     """Words, how they were made, and in how many documents they occur, rounded down."""
 
     kind: str = "words"
@@ -134,10 +134,10 @@ def kind_of(protocol: Protocol) -> type[Model]:
         raise InvalidProtocol(f"{error}. `decbayes fit --help` lists the models.") from None
 
 
-def agreement_for(protocol: Protocol) -> Agreement | None:
+def agreed_list_for(protocol: Protocol) -> AgreedList | None:
     """What sites have to agree on for a model; None if the protocol says it all."""
     taken = reading_parameters(kind_of(protocol))
-    ways: tuple[Agreement, ...] = (OfColumns(), OfWords())
+    ways: tuple[AgreedList, ...] = (OfColumns(), OfWords())
     return next((way for way in ways if way.option in taken and way.option not in protocol.settings), None)
 
 
