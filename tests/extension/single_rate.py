@@ -18,7 +18,7 @@ class SingleRate(db.extending.Model):
 
     command = "rate"
 
-    def agreement(self):
+    def described(self):
         gamma = db.families.Gamma()
         prior = {"rate": gamma.natural(shape=[[self.prior_shape]], rate=[[1.0]])}
         return db.extending.Structure({"rate": gamma}, prior, model={"name": "SingleRate"})
