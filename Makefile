@@ -69,8 +69,10 @@ SAMPLE ?= 440
 mutants: $(TEST_STAMP)
 	$(BIN)/python tests/mutants --jobs $(JOBS) --seed $(SEED) --sample $(SAMPLE) --only "$(ONLY)"
 
+minimum: export NUMBA_CACHE_DIR = $(CURDIR)/$(OLDEST)/kernels
 minimum: $(OLDEST)/.installed
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels $(OLDEST)/bin/python -m pytest -n 4 --dist loadgroup
+	@$(OLDEST)/bin/python -m decbayes warm-up & $(OLDEST)/bin/python -m pytest --collect-only -p no:xdist > /dev/null; wait $$!
+	$(OLDEST)/bin/python -m pytest -n 4 --dist loadgroup
 
 # The oldest versions are of the time of Python 3.11; later ones have no packages of some.
 $(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py
