@@ -20,7 +20,7 @@ import msgspec
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidRules, Refused
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import VOTE, AgentId, public_key, short, signed_by
+from decbayes.network.protocol.group.keys import AgentId, public_key, short
 from decbayes.network.protocol.group.motions import (
     Admit,
     Amend,
@@ -402,7 +402,7 @@ def check_votes(ballot: Ballot, roster: Roster) -> None:
         check_vote(vote, ballot)
         if roster.sitting.get(seat) != vote.origin:
             raise Refused("membership", f"{short(vote.origin)} did not vote for {seat!r} when this was put.")
-        if not signed_by(roster.keys[vote.origin], vote.digest, vote.signature, VOTE):
+        if not vote.signed_by(roster.keys[vote.origin]):
             raise Refused("signature", f"{short(vote.origin)} has not signed this vote.")
 
 

@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from decbayes.network.protocol.group.charter import PROTOCOL
 from decbayes.network.protocol.group.keys import VOTE, AgentId, Identity, short
+from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.limits import Limits, Rules
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -140,12 +141,10 @@ class VoteHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     motion: Hash
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(Signed[VoteHeader]):
     """A signed vote."""
 
-    header: VoteHeader
-    signature: bytes
+    purpose = VOTE
 
     @property
     def origin(self) -> AgentId:
@@ -159,26 +158,9 @@ class Vote:
     def number(self) -> int:
         return self.header.number
 
-    @cached_property
-    def header_bytes(self) -> bytes:
-        return msgspec.msgpack.encode(self.header)
-
-    @cached_property
-    def digest(self) -> bytes:
-        return hashlib.sha256(self.header_bytes).digest()
-
-
-class Signed(Protocol):
-    """A header of a record or of a vote, with its signature."""
-
     @property
-    def origin(self) -> AgentId: ...
-    @property
-    def digest(self) -> bytes: ...
-    @property
-    def header_bytes(self) -> bytes: ...
-    @property
-    def signature(self) -> bytes: ...
+    def only_once(self) -> tuple[object, ...]:
+        return "vote", self.origin, self.number
 
 
 @dataclass(frozen=True)
@@ -190,8 +172,8 @@ class Proof:
     True
     """
 
-    first: Signed
-    second: Signed
+    first: Signed[Any]
+    second: Signed[Any]
 
     @property
     def origin(self) -> AgentId:

@@ -26,8 +26,9 @@ from msgspec import Meta
 
 from decbayes.files import contribution_arrays
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import AgentId, Identity
+from decbayes.network.protocol.group.keys import PURPOSE, AgentId, Identity
 from decbayes.network.protocol.group.roster import NOTHING
+from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
 from decbayes.posterior import Posterior
@@ -84,8 +85,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     body: bytes
 
 
-@dataclass(frozen=True)
-class SignedHeader:
+class SignedHeader(Signed[Header]):
     """A header and its signature: enough to name a version, and half of a proof of equivocation.
 
     >>> origin, version, digest = record.signed.entry
@@ -93,8 +93,7 @@ class SignedHeader:
     (True, 1)
     """
 
-    header: Header
-    signature: bytes
+    purpose = PURPOSE
 
     @property
     def origin(self) -> AgentId:
@@ -109,13 +108,9 @@ class SignedHeader:
         """Origin, version and digest: how agents tell each other what they hold."""
         return self.header.origin, self.header.version, self.digest
 
-    @cached_property
-    def header_bytes(self) -> bytes:
-        return msgspec.msgpack.encode(self.header)
-
-    @cached_property
-    def digest(self) -> bytes:
-        return hashlib.sha256(self.header_bytes).digest()
+    @property
+    def only_once(self) -> tuple[object, ...]:
+        return "record", self.origin, self.version, self.header.epoch
 
 
 @dataclass(frozen=True, eq=False)

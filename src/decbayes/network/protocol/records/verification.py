@@ -9,6 +9,7 @@ refusal.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,15 +20,15 @@ from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
 from decbayes.models.core.information import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import PURPOSE, VOTE, short, signed_by
-from decbayes.network.protocol.group.motions import Proof, Signed, Vote, VoteHeader
+from decbayes.network.protocol.group.keys import short
+from decbayes.network.protocol.group.motions import Proof, Vote, VoteHeader
 from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
-from decbayes.network.protocol.sums.chains import SignedMessage, signed_message
+from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
-from decbayes.secure.terms import PURPOSE as SUM
 from decbayes.structure import Structure
 from decbayes.tensors import read_arrays
 
@@ -88,7 +89,7 @@ def open_record(content: bytes, charter: Charter, roster: Roster | None = None) 
     return Sealed(signed, envelope.body, known.keys[signed.origin], known.names[signed.origin])
 
 
-def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> Signed:
+def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> Signed[Any]:
     """One half of a proof: the header of a record, of a vote, or of a message of a sum."""
     try:
         vote = Vote(_votes.decode(content), signature)
@@ -166,7 +167,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
 
 
 def verify_signature(signed: SignedHeader, public: bytes) -> None:
-    if not signed_by(public, signed.digest, signed.signature):
+    if not signed.signed_by(public):
         raise Refused("signature", f"{short(signed.origin)} has not signed this.")
 
 
@@ -279,19 +280,8 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
 def check_proof(proof: Proof, roster: Roster) -> None:
     """Refuse a pair of headers that does not prove an equivocation, in any epoch."""
     first, second = proof.first, proof.second
-    if number_of(first) != number_of(second) or first.digest == second.digest:
+    if first.only_once != second.only_once or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
     for signed in (first, second):
-        purpose = VOTE if isinstance(signed, Vote) else SUM if isinstance(signed, SignedMessage) else PURPOSE
-        if not signed_by(roster.keys[signed.origin], signed.digest, signed.signature, purpose):
+        if not signed.signed_by(roster.keys[signed.origin]):
             raise Refused("signature", f"{short(signed.origin)} has not signed this.")
-
-
-def number_of(signed: Signed) -> tuple[object, ...]:
-    """What no key may sign two things under."""
-    if isinstance(signed, Vote):
-        return "vote", signed.origin, signed.number
-    if isinstance(signed, SignedMessage):
-        return "sum", signed.origin, signed.header.terms, signed.header.kind
-    assert isinstance(signed, SignedHeader)
-    return "record", signed.origin, signed.version, signed.header.epoch

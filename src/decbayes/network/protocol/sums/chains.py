@@ -1,6 +1,5 @@
 """The sums over one set of seats, round after round, as far as their messages are known here."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
@@ -9,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from decbayes.errors import DecbayesError, Refused
-from decbayes.network.protocol.group.keys import AgentId, agent_id, signed_by
+from decbayes.network.protocol.group.keys import AgentId, agent_id
 from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.protocol.group.signed import Signed
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import Gathered
@@ -120,20 +120,20 @@ class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 @dataclass(frozen=True)
-class SignedMessage:
+class SignedMessage(Signed[SumHeader]):
     """The header of a message, its signature, and the key that has signed it: half of a proof."""
 
-    header: SumHeader
-    signature: bytes
-    origin: AgentId
+    signer: AgentId
 
-    @cached_property
-    def header_bytes(self) -> bytes:
-        return msgspec.msgpack.encode(self.header)
+    purpose = begins = PURPOSE
 
-    @cached_property
-    def digest(self) -> bytes:
-        return hashlib.sha256(PURPOSE + self.header_bytes).digest()
+    @property
+    def origin(self) -> AgentId:
+        return self.signer
+
+    @property
+    def only_once(self) -> tuple[object, ...]:
+        return "sum", self.origin, self.header.terms, self.header.kind
 
 
 _headers = msgspec.msgpack.Decoder(SumHeader)
@@ -150,6 +150,6 @@ def signed_message(content: bytes, signature: bytes, roster: Roster) -> SignedMe
     seat = roster.seats.get(header.seat)
     for key in () if seat is None else seat.keys:
         signed = SignedMessage(header, signature, agent_id(key))
-        if signed_by(key, signed.digest, signature, PURPOSE):
+        if signed.signed_by(key):
             return signed
     raise Refused("signature", "no key of this seat has signed this.")

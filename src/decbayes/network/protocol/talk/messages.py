@@ -1,7 +1,7 @@
 """Messages between agents as bytes: small notices are pushed, bodies are pulled."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -9,7 +9,8 @@ from msgspec import Meta
 from decbayes.errors import Refused
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.decisions import DecisionEntry
-from decbayes.network.protocol.group.motions import Ballot, Proof, Signed, SignedBytes
+from decbayes.network.protocol.group.motions import Ballot, Proof, SignedBytes
+from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.record import Hash, Record
 
@@ -154,5 +155,5 @@ def packed(contents: Iterable[bytes], most: int) -> list[tuple[bytes, ...]]:
     return [*parts, tuple(waiting)] if waiting else parts
 
 
-def signed_bytes(signed: Signed) -> SignedBytes:
+def signed_bytes(signed: Signed[Any]) -> SignedBytes:
     return SignedBytes(signed.header_bytes, signed.signature)
