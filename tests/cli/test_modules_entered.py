@@ -32,3 +32,14 @@ def test_a_command_loads_little_more_than_it_uses(tmp_path, run_in):
     assert fit <= 118, fit
     assert merge <= 134, merge
     assert refine <= 134, refine
+
+
+def test_help_and_version_do_without_numpy(tmp_path):
+    """What somebody types first is answered at once: loading NumPy and SciPy takes longer than everything else."""
+    for asked in ("--help", "--version"):
+        code = (
+            f"import sys\nfrom decbayes.cli import main\ntry:\n    main([{asked!r}])\n"
+            "finally:\n    print('numpy' in sys.modules)"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+        assert run.stdout.split()[-1] == "False", asked

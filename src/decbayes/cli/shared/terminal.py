@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,7 +22,9 @@ from rich.progress import (
 from decbayes.cli.shared.running import STANDARD_OUTPUT
 from decbayes.errors import printable
 from decbayes.kernels import announced
-from decbayes.models.core.ascent import Pass
+
+if TYPE_CHECKING:  # NumPy and SciPy take longer to load than all that help and errors need
+    from decbayes.models.core.ascent import Pass
 
 COMPILING = "compiling, once"
 # Text from a file that somebody else wrote, without the characters that steer a terminal.
@@ -74,7 +76,7 @@ class FitBar:
         self._bar, self._starts, self._passes = bar, starts, passes
         self._task, self._begun = bar.add_task("fitting", total=starts), monotonic()
 
-    def __call__(self, state: Pass) -> None:
+    def __call__(self, state: "Pass") -> None:
         now = monotonic()
         most = timedelta(seconds=round((now - self._begun) * max(0, self._passes - state.number)))
         text = f"start {state.restart + 1}, pass {state.number}, bound {state.bound:,.1f}, at most {most} left"
