@@ -16,6 +16,7 @@ import numpy as np
 from decbayes.errors import Refused
 from decbayes.network import Agent, open_record, sign_record, verify
 from decbayes.network.protocol.talk.messages import Digest, Pull, batches, encode, listing
+from decbayes.network.protocol.talk.revisions import REVISION
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from damage import damaged, flip_a_bit, random_bytes
@@ -51,7 +52,8 @@ def fuzz(inputs: int, rng: np.random.Generator) -> tuple[Counter[str], int]:
     """Outcomes by reason, and how many forgeries got in. A tenth are single bit flips, half of the rest random."""
     records = list(genuine_records())
     contents = [record.content for record in records]
-    messages = [encode(Digest(b"\1" * 32, b"\2" * 32)), encode(Pull((MEMBERS[0].id,))), *batches(records, [], CHARTER)]
+    greeting = Digest(b"\1" * 32, b"\2" * 32, revision=REVISION)
+    messages = [encode(greeting), encode(Pull((MEMBERS[0].id,))), *batches(records, [], CHARTER)]
     messages.append(listing([(MEMBERS[0].id, 7, b"\2" * 32)], [MEMBERS[1].id], complete=True))
     agent = Agent(CHARTER, MEMBERS[2], rng=rng)
     outcomes: Counter[str] = Counter()

@@ -45,6 +45,7 @@ import zenoh
 from decbayes.network import Charter, Identity, Limits, sign_record
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, encode
+from decbayes.network.protocol.talk.revisions import REVISION
 from decbayes.network.runtime.links import Links, Tls
 from decbayes.network.runtime.links.ask import Inquiry
 from decbayes.network.runtime.links.certificates import Authority, key_file, new_request, save_pair
@@ -88,7 +89,7 @@ class Hostile:
         (self.other,) = [key.rpartition("/")[2] for key in here if not key.endswith(self.name)]
         time.sleep(0.5)
         member, proof = Guests(charter, identity, self.name).introduce(self.other)
-        self.say(encode(Digest(bytes(32), bytes.fromhex(charter.fingerprint), "0", member, proof)))
+        self.say(encode(Digest(bytes(32), bytes.fromhex(charter.fingerprint), "0", member, proof, REVISION)))
 
     def say(self, message: bytes) -> None:
         key = f"{self.root}/to/{self.other}/{self.name}"

@@ -11,6 +11,7 @@ from decbayes.extending import Model
 from decbayes.network import Ballot, Charter, Identity, Limits, Question, Rules
 from decbayes.network.protocol.group.motions import motion_on, sign_vote
 from decbayes.network.protocol.talk.messages import Digest, encode
+from decbayes.network.protocol.talk.revisions import REVISION
 from decbayes.posterior import Posterior
 from decbayes.updates import Epoch
 
@@ -21,7 +22,7 @@ def identities(count: int) -> list[Identity]:
 
 def digest(root: bytes, charter: Charter) -> bytes:
     """What a neighbour with that root and charter says at every tick."""
-    return encode(Digest(root, bytes.fromhex(charter.fingerprint)))
+    return encode(Digest(root, bytes.fromhex(charter.fingerprint), revision=REVISION))
 
 
 def gaussian_charter(keys: list[Identity], *, dimension: int = 1, rules: Rules | None = None, **limits: int) -> Charter:

@@ -10,8 +10,11 @@ from keeping import KEPT, RECORDS
 
 from decbayes.cli import main
 from decbayes.errors import DecbayesError
-from decbayes.network import Charter, SqliteStore, sign_record
+from decbayes.network import Agent, Charter, SqliteStore, sign_record
+from decbayes.network.protocol.talk.revisions import REVISION
+from decbayes.network.runtime.reports.description import decisions_of
 from decbayes.network.runtime.store import stored
+from decbayes.network.runtime.store.sqlite import FORMAT
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)
@@ -94,11 +97,30 @@ def test_a_store_without_a_list_gets_one(path):
 @pytest.mark.parametrize("kept", sorted(KEPT.iterdir()), ids=lambda folder: folder.name)
 def test_stores_of_each_version_are_read_or_refused_plainly(kept, tmp_path):
     """Never half of them. `python tests/network/keeping.py` keeps a store of a new format."""
-    with closing(sqlite3.connect(tmp_path / "agent.store")) as connection:
-        connection.executescript((kept / "store.sql").read_text())
-    outcome = opened(tmp_path / "agent.store", kept / "group.toml")
+    outcome = opened(restored(kept, tmp_path), kept / "group.toml")
     plainly = ("older decbayes", "protocol 2; this decbayes speaks")
     assert outcome == (RECORDS, False) or any(text in str(outcome) for text in plainly)
+
+
+@pytest.mark.parametrize("kept", sorted(KEPT.glob("*revision*")), ids=lambda folder: folder.name)
+def test_decisions_in_stores_of_each_revision_are_read_by_the_present_rules(kept, tmp_path, rng):
+    """If this fails because a rule has changed: raise REVISION, say what has changed, and keep another store."""
+    charter = Charter.load(kept / "group.toml")
+    with SqliteStore(restored(kept, tmp_path), charter) as store:
+        decisions = decisions_of(Agent(charter, identities(1)[0], rng=rng, saved=store.load()).pool)
+    about = {item["text"].split(" (")[0]: (item.get("state"), len(item["votes"])) for item in decisions["settled"]}
+    assert {(state, votes) for state, votes in about.values()} == {("in force", 3), ("overruled", 3)}
+    assert [text for text, (state, _) in about.items() if state == "overruled"] == ["remove agent 4"]
+    assert [(item["text"], item["votes"]) for item in decisions["pending"]] == [("remove agent 2", ["agent 1"])]
+    assert decisions["seats"] == 6
+    assert (KEPT / f"format-{FORMAT}-revision-{REVISION}").is_dir(), "run tests/network/keeping.py"
+
+
+def restored(kept, folder):
+    """A kept store as a file again."""
+    with closing(sqlite3.connect(folder / "agent.store")) as connection:
+        connection.executescript((kept / "store.sql").read_text())
+    return folder / "agent.store"
 
 
 def opened(path, charter):

@@ -10,6 +10,7 @@ from groups import gaussian_charter, identities
 from decbayes.errors import Refused
 from decbayes.network import Agent, Identity, open_record, sign_record, verify
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, batches, encode, listing
+from decbayes.network.protocol.talk.revisions import REVISION
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)
@@ -48,7 +49,7 @@ def test_agents_survive_any_bytes_in_any_message_and_keep_no_memory(rng):
     agent = Agent(CHARTER, MEMBERS[2], rng=rng)
     own = record()
     messages = [
-        encode(Digest(b"\1" * 32, b"\1" * 32)),
+        encode(Digest(b"\1" * 32, b"\1" * 32, revision=REVISION)),
         listing([(MEMBERS[0].id, 7, b"\2" * 32)], [MEMBERS[1].id], complete=True),
         encode(Pull((MEMBERS[0].id,))),
         *batches([own], [], CHARTER),

@@ -17,6 +17,7 @@ from decbayes.files import to_bytes
 from decbayes.network import Record, SignedHeader, sign_record
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, Pull, encode, message_bytes
+from decbayes.network.protocol.talk.revisions import REVISION
 from decbayes.network.runtime.links.ask import Inquiry
 from decbayes.network.runtime.links.endpoints import Links, settings
 from decbayes.network.runtime.links.questions import MOST_TOKENS, Once, Question, Seal
@@ -48,7 +49,7 @@ class Neighbour:
     def introduce(self, charter, identity):
         """Show that it is a member, as every agent does at each tick."""
         member, proof = Guests(charter, identity, self.name).introduce(self.other)
-        self.say(encode(Digest(bytes(32), bytes.fromhex(charter.fingerprint), "0", member, proof)))
+        self.say(encode(Digest(bytes(32), bytes.fromhex(charter.fingerprint), "0", member, proof, REVISION)))
 
     def pretend(self, name):
         return self.session.liveliness().declare_token(f"{self.root}/here/{name}")

@@ -10,6 +10,7 @@ The rules, all of them:
 - Whoever sees that another agent has replaced a version of this very start falls silent: two agents share a key.
 - What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
 - At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
+- With a neighbour of another revision of the protocol nothing but these greetings is exchanged.
 - No clock is read. Ticks pace the talk: what comes too fast waits, and nothing is decided by it.
 """
 
@@ -37,6 +38,7 @@ from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.gossip import Gossip, Neighbour
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Packets, Pull
+from decbayes.network.protocol.talk.revisions import difference
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
 from decbayes.secure.gathered import WAITED_FOR
 from decbayes.secure.terms import Kind
@@ -123,7 +125,7 @@ class Agent(AddingMember):
         again = [Persist(item) for item in self._unsaved.values()]
         self._unsaved.clear()
         votes = self._vote_again()
-        sums = [] if self._sum_gossip is None else self._sum_gossip.tick(self.peers)
+        sums = [] if self._sum_gossip is None else self._sum_gossip.tick(self._gossip.alike)
         talk = [*self._gossip.tick(), *sums]
         return [*talk, *again, *votes, *self._publisher.publish(), *self._play(), *self._report_overdue()]
 
@@ -133,6 +135,8 @@ class Agent(AddingMember):
             message = messages.decode(content, self.charter)
             if isinstance(message, Digest):
                 self._guests.recognise(peer, message, self.pool.roster)
+            elif apart := difference(self._gossip.revision(peer)):
+                raise Refused("revision", f"the neighbour {apart}.")
             if isinstance(message, Pull) and not self._guests.admit(peer, self.pool.roster):
                 message = Pull(tuple({*message.origins} & self.pool.proofs.keys()), message.decisions)
         except Refused as error:
@@ -157,6 +161,8 @@ class Agent(AddingMember):
         """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
         changed = self._gossip.hear(peer, message)
         reports: list[Effect] = [self._compare_charters(peer, message)] if changed else []
+        if difference(message.revision):
+            return reports
         if message.root == self.pool.root:
             return reports + self._heard(root=True)
         sums = [] if self._sum_gossip is None else [self._sum_gossip.list_all(peer)]
@@ -335,7 +341,7 @@ class Agent(AddingMember):
         effects: list[Effect] = []
         for packet in self.part.written(played):
             effects += [*self._summed(packet.content), summed(packet.message.kind, played)]
-        return [*effects, *self._sum_gossip.tell_news(self.peers), *self._play()]
+        return [*effects, *self._sum_gossip.tell_news(self._gossip.alike), *self._play()]
 
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
@@ -374,6 +380,8 @@ class Agent(AddingMember):
     def _compare_charters(self, peer: Peer, message: Digest) -> Report:
         same = message.charter.hex() == self.pool.decisions.founding.fingerprint
         details = {"charter": abbreviated(message.charter.hex()), "software": message.software}
+        if apart := difference(message.revision):
+            return Report("other_revision", {"peer": peer, **details, "why": apart})
         return Report("linked" if same else "other_charter", {"peer": peer, **details})
 
     def _report_overdue(self) -> list[Effect]:

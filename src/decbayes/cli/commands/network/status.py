@@ -107,11 +107,16 @@ def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
 
     table = Table("neighbour", "address", "decbayes", "last heard", "state", box=None)
     for link in neighbours:
-        state = "silent" if link.get("silent") else "another charter" if link.get("charter") == "another" else ""
-        behind = "behind" if link.get("behind") else "the same"
+        states = {
+            "silent": link.get("silent"),
+            "another charter": link.get("charter") == "another",
+            "another version": link.get("differs"),
+            "behind": link.get("behind"),
+        }
+        state = next((text for text, holds in states.items() if holds), "the same")
         heard = f"{link.get('seconds_ago', '–')} s"
         cells = (neighbour_name(link), link.get("address"), link.get("software", ""), heard)
-        table.add_row(*(plain(str(cell)) for cell in cells), state or behind)
+        table.add_row(*(plain(str(cell)) for cell in cells), state)
     return table
 
 

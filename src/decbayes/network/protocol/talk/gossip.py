@@ -14,6 +14,7 @@ from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.messages import Digest, Listing, Pull
+from decbayes.network.protocol.talk.revisions import REVISION
 
 # A record that was asked for and has not come is asked for again after so many ticks.
 PATIENCE = 2
@@ -59,11 +60,22 @@ class Gossip:
         self.peers.pop(peer, None)
 
     def hear(self, peer: Peer, digest: Digest) -> bool:
-        """Keep a neighbour's digest; returns whether its charter has changed since the last one."""
+        """Keep a neighbour's digest; returns whether its charter or revision has changed since the last one."""
         if peer not in self.peers:
             return False
         before, self.peers[peer] = self.peers[peer], Neighbour(digest, self.ticks)
-        return before is None or before.digest.charter != digest.charter
+        last = None if before is None else (before.digest.charter, before.digest.revision)
+        return last != (digest.charter, digest.revision)
+
+    def revision(self, peer: Peer) -> int:
+        """The revision of the protocol that a neighbour follows; ours as long as it has not said."""
+        last = self.peers.get(peer)
+        return REVISION if last is None else last.digest.revision
+
+    @property
+    def alike(self) -> list[Peer]:
+        """The neighbours with which anything but greetings is exchanged."""
+        return [peer for peer in self.peers if self.revision(peer) == REVISION]
 
     def tick(self) -> list[Send]:
         """Send the news, and compare hashes with one random neighbour."""
@@ -76,14 +88,14 @@ class Gossip:
 
     def tell_news(self) -> list[Send]:
         """Push what has changed since the last time to a few neighbours."""
-        if not (self.news or self.decided) or not self.peers:
+        peers = self.alike
+        if not (self.news or self.decided) or not peers:
             return []
         entries = [entry for entry in self._pool.entries() if entry[0] in self.news]
         decided = [entry for entry in self._pool.decisions.entries() if entry[0] in self.decided]
         news = messages.listing(entries, sorted(self.news & self._pool.proofs.keys()), decided, complete=False)
         self.news.clear()
         self.decided.clear()
-        peers = list(self.peers)
         return [Send(peers[index], news) for index in self._rng.permutation(len(peers))[:FANOUT]]
 
     def list_all(self, peer: Peer) -> Send:
@@ -125,7 +137,8 @@ class Gossip:
     def _compare(self, peer: Peer) -> Send:
         fingerprint = bytes.fromhex(self._pool.decisions.founding.fingerprint)
         member, proof = self._introduce(peer)
-        return Send(peer, messages.encode(Digest(self._pool.root, fingerprint, self._software, member, proof)))
+        greeting = Digest(self._pool.root, fingerprint, self._software, member, proof, REVISION)
+        return Send(peer, messages.encode(greeting))
 
     def _wants(self, entry: Entry) -> bool:
         """Whether a version is new to us, or contradicts one that we hold, and was not asked for just now."""

@@ -29,7 +29,8 @@ Some = Meta(max_length=MOST_ITEMS)
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
     """“Do you hold what I hold?” One hash of everything, that of the sender's charter, and its decbayes.
 
-    `proof` is a member's signature of this link's two ends: whoever sends it holds that member's key.
+    `proof` is a member's signature of this link's two ends: whoever sends it holds that member's key. The first
+    revision of the protocol did not state its number.
     """
 
     root: Hash
@@ -37,6 +38,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     software: Annotated[str, Meta(max_length=64)] = ""
     member: Annotated[bytes, Meta(max_length=32)] = b""
     proof: Annotated[bytes, Meta(max_length=64)] = b""
+    revision: Annotated[int, Meta(ge=1, lt=1 << 31)] = 1
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):

@@ -15,6 +15,7 @@ from decbayes.network.protocol.records.notes import Belief
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.sums import Part, Sums
+from decbayes.network.protocol.talk.revisions import difference, other_release
 from decbayes.posterior import Posterior
 
 
@@ -246,10 +247,17 @@ def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
     return {
         **known,
         "software": last.digest.software,
+        "differs": difference(last.digest.revision) or release_text(last.digest.software, agent.software),
         "charter": "same" if last.digest.charter.hex() == agent.pool.decisions.founding.fingerprint else "another",
         "behind": last.digest.root != agent.pool.root,
         "seconds_ago": round((agent.ticks - last.tick) * TICK_SECONDS, 1),
     }
+
+
+def release_text(theirs: str, ours: str) -> str:
+    """Why two versions of decbayes should not stay in one group; empty if they may."""
+    update = "update all agents, as other versions may merge to other bits"
+    return f"runs decbayes {theirs}, this agent {ours}: {update}" if other_release(theirs, ours) else ""
 
 
 def member_name(agent: Agent, peer: Peer) -> str | None:
@@ -285,6 +293,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     }
     wrong = [text for text, holds in texts.items() if holds]
     wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
+    wrong += [f"{neighbour_name(n)} {n['differs']}" for n in neighbours if n.get("differs")]
     wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
     wrong += [
         f"{address} opens more connections than are let in ({count:,} closed in ten seconds): block it in the firewall"

@@ -114,6 +114,7 @@ SENTENCES = {
     "listening": "this agent listens",
     "linked": "a neighbour with the same charter is linked",
     "other_charter": "a neighbour has another charter ({charter})",
+    "other_revision": "a neighbour {why}",
     "published": "this agent publishes its contribution, {observations:,} observations",
     "accepted": "{member} has published its contribution, {observations:,} observations",
     "summed": "this agent has sent its {step} for round {round}, a sum over {seats} members",
