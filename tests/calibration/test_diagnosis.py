@@ -6,7 +6,8 @@ from scipy.special import logsumexp
 from scipy.stats import bernoulli, genpareto, norm
 
 import decbayes as db
-from decbayes.calibration.checks import Diagnosis, contribution_terms, pareto_shape
+from decbayes.calibration.checks import Diagnosis, contribution_terms
+from decbayes.calibration.tails import pareto_shape
 from decbayes.errors import NotCalibrated
 
 
@@ -37,6 +38,11 @@ def test_where_a_few_draws_have_all_of_the_weight_the_shape_is_infinite(tail):
     assert "misses part" in str(Diagnosis(np.inf, 1000))
 
 
+def total(blocks):
+    """Σ log p(x | θ) over all observations, for each draw."""
+    return np.concatenate([*blocks], axis=1).sum(axis=1)
+
+
 def two_clusters(place, rng, count=300):
     model = db.GaussianMixture(2, dimension=1, variance=0.25, prior_variance=4.0)
     points = rng.normal(np.array([-place, place])[rng.integers(2, size=(count, 1))], 0.5)
@@ -53,7 +59,7 @@ def test_ratios_are_those_of_the_densities(rng):
         prior, natural = posterior.structure.prior[name], posterior.natural[name]
         for sign, each in ((1.0, prior), (-1.0, natural)):
             joint += sign * np.sum(np.atleast_2d(family.log_density(each, values[name]).T).T, axis=-1)
-    ratios = model.log_likelihoods(values, points) - contribution_terms(posterior, values)
+    ratios = total(model.log_likelihoods(values, points)) - contribution_terms(posterior, values)
     np.testing.assert_allclose(ratios - ratios[0], joint - joint[0], atol=1e-8)
 
 
@@ -67,7 +73,7 @@ def test_the_likelihood_of_a_regression_is_that_of_its_outcomes(rng):
     lines = np.einsum("sd,nd->sn", values["coefficients"][:, 0], design)
     expected = bernoulli.logpmf(targets, 1 / (1 + np.exp(-lines))).sum(axis=1)
     # A sum of eight error functions stands for the logarithm.
-    np.testing.assert_allclose(model.log_likelihoods(values, data), expected, atol=0.05)
+    np.testing.assert_allclose(total(model.log_likelihoods(values, data)), expected, atol=0.05)
     assert db.checking.diagnose(model, [data], posterior).shape < 0.9
 
 

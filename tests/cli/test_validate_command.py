@@ -1,5 +1,6 @@
 """Sites hold data back, score all cuts of one tree, and their sums choose: as a user types it."""
 
+from dataclasses import replace
 from shutil import copytree
 
 import numpy as np
@@ -68,3 +69,32 @@ def test_mistakes_are_told_in_a_line(run, fitted, line, said):
     assert status != 0
     assert said in errors
     assert len(errors.strip().splitlines()) <= 2
+
+
+def test_formulas_are_compared_on_the_rows_they_were_fitted_to(run, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        x, z, noise = rng.normal(size=(3, 40)).round(4)
+        gaps = [*z[:3], "", *z[4:]]
+        rows = [f"{x[row]},{gaps[row]},{x[row] + noise[row]}" for row in range(40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,z,y", *rows]))
+    assert run("columns a.csv b.csv -o agreed.columns")[0] == 0
+    for label in "xz":
+        for name in "ab":
+            options = f"--formula y~{label} --agreed-columns agreed.columns -o {name}{label}.posterior"
+            assert run(f"fit linear-regression {name}.csv {options}")[0] == 0
+        assert run(f"merge a{label}.posterior b{label}.posterior -o {label}.posterior")[0] == 0
+    for name in "ab":
+        status, _, said = run(f"validate {name}.csv x.posterior z.posterior --leave-one-out -o {name}.scores")
+        assert status == 0
+        assert "1 of 40 rows have missing values" in said
+    status, shown, _ = run("validate a.scores b.scores")
+    assert (status, "of 78 observations, each predicted from all others" in shown) == (0, True)
+    assert "choice x: the best score" in shown
+    assert "Pareto" not in shown
+    one = run("validate a.csv x.posterior --leave-one-out --held-back 0.1")
+    assert one[0] != 0
+    assert "--leave-one-out needs the data that were fitted" in one[2]
+    total = db.checking.Scores.load(tmp_path / "a.scores")
+    replace(total, unreliable=(0, 3)).save(tmp_path / "c.scores")
+    assert "z: 3 of 39 observations change the posterior too much" in run("validate c.scores")[1].replace("\n", " ")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from structures import relabel
 from zoo import ZOO
 
@@ -127,3 +128,34 @@ def test_what_was_simulated_scores_better_than_what_was_not(case, rng):
     model, shards, fits = case
     prior = db.Posterior.of_prior(model.structure)
     assert model.score(fits[0].posterior, shards[1]) > model.score(prior, shards[1])
+
+
+SAYING = [name for name, (model, _) in ZOO.items() if not getattr(model, "varying", ()) and hasattr(model, "emissions")]
+SAYING = [name for name in SAYING if "states" not in name and "groups" not in name]
+SAYING += ["linear regression", "logistic regression", "Poisson regression", "negative binomial regression"]
+
+
+@pytest.mark.parametrize("name", SAYING)
+def test_likelihoods_of_draws_average_to_the_predictive_density(name, rng):
+    """So they leave no constant out, and models can be compared."""
+    model, size = ZOO[name]
+    data = db.simulate(model, size, rng=rng).data
+    posterior = model.fit(data, rng=rng).posterior
+    draws = np.concatenate([*model.log_likelihoods(posterior.sample(3000, rng), data)], axis=1)
+    mean = logsumexp(draws, axis=0) - np.log(len(draws))
+    spread = np.exp(draws - mean).std(axis=0) / np.sqrt(len(draws))
+    # log σ is a sum of eight error functions, up to a thousandth.
+    expected = model.log_predictive(posterior, data)
+    assert (np.abs(mean - expected) < 5 * spread + 2e-3).all()
+
+
+def test_missing_values_are_left_out_of_likelihoods(rng):
+    model, size = ZOO["classes"]
+    data = db.simulate(model, size, rng=rng).data
+    data[rng.random(data.shape) < 0.3] = np.nan
+    data[3] = np.nan
+    posterior = model.fit(data, rng=rng).posterior
+    draws = np.concatenate([*model.log_likelihoods(posterior.sample(3000, rng), data)], axis=1)
+    mean = logsumexp(draws, axis=0) - np.log(len(draws))
+    np.testing.assert_allclose(mean, model.log_predictive(posterior, data), atol=0.1)
+    assert mean[3] == pytest.approx(0.0, abs=1e-12)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from decbayes.arguments import check_kind, check_whole
+from decbayes.calibration.tails import FAIR, LEAST_DRAWS, pareto_shape
 from decbayes.calibration.validation import model_of
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
@@ -15,14 +15,8 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 
-# Up to these shapes the approximation is close, or acceptable.
-CLOSE, FAIR = 0.5, 0.7
-# The least number of draws to estimate a shape.
-LEAST_DRAWS = 100
-# A shape is shrunk towards a half as if by this many additional draws in the tail.
-PRIOR_DRAWS = 10
-# Ratios of an exact posterior are equal up to this.
-ROUNDING = 1e-6
+# Up to this shape the approximation is close.
+CLOSE = 0.5
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,8 @@ def diagnose(
     known, values = model_of(model, posterior), posterior.sample(draws, np.random.default_rng(seed))
     ratios = -contribution_terms(posterior, values)
     for shard in shards:
-        ratios = ratios + known.log_likelihoods(values, shard)
+        for some in known.log_likelihoods(values, shard):
+            ratios = ratios + some.sum(axis=1)
     return Diagnosis(pareto_shape(ratios), draws)
 
 
@@ -89,36 +84,6 @@ def contribution_terms(posterior: Posterior, values: Any) -> Array:
         for name, family in families.items()
     ]
     return np.asarray(np.sum(parts, axis=0))
-
-
-def pareto_shape(log_ratios: Array) -> float:
-    """The shape of the tail of ratios: the largest 3√S of them, relative to the next smaller one."""
-    largest = np.max(log_ratios)
-    if not np.isfinite(largest):
-        return np.inf
-    rising = np.sort(log_ratios - largest)
-    size = int(min(len(rising) / 5, 3 * sqrt(len(rising))))
-    beyond = np.exp(rising[-size:]) - np.exp(rising[-size - 1])
-    return shape_of(beyond) if rising[0] < -ROUNDING else -np.inf
-
-
-def shape_of(beyond: Array) -> float:
-    """The shape of a generalized Pareto distribution, from a sorted sample (Zhang and Stephens, 2009).
-
-    b = −k/σ has a posterior over a grid of quantiles of its prior; given b, the maximum likelihood estimate of k is a
-    mean.
-    """
-    size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
-    quarter = beyond[int(size / 4 + 0.5) - 1]
-    if not quarter > np.finfo(np.float64).tiny:
-        # A few draws have all the weight.
-        return np.inf
-    b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
-    shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)
-    height = size * (np.log(-b / shapes) - shapes - 1.0)
-    weights = np.exp(height - height.max())
-    shape = np.log1p(-(b @ weights / weights.sum()) * beyond).mean()
-    return float((size * shape + PRIOR_DRAWS * 0.5) / (size + PRIOR_DRAWS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
-"""Scores of posteriors on held-back data. They add up across sites, and no observation leaves a site.
+"""Scores of posteriors. They add up across sites, and no observation leaves a site.
 
-A score is a ratio: log predictive density over units (observations or words), both summed over held-back observations.
+A score is a ratio: log predictive density over units (observations or words), both summed over observations that were
+held back or, with `leave_one_out`, over those that were fitted, each predicted from all others.
 Its standard error, and that of the difference of two scores, need only sums and sums of products.
 """
 
@@ -8,16 +9,20 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import add
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from decbayes.calibration.tails import FAIR, left_out
+from decbayes.columns.frames import is_frame
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import write_whole
 from decbayes.models.core.evaluation import to_predict
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -27,6 +32,8 @@ Rule = Literal["best", "smallest"]
 FORMAT = "decbayes scores 1"
 # Sums over fewer observations would reveal too much about each.
 LEAST_HELD_BACK = 5
+# Draws of a posterior for `leave_one_out`.
+DRAWS = 1000
 # The most candidates and observations in a file of scores: larger files are refused.
 MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
 
@@ -63,6 +70,8 @@ class Scores:
         products: the same for the products of all pairs, which standard errors need.
         unit: the unit of scores: per "observation", "word" or "value".
         rule: how `choice` chooses, "best" or "smallest".
+        unreliable: with `leave_one_out`, how many observations no posterior without them could be told for (a Pareto
+            shape above 0.7), for each posterior; None for held-back data.
 
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
@@ -80,12 +89,15 @@ class Scores:
     products: Array
     unit: str = "observation"
     rule: Rule = "best"
+    unreliable: tuple[int, ...] | None = None
 
     def __add__(self, other: "Scores") -> "Scores":
         if not isinstance(other, Scores):
             return NotImplemented
         if (self.names, self.unit, self.rule) != (other.names, other.unit, other.rule):
             raise StructureMismatch("These scores belong to different posteriors or models: they do not add up.")
+        if (self.unreliable is None) != (other.unreliable is None):
+            raise StructureMismatch("Scores of held-back data and those of leaving one out do not add up.")
         same = [mine if mine == their else "" for mine, their in zip(self.digests, other.digests, strict=True)]
         return Scores(
             self.names,
@@ -95,6 +107,7 @@ class Scores:
             self.products + other.products,
             self.unit,
             self.rule,
+            None if self.unreliable is None else tuple(map(add, self.unreliable, other.unreliable or ())),
         )
 
     def __radd__(self, other: Any) -> "Scores":
@@ -165,7 +178,7 @@ class Scores:
             "rule": self.rule,
             "sums": self.sums.tolist(),
             "products": self.products.tolist(),
-        }
+        } | ({} if self.unreliable is None else {"unreliable": list(self.unreliable)})
         write_whole(Path(path), json.dumps(content, indent=1).encode())
 
     @classmethod
@@ -205,15 +218,28 @@ def checked(content: Any) -> Scores:
         raise ValueError("names and numbers do not match")
     if not (np.isfinite(sums).all() and np.isfinite(products).all()):
         raise ValueError("it holds NaN or infinite values")
-    if not (isinstance(number, int) and 0 <= number <= MOST_OBSERVATIONS and all(isinstance(t, str) for t in texts)):
+    if not (is_count(number, MOST_OBSERVATIONS) and all(isinstance(t, str) for t in texts)):
         raise ValueError("its number of observations or its texts are wrong")
     if content["rule"] not in ("best", "smallest") or not all(str(text).isprintable() for text in (*names, *texts)):
         raise ValueError("its texts are wrong")
-    return Scores(names, digests, number, sums, products, content["unit"], content["rule"])
+    unreliable = None if "unreliable" not in content else tuple(content["unreliable"])
+    if unreliable and not (len(unreliable) == len(names) and all(is_count(few, number) for few in unreliable)):
+        raise ValueError("its numbers of unreliable observations are wrong")
+    return Scores(names, digests, number, sums, products, content["unit"], content["rule"], unreliable)
+
+
+def is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def validate(
-    model: Model, posteriors: Mapping[Any, Posterior] | Iterable[Posterior], data: Any, *, seed: int = 0
+    model: Model,
+    posteriors: Mapping[Any, Posterior] | Iterable[Posterior],
+    data: Any,
+    *,
+    seed: int = 0,
+    leave_one_out: bool = False,
+    persons: Persons = EACH,
 ) -> Scores:
     """How well posteriors predict a site's held-back data. The scores of several sites add up: `sum(…)`.
 
@@ -228,7 +254,11 @@ def validate(
         model: the model; posteriors may have other numbers of components.
         posteriors: the candidates by name, such as their numbers of components; or a list, numbered from 0.
         data: the site's held-back data.
-        seed: the seed for splitting documents.
+        seed: the seed for splitting documents, and for draws.
+        leave_one_out: `data` are what was fitted; each observation is predicted from all others, of all sites, by
+            weighting draws of the posterior (PSIS). Models whose outcome or columns are the same may then differ.
+        persons: who each observation is about; with `leave_one_out` all of a person's observations are left out
+            together.
 
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
@@ -240,10 +270,14 @@ def validate(
     if not given:
         raise InvalidData("There is no posterior to score.")
     names = tuple(name if isinstance(name, str) else int(name) for name in given)
-    count = model.count(data)
+    count, unreliable = model.count(data), (0,) * len(given) if leave_one_out else None
     if not count:
         zero = np.zeros(len(given) + 1)
         columns = np.outer(zero[:0], zero)
+    elif leave_one_out:
+        parts = [left_out_scores(comparable(model, each, data), each, data, persons, seed) for each in given.values()]
+        columns = np.column_stack([persons.summed(model.units(data)), *(scores for scores, _ in parts)])
+        unreliable, count = tuple(few for _, few in parts), len(columns)
     else:
         data, held_out = to_predict(model, data, seed=seed)
         scores = [model_of(model, posterior).log_predictive(posterior, data, held_out) for posterior in given.values()]
@@ -255,7 +289,38 @@ def validate(
         columns.sum(axis=0),
         columns.T @ columns,
         *unit_and_rule(model),
+        unreliable,
     )
+
+
+def comparable(model: Model, posterior: Posterior, data: Any) -> Model:
+    """The model of a posterior, which may be another one if it predicts the same."""
+    fitted = model_for(posterior.structure)
+    if predicted(fitted) != predicted(model):
+        raise StructureMismatch(
+            f"{type(fitted).__name__} and {type(model).__name__} predict different columns, or the same column as "
+            "another kind, so their scores cannot be compared."
+        )
+    if not is_frame(data) and getattr(fitted, "columns", None) != getattr(model, "columns", None):
+        raise InvalidData("Posteriors have different columns: give the data as a data frame, not as a matrix.")
+    return fitted
+
+
+def predicted(model: Model) -> Any:
+    """What densities are of: the target of a regression and its kind, else all columns."""
+    columns = getattr(model, "columns", {})
+    target = getattr(model, "target", "")
+    return (target, columns[target].kind) if target else (columns, model.unit)
+
+
+def left_out_scores(model: Model, posterior: Posterior, data: Any, persons: Persons, seed: int) -> tuple[Array, int]:
+    """log p(x | all other data) of each observation, or of each person's; and how many of them are not reliable."""
+    parameters = posterior.sample(DRAWS, np.random.default_rng(seed))
+    blocks = model.log_likelihoods(parameters, data)
+    if persons.numbers is not None:
+        blocks = iter([persons.checked(model.count(data)).summed(np.concatenate([*blocks], axis=1).T).T])
+    scores, shapes = np.transpose([left_out(each) for some in blocks for each in some.T])
+    return scores, int((shapes > FAIR).sum())
 
 
 def unit_and_rule(model: Model) -> tuple[str, Rule]:

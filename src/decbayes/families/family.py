@@ -196,6 +196,10 @@ class Family(ABC):
         """The value with these quantities, the inverse of `quantities`."""
         return quantities["value"] if self.value_type is None else self.value_type(**quantities)
 
+    def one_of(self, values: Any, number: int) -> Any:
+        """One of several draws in the format of `sample`, without the axis that counts draws."""
+        return self.of_quantities({name: part[number] for name, part in self.quantities(values).items()})
+
     def log_base_measure(self, width: int) -> float:
         """log h of one row, a constant in all families here."""
         return 0.0

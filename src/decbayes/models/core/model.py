@@ -450,8 +450,10 @@ class Model(Settings):
         """Deviations of all parameters, from Σ u uᵀ over so many independent clusters, u the sum of their scores."""
         raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
 
-    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
-        """log p(data | parameters) of several draws of all parameters, but for what does not depend on them."""
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
+        """(draws, observations): log p(x | parameters) for several draws of all parameters, some observations at a
+        time.
+        """
         raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
 
     @classmethod

@@ -50,10 +50,5 @@ def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None 
 
 def drawn_parameters(source: Posterior, rng: np.random.Generator) -> dict[str, Any]:
     """One draw of all parameters."""
-    return {name: first(source, name, values) for name, values in source.sample(1, rng).items()}
-
-
-def first(posterior: Posterior, name: str, values: Any) -> Any:
-    """The only draw, without the axis that counts draws."""
-    family = posterior.structure.families[name]
-    return family.of_quantities({quantity: part[0] for quantity, part in family.quantities(values).items()})
+    families = source.structure.families
+    return {name: families[name].one_of(values, 0) for name, values in source.sample(1, rng).items()}

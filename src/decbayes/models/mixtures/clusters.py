@@ -1,7 +1,7 @@
 """Observations that each belong to one of K components: one engine for all mixtures."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
@@ -215,17 +215,18 @@ class Clusters(Model):
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         return self.emissions.largest_contribution(value)
 
-    @completed
-    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
-        """log p(x_n, k | θ) = t(x_n) · T(θ_k): priors are conjugate, so contributions tell the likelihood."""
-        blocks = PointBlocks(self.emissions, self._open(data))
-        families, added = self.structure.families, columns_of(self.structure, blocks.emissions)
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
+        """log Σ_k exp(t(x_n) · T(θ_k)) + h(x_n): priors are conjugate, so contributions tell the likelihood."""
+        families, prior = self.structure.families, self.structure.prior
         statistics = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
-        totals = np.zeros(len(statistics))
-        for features in blocks.features():
-            seen = features @ added
-            totals += [logsumexp(seen @ each.T, axis=1).sum() for each in statistics]
-        return totals
+        expected = np.concatenate([family.mean(prior[name])[0] for name, family in families.items()])
+        for some in in_blocks(self._open(data)):
+            emissions = self.emissions.seeing(some)
+            features, added = emissions.features(some), columns_of(self.structure, emissions)
+            # What an observation adds to any component's E[log p] beside t(x_n) · E[T(θ_k)].
+            base = coefficients(emissions, prior)[:, 0] - added @ expected
+            seen, constant = features @ added, features @ base
+            yield np.stack([logsumexp(seen @ each.T, axis=1) + constant for each in statistics])
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator

@@ -66,6 +66,9 @@ class Linear(Outcome):
     def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
         return np.asarray((targets - mean) / self.noise(natural))
 
+    def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
+        return np.asarray(-0.5 * ((targets - linear) / noise) ** 2 - log(noise) - 0.5 * log(2 * pi))
+
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
         _, _, shape, rate = self.family.columns(natural)
         return log_student(targets, mean, student_scale(shape, rate, variance), 2.0 * shape)

@@ -182,6 +182,10 @@ class Outcome(ABC):
         """log p(y | x, posterior) per row."""
 
     @abstractmethod
+    def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
+        """log p(y | f) per row, where f and the deviation of the noise are known, as they are drawn."""
+
+    @abstractmethod
     def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
         """E[∂ log p(y|f) / ∂f] of each row."""
 
@@ -265,6 +269,9 @@ class Generalized(Outcome):
 
     def reach(self, natural: Array, level: float) -> float:
         return float(ndtri(0.5 + 0.5 * level))
+
+    def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
+        return self.expectations(targets, linear, np.zeros(len(linear)))[0]
 
     def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
         return self.expectations(targets, mean, variance)[1]

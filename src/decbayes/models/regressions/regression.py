@@ -1,6 +1,6 @@
 """Regressions: a table of rows, coefficients that may differ from site to site, and an outcome to predict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
@@ -19,7 +19,7 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, Row, ignore, split_names
-from decbayes.models.core.points import check_fit, check_structure
+from decbayes.models.core.points import check_fit, check_structure, in_blocks
 from decbayes.models.core.risks import Risks
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
@@ -36,7 +36,7 @@ from decbayes.models.regressions._site_effects import (
 from decbayes.models.regressions._table import Rows, Table
 from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
-from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized, Outcome, Problem
+from decbayes.models.regressions.outcome import FACTOR, Climb, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
@@ -401,15 +401,22 @@ class Regression(Tabled, Model):
             target += max(map(abs, self.table.added.range(value))) / self.target_units[0]
         return {FACTOR: self.outcome.largest_contribution(self.table.design.largest(value), value, target)}
 
-    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Array:
-        if self.varying or not isinstance(self.outcome, Generalized):
-            return super().log_likelihoods(parameters, data)
-        points = self.points(data)
+    def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
+        if self.varying:
+            raise NotCalibrated("Coefficients that vary between sites are no draws of the posterior: leave them out.")
+        points, (unit, zero) = self.points(data), self.target_units
         self._targets(points)
-        rows = self.table.rows(points)
-        lines, exactly = parameters[FACTOR][:, 0] @ rows.matrix.T + rows.offset, np.zeros(len(rows.targets))
-        values = (self.outcome.expectations(rows.targets, line, exactly)[0] for line in lines)
-        return np.array([(rows.weights * (value + rows.constant)).sum() for value in values])
+        family, values = self.outcome.family, parameters[FACTOR]
+        draws = len(next(iter(family.quantities(values).values())))
+        drawn = [self.outcome.drawn(family.one_of(values, number)) for number in range(draws)]
+        for some in in_blocks(points):
+            rows = self.table.rows(some)
+            targets, offset, densities = (rows.targets - zero) / unit, rows.offset / unit, []
+            for coefficients, noise in drawn:
+                density = self.outcome.log_given(targets, rows.matrix @ coefficients + offset, noise)
+                weighted = rows.weights * (density + rows.constant - log(unit))
+                densities.append(np.bincount(rows.observation, weighted, minlength=len(some)))
+            yield np.stack(densities)
 
     def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:
         """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""

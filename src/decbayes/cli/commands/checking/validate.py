@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
 from rich.table import Table
 
@@ -15,16 +16,20 @@ from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
-from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
+from decbayes.columns.cells import is_missing
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, NotDisclosed, StructureMismatch
 from decbayes.files import load
+from decbayes.inputs.mixed_tables import read_frame
 from decbayes.merging import tree
 from decbayes.merging.aligning import most_components
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.evaluation import hold_back, rows_of
+from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
@@ -56,6 +61,10 @@ def validate(
         bool,
         Parameter(negative="", help="Check how close a posterior is to the exact one; give the data it was fitted to."),
     ] = False,
+    leave_one_out: Annotated[
+        bool,
+        Parameter(negative="", help="Give the data that were fitted; each observation is predicted from all others."),
+    ] = False,
     picture: Annotated[
         Path | None, Parameter(help="Draw scores against numbers of components into this file (.png, .svg, .pdf).")
     ] = None,
@@ -67,7 +76,10 @@ def validate(
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, close")] = False,
 ) -> None:
-    """Print how well posteriors predict data that a site held back, and write sums that add up across sites."""
+    """Print how well posteriors predict data that a site held back, and write sums that add up across sites.
+
+    Without data held back, --leave-one-out compares models on the data they were fitted to.
+    """
     check_output(output, *files)
     check_picture(picture, *files)
     if approximation:
@@ -80,9 +92,11 @@ def validate(
     if files and all(path.suffix == SUFFIX for path in files):
         scores = sum_of([Scores.load(path) for path in files])
     else:
-        scores = site_scores(
-            files, cuts, held_back, columns, rules_named(rules) if output is not None else None, person
-        )
+        in_force = rules_named(rules) if output is not None else None
+        if leave_one_out:
+            scores = left_out_scores(files, cuts, held_back, columns, in_force, person)
+        else:
+            scores = site_scores(files, cuts, held_back, columns, in_force, person)
     if output is not None:
         scores.save(output)
     if picture is not None:
@@ -138,15 +152,53 @@ def site_scores(
             f"{model.count(observations)} observations are held back. At least {LEAST_HELD_BACK} are needed: sums over "
             "fewer would reveal too much about each. Hold back a larger share."
         )
-    check_to_send(model, observations, rules, persons)
     compared = candidates(paths, read, numbers)
-    if rules is not None and persons.total(model.count(observations)) < len(compared):
-        raise NotDisclosed(
-            f"Scores of {len(compared)} posteriors on {model.count(observations)} observations would reveal single "
-            "ones. Score fewer, or hold back a larger share."
-        )
+    check_scores(model, observations, rules, persons, len(compared))
     with messages().status("scoring"):
         return scored(model, compared, observations)
+
+
+def check_scores(model: Model, observations: Any, rules: Rules | None, persons: Persons, compared: int) -> None:
+    """Refuse to write scores for others from which single observations could be told."""
+    check_to_send(model, observations, rules, persons)
+    if rules is not None and persons.total(model.count(observations)) < compared:
+        raise NotDisclosed(
+            f"Scores of {compared} posteriors on {model.count(observations)} observations would reveal single ones. "
+            "Score fewer, or score more observations."
+        )
+
+
+def left_out_scores(
+    files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None, person: str
+) -> Scores:
+    """The scores of one site by leaving out one observation, or one person, at a time."""
+    if cuts or share is not None or columns:
+        raise WrongArgument("--leave-one-out needs the data that were fitted, and no --cuts, --held-back or --columns.")
+    if len(files) < 2:
+        raise InvalidData("Name the data that were fitted, and then the posteriors to score.")
+    data, *paths = files
+    read = [load(path) for path in paths]
+    models = [model_for(posterior.structure) for posterior in read]
+    observations, persons = rows_for_all(models, data, person)
+    compared = candidates(paths, read, None)
+    check_scores(models[0], observations, rules, persons, len(compared))
+    with messages().status("scoring"):
+        return scored(models[0], compared, observations, leave_one_out=True, persons=persons)
+
+
+def rows_for_all(models: Sequence[Model], path: Path, person: str) -> tuple[Any, Persons]:
+    """The same rows for all models: where their columns differ, those in which none of these columns is missing."""
+    first = models[0]
+    listed = [getattr(model, "columns", {}) for model in models]
+    if all(columns == listed[0] for columns in listed[1:]):
+        return first.read(the_data(first, [path]), report=messages().print), persons_of(first, [path], person)
+    names = list(dict.fromkeys(name for columns in listed for name in columns))
+    frame = read_frame(table_file(path), [*names, *([person] if person and person not in names else [])])
+    gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
+    if gaps.any():
+        messages().print(f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out.")
+    rows = {name: frame[name][~gaps] for name in names}
+    return rows, Persons.of(frame[person][~gaps] if person else None)
 
 
 def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | None) -> Mapping[Any, Posterior]:
@@ -214,10 +266,17 @@ def print_scores(scores: Scores) -> None:
         )
         table.add_row(plain(str(row["posterior"])), f"{row['score']:.4f}", f"{row['error']:.4f}", *behind)
     results().print(table)
+    of_what = "held-back observations" if scores.unreliable is None else "observations, each predicted from all others"
     results().print(
-        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} held-back observations; higher is "
-        "better. ±: standard error."
+        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} {of_what}; higher is better. ±: "
+        "standard error."
     )
+    for name, few in zip(scores.names, scores.unreliable or (), strict=False):
+        if few:
+            results().print(
+                f"{plain(str(name))}: {few:,} of {scores.observations:,} observations change the posterior too much "
+                "(Pareto k above 0.7). Its score may be too high: compare on held-back data instead."
+            )
     chosen = choice_of(scores)
     different = "The sites have scored different posteriors under one name: scores can be compared, but none is chosen."
     results().print(different if chosen is None else f"choice {chosen}")
