@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 from decbayes.calibration.tails import FAIR, left_out
-from decbayes.columns.frames import is_frame
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import write_whole
@@ -301,7 +300,7 @@ def comparable(model: Model, posterior: Posterior, data: Any) -> Model:
             f"{type(fitted).__name__} and {type(model).__name__} predict different columns, or the same column as "
             "another kind, so their scores cannot be compared."
         )
-    if not is_frame(data) and getattr(fitted, "columns", None) != getattr(model, "columns", None):
+    if isinstance(data, np.ndarray) and getattr(fitted, "columns", None) != getattr(model, "columns", None):
         raise InvalidData("Posteriors have different columns: give the data as a data frame, not as a matrix.")
     return fitted
 
