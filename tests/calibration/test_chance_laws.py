@@ -1,0 +1,76 @@
+"""How far equal sites differ by chance: what is made of simulated spreads and of rows, against plain sums."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.calibration.differences import chance_of, in_slots_of
+from decbayes.calibration.worlds import World
+from decbayes.errors import NotCalibrated
+from decbayes.models.regressions.messages.redrawn import drawn_rows
+
+
+@pytest.mark.parametrize("scale", [0.2, 3.0])
+def test_chance_is_the_mean_of_worlds_with_one_variance_for_all_slots(scale, rng):
+    """Eight worlds, five slots; one is compared in three worlds, one in one, one has nothing to compare."""
+    relative = rng.gamma(4.0 / scale, scale, size=(8, 5))
+    relative[:5, 1], relative[:7, 2] = np.nan, np.nan
+    freedom = np.array([6.0, 4.0, 5.0, 0.0, 9.0])
+    relative[1, 1] = relative[0, 0]
+    found = chance_of(relative, freedom)
+    means, variances = {}, []
+    for slot in (0, 1, 4):  # compared in half of the worlds at least
+        seen = [value for value in relative[:, slot] if np.isfinite(value)]
+        means[slot] = sum(seen) / len(seen)
+        around = [(value / means[slot] - 1.0) ** 2 for value in seen]
+        variances.append(sum(around) / (len(seen) - 1))
+    wider = max(1.0, np.mean(variances) * 0.5 * np.mean(freedom[[0, 1, 4]]))
+    assert (wider > 1.0) == (scale > 1.0)
+    for slot in range(5):
+        seen = np.isfinite(relative[:, slot]).sum()
+        expected = [means[slot], 0.5 * freedom[slot] / wider] if slot in means else [np.nan] * 2
+        expected.append(2.0 * expected[1] * seen)
+        np.testing.assert_allclose([found.mean[slot], found.shape[slot], found.degrees[slot]], expected)
+    assert np.isnan(chance_of(relative[:1], freedom).mean).all(), "one world says nothing"
+
+
+def test_a_world_is_read_in_the_slots_of_the_merge_it_was_simulated_from(rng):
+    model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4)
+    centres = np.array([-50.0, 0.0, 50.0])
+
+    def merged(spread):
+        labels = np.repeat(np.arange(3), 20)
+        points = [(centres[labels] + (spread * rng.normal(size=3))[labels])[:, None] for _ in range(4)]
+        return db.align([model.from_assignments(each, labels) for each in points], components=3)
+
+    alignment, other = merged(np.array([0.1, 0.1, 0.1])), merged(np.array([0.1, 2.0, 9.0]))
+    (coupled,) = alignment.structure.symmetry
+    found = in_slots_of(alignment, World((), other), coupled)
+    order = np.argsort(alignment.merged().mean("components")[:, 0])
+    assert (np.diff(found[order]) > 0).all()
+    spread = db.merging.reading.spread_of_components(other, coupled).relative
+    np.testing.assert_allclose(np.sort(found), np.sort(spread))
+
+
+def test_rows_are_drawn_with_the_moments_of_a_sites_rows(rng):
+    """Σ w x xᵀ of an intercept, two numbers that go together, a flag and a column that never changes."""
+    size = 5000
+    first = rng.normal(3.0, 2.0, size)
+    columns = [np.ones(size), first, 0.5 * first + rng.normal(size=size), rng.random(size) < 0.3, np.full(size, 7.0)]
+    design, weights = np.column_stack(columns).astype(float), rng.gamma(2.0, size=size)
+    rows = drawn_rows(design.T @ (weights[:, None] * design), np.random.default_rng(1))
+    mean = weights @ design / weights.sum()
+    away = design - mean
+    covariance = away.T @ (weights[:, None] * away) / weights.sum()
+    assert rows.shape == (2000, 5)
+    np.testing.assert_array_equal(rows[:, 0], 1.0)
+    assert set(np.unique(rows[:, 3])) == {0.0, 1.0}
+    np.testing.assert_allclose(rows[:, 4], 7.0, atol=1e-3)
+    np.testing.assert_allclose(rows.mean(axis=0), mean, atol=0.15)
+    found = np.cov(rows.T, ddof=0)
+    np.testing.assert_allclose(found[:3, :3], covariance[:3, :3], atol=0.25)
+    assert abs(np.corrcoef(rows[:, 1], rows[:, 3])[0, 1]) < 0.1
+    with pytest.raises(NotCalibrated, match="no rows have such sums"):
+        drawn_rows(np.zeros((2, 2)), rng)
+    with pytest.raises(NotCalibrated, match="no rows have such sums"):
+        drawn_rows(np.array([[1.0, 2.0], [2.0, np.inf]]), rng)
