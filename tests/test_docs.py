@@ -354,6 +354,11 @@ GROUPS = {
     "unknown-components.md": [pytest.mark.slow],
     "large.md": [pytest.mark.slow],
     "plot.md": [pytest.mark.slow],
+    "studies.md": [pytest.mark.slow],
+    "checking.md": [pytest.mark.slow],
+    "intervals.md": [pytest.mark.slow],
+    "matches.md": [pytest.mark.slow],
+    "streaming.md": [pytest.mark.slow],
     # The data of this page, and what it is compared with.
     "survival.md": [pytest.mark.skipif(importlib.util.find_spec("lifelines") is None, reason="lifelines is missing")],
 }

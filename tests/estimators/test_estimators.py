@@ -30,7 +30,7 @@ BRIEF = [
     estimators.LatentDirichletAllocation(3, max_iter=12, random_state=0),
     estimators.LinearRegression(),
     estimators.LogisticRegression(),
-    estimators.MultinomialRegression(),
+    estimators.MultinomialRegression(max_iter=20),
     estimators.PoissonRegression(),
 ]
 

@@ -23,12 +23,17 @@ def caught_by(seeds: range) -> str | None:
 
 # These are always run; the other broken groups with `-m slow`, or by the benchmark of histories.
 SOON = ("one vote settles", "a new epoch lets removed members in again", "votes have no numbers")
+# Caught after a second of histories and more.
+LATE = (
+    "a forged signature makes a version hopeless", "versions are compared as texts", "contradictions are not pulled",
+    "a forgotten version is followed by the next number", "a higher version wipes a proof out",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name not in DECISION_MUTANTS or name in SOON else pytest.mark.slow)
+        pytest.param(name, marks=pytest.mark.slow if name in {*DECISION_MUTANTS, *LATE} - {*SOON} else ())
         for name in MUTANTS
     ],
 )

@@ -16,10 +16,10 @@ from decbayes.network.simulation.simulator import Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN
 from decbayes.network.simulation.topology import TOPOLOGIES, groups, sparse
 
-HISTORIES = 1000
-BLOCKS = 40
+HISTORIES = 1008
+BLOCKS = 24
 # Some of the histories, in all topologies and weathers, every time; the others with `-m slow`.
-ALWAYS = 2
+ALWAYS = 1
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,10 @@ def test_plans_take_turns():
         assert len({value for _, value in there}) > 1
 
 
-def test_a_hundred_agents_agree_in_a_few_rounds():
+@pytest.mark.parametrize("count", [40, pytest.param(100, marks=pytest.mark.slow)])
+def test_many_agents_agree_in_a_few_rounds(count):
     """`benchmarks/network_scale.py` does the same with a thousand."""
-    rng, count = np.random.default_rng(0), 100
+    rng = np.random.default_rng(0)
     keys = simulated_identities(count)
     simulation = Simulation(ONE_MEAN.charter(keys), keys, rng=rng, weather=Weather(loss=0.05))
     simulation.links = sparse(count, rng, degree=8)

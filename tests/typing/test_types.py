@@ -57,6 +57,7 @@ def test_mypy_refuses_wrong_types(wrong):
     assert refused_lines(checked.stdout) == set(range(2, 8)), checked.stdout
 
 
+@pytest.mark.slow
 def test_pyright_agrees_with_mypy(wrong):
     """`basedpyright` is pyright with a Node.js of its own, so that nothing is downloaded when it runs."""
     pytest.importorskip("basedpyright")
