@@ -108,6 +108,7 @@ ROOMS = {
     "models.sequences": {"models.core", "models.likelihoods", "models.tables"},
     "models.regressions": {"models.core", "models.likelihoods", "models.mixtures", "models.tables"},
     "models.topics": {"models.core"},
+    "models.covariates": {"models.core", "models.regressions", "models.topics"},
     "models.features": {"models.core"},
     "network.protocol.limits": set(),
     "network.protocol.group": {"network.protocol.limits"},

@@ -1,7 +1,8 @@
 """What topics need beside the model: how texts become words, priors, quality; topics found and compared."""
 
 from decbayes.inputs.recipes import Recipe
+from decbayes.models.covariates import Effects, effects
 from decbayes.models.topics import Prevalence, Quality, find, prevalence, with_priors
 from decbayes.views.comparison import compare
 
-__all__ = ["Prevalence", "Quality", "Recipe", "compare", "find", "prevalence", "with_priors"]
+__all__ = ["Effects", "Prevalence", "Quality", "Recipe", "compare", "effects", "find", "prevalence", "with_priors"]

@@ -48,3 +48,58 @@ def test_shares_of_two_offices_over_time(run, tmp_path):
         assert (status in (1, 2), reason in errors) == (True, True), (line, errors)
     (tmp_path / "few.jsonl").write_text("\n".join((tmp_path / "a.jsonl").read_text().splitlines()[:3]))
     assert run("prevalence m.posterior few.jsonl --rules usual -o few.prevalence")[0] == 1
+
+
+def test_effects_of_covariates_in_a_shared_folder(run, tmp_path):
+    rng = np.random.default_rng(0)
+    words = sorted(word for theme in THEMES.values() for word in theme.split())
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    (tmp_path / "shared").mkdir()
+    for office in "ab":
+        lines = []
+        for n in range(60):
+            port = n % 2 == 0
+            theme = "sea" if rng.random() < (0.8 if port else 0.3) else "chess"
+            text = " ".join(rng.choice(THEMES[theme].split(), 10))
+            place = {"kind": "port" if port else "inland"} if n else {}  # one letter without a kind is left out
+            lines.append(json.dumps({"text": text, "day": f"2024-0{1 + n % 9}-11", **place}))
+        (tmp_path / f"{office}.jsonl").write_text("\n".join(reversed(lines)))
+        fit = f"fit topics {office}.jsonl --vocabulary words.txt --topics 2 --topic-prior 0.1 -o {office}.posterior"
+        assert run(fit)[0] == 0
+    assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
+    lines = {office: f"prevalence m.posterior {office}.jsonl --folder shared" for office in "ab"}
+    assert "name covariates with --formula" in run(lines["a"])[2]
+    assert run(f"{lines['a']} --formula kind+day")[0] == 0
+    assert "waiting for another site" in run(lines["a"])[2]
+    assert "Leave the formula out" in run(f"{lines['b']} --formula kind")[2]
+    assert run(lines["b"])[0] == 0
+    status, out, errors = run("prevalence m.posterior shared/a.prevalence shared/b.prevalence")
+    assert (status, "A round" in errors, "ratio" in out) == (0, True, True)
+    assert run(lines["a"])[0] == 0
+    assert "waiting for b" in run(lines["a"])[2]
+    assert run(lines["b"])[0] == 0
+    files = [f"shared/{office}{number}.prevalence" for office in "ab" for number in ("", ".1")]
+    assert "Take another round" in run(f"prevalence m.posterior {' '.join(files)}")[2]  # each letter has one theme
+    assert [run(lines[office])[0] for office in "ab"] == [0, 0]
+    files += ["shared/a.2.prevalence", "shared/b.2.prevalence"]
+    status, out, errors = run(f"prevalence m.posterior {' '.join(files)} --json --picture effects.png")
+    assert (status, (tmp_path / "effects.png").exists()) == (0, True)
+    assert "Further rounds change little" in errors
+    rows = [json.loads(line) for line in out.splitlines()]
+    merged = db.load(tmp_path / "m.posterior")
+    sea = int(merged.mean("topics")[:, merged.structure.labels["topics"].index("tide")].argmax())
+    ((ratio, low),) = [(row["ratio"], row["low"]) for row in rows if row["topic"] == sea and row["term"] == "kind=port"]
+    assert ratio > low > 1.3
+    assert {row["term"] for row in rows} == {"kind=port", "day"}
+    assert json.loads((tmp_path / "shared/a.1.prevalence").read_text())["sites"]["a"]["documents"] == 59
+    refused = {
+        "prevalence m.posterior a.jsonl --formula wind": "wind",
+        "prevalence m.posterior a.jsonl --formula kind --date day": "--date goes without --formula",
+        "prevalence m.posterior shared/a.prevalence shared/a.prevalence": "given twice",
+        "prevalence a.posterior shared/a.prevalence shared/b.prevalence": "on other topics",
+        "prevalence m.posterior a.jsonl --folder nowhere": "is no folder",
+        "prevalence m.posterior a.jsonl --rules usual --formula day*kind*kind --folder shared": "formula",
+    }
+    for line, reason in refused.items():
+        status, _, errors = run(line)
+        assert (status in (1, 2), reason in errors) == (True, True), (line, errors)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from decbayes.plot._sites import alignment as alignment
     from decbayes.plot._sites import network as network
     from decbayes.plot._sites import tree as tree
+    from decbayes.plot._topic_effects import topic_effects as topic_effects
 else:
     __getattr__, __all__ = exported(
         __name__,
@@ -35,5 +36,6 @@ else:
             "._prevalence": "prevalence",
             "._probabilities": "calibration simplex",
             "._sites": "alignment network tree",
+            "._topic_effects": "topic_effects",
         },
     )

@@ -11,14 +11,12 @@ from decbayes.arguments import check_level
 from decbayes.families import Array, Gamma, dense
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions._site_effects import BETWEEN, SiteEffects, deviation_between
+from decbayes.models.regressions.formulas.design import comparable
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
-
-# Ratios are for one unit of columns whose values usually differ by this much.
-NEAR_ONE = 0.3, 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +104,6 @@ def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[st
         {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
         for place, label in enumerate(labels)
     ]
-
-
-def comparable(unit: float) -> float:
-    """The difference in a column that a ratio is about: 1, or a power of ten that its values differ by."""
-    usual = 1.0 / unit
-    return 1.0 if NEAR_ONE[0] <= usual <= NEAR_ONE[1] else float(10.0 ** np.floor(np.log10(usual)))
 
 
 def as_ratio(row: Mapping[str, Any], per: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`decbayes prevalence`: the share of each topic, per site and over time."""
+"""`decbayes prevalence`: the share of each topic, per site and over time; and how it depends on covariates."""
 
 import json
 import re
@@ -9,6 +9,16 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
+from decbayes.cli.commands.topics._effects import (
+    SUFFIX,
+    Covariates,
+    by_document,
+    covariates_of,
+    effects_in,
+    load_part,
+    print_effects,
+    site_effects,
+)
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
@@ -19,17 +29,18 @@ from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
+from decbayes.models.covariates import Effects
 from decbayes.models.topics._prevalence import Prevalence, added
 from decbayes.models.topics._prevalence import prevalence as shares_of
 from decbayes.models.topics.sources import OfTexts
 from decbayes.posterior import Posterior
 
-SUFFIX = ".prevalence"
-KEYS = ("site", "period", "topic", "name", "share", "low", "high", "documents")
+KEYS = ("site", "period", "topic", "name", "share", "low", "high", "documents", "term", "per", "then", "ratio")
 LENGTH = {"year": 4, "month": 7, "day": 10}
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-AS_THEY_ARE = Reading()
+AS_THEY_ARE, NO_COVARIATES = Reading(), Covariates()
 MEANING = "share: mean share of documents. low, high: 90 % interval, from the spread between documents."
 
 
@@ -46,45 +57,91 @@ def prevalence(
     site: SiteOption = "",
     date: Annotated[str, Parameter(help="The column or key with the date of a document, such as 2024-05-31.")] = "",
     by: Annotated[Literal["year", "month", "day"], Parameter(help="Length of a period.")] = "month",
-    picture: Annotated[Path | None, Parameter(help="Draw shares over time, or by site (.png, .svg, .pdf).")] = None,
+    covariates: Covariates = NO_COVARIATES,
+    picture: Annotated[
+        Path | None, Parameter(help="Draw shares over time or by site, or effects (.png, .svg, .pdf).")
+    ] = None,
     dpi: Dpi = DPI,
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("share", *KEYS)] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
-    """Print the share of each topic in all documents, per site and period, with intervals; or write a site's sums."""
+    """Print the share of each topic in all documents, per site and period, with intervals; or write a site's sums.
+
+    With --formula: how shares depend on covariates. Each site runs the same command with --folder, once and once more
+    per round.
+    """
     check_output(output, posterior, *files)
     check_picture(picture, posterior, *files)
     read = load(posterior)
+    found: Prevalence | Effects | None
     if all(path.suffix == SUFFIX for path in files):
-        shares = added(map(load_shares, files))
+        found = in_files(files, read)
     else:
-        model = model_for(read.structure)
-        if not isinstance(model, OfTexts):
-            raise InvalidData(f"{posterior} has no topics, so there are no shares of them.")
-        shares = site_shares(model, read, files, site or files[0].name.split(".")[0], date, by, person, rules, reading)
+        model, name = texts_model(posterior, read), site or files[0].name.split(".")[0]
+        if covariates.asked:
+            if date:
+                raise WrongArgument("--date goes without --formula; with it, name the column of dates in the formula.")
+            options = reading.options(type(model))
+            frame = covariates_of(model, files, covariates, options)
+            site_data = data_of(model, files, person, rules, options)
+            found, output = site_effects(read, frame, *site_data, name, covariates, output)
+        else:
+            found = site_shares(model, read, files, name, date, by, person, rules, reading)
+    if found is None:
+        return
     if output is not None:
-        write_text(output, json.dumps(shares.plain()) + "\n")
-        print_written(output, f"{sum(group.documents for group in shares.groups.values()):,} documents")
-    rows = shares.rows(read)
+        write_text(output, json.dumps(found.plain()) + "\n")
+        print_written(output, f"{documents_in(found):,} documents")
+    rows = found.rows(read)
     if picture is not None:
-        from decbayes.plot import prevalence as drawn
-
-        save_picture(drawn(rows).figure, picture, dpi)
+        save_picture(drawn(found, rows).figure, picture, dpi)
     if as_json:
         print_json(*rows)
     elif output is None:
-        print_rows(rows)
+        (print_effects if isinstance(found, Effects) else print_rows)(rows)
 
 
-def load_shares(path: Path) -> Prevalence:
-    try:
-        return Prevalence.of_plain(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, RecursionError):
-        raise InvalidData(f"{path} does not hold shares of topics, as `decbayes prevalence -o` writes them.") from None
-    except InvalidData as error:
-        raise InvalidData(f"{path}: {error}") from None
+def drawn(found: Prevalence | Effects, rows: Sequence[Any]) -> Any:
+    from decbayes import plot
+
+    return (plot.topic_effects if isinstance(found, Effects) else plot.prevalence)(rows)
+
+
+def documents_in(found: Prevalence | Effects) -> int:
+    if isinstance(found, Effects):
+        return found.documents
+    return sum(group.documents for group in found.groups.values())
+
+
+def texts_model(path: Path, posterior: Posterior) -> OfTexts:
+    model = model_for(posterior.structure)
+    if not isinstance(model, OfTexts):
+        raise InvalidData(f"{path} has no topics, so there are no shares of them.")
+    return model
+
+
+def in_files(files: Sequence[Path], posterior: Posterior) -> Prevalence | Effects:
+    """The shares of all sites, or what they say about effects."""
+    parts = [load_part(path) for path in files]
+    shares = [part for part in parts if isinstance(part, Prevalence)]
+    if len(shares) == len(parts):
+        return added(shares)
+    if shares:
+        raise InvalidData("Some files hold shares, others effects of covariates. Give one kind.")
+    return effects_in([part for part in parts if isinstance(part, Effects)], posterior)
+
+
+def data_of(
+    model: OfTexts, files: Sequence[Path], person: str, rules: str | None, options: dict[str, Any]
+) -> tuple[Any, Persons, int]:
+    """Word counts, whom documents are about, and the fewest documents that something may rest on."""
+    in_force = rules_named(rules)
+    data = model.read(the_data(model, files), report=messages().print, **options)
+    persons = persons_of(model, files, person, **options)
+    check_to_send(model, data, in_force, persons)
+    return data, persons, 0 if in_force is None else in_force.least_documents
 
 
 def site_shares(
@@ -99,12 +156,9 @@ def site_shares(
     reading: Reading,
 ) -> Prevalence:
     """The sums of one site, under the rules: groups of too few persons are left out."""
-    in_force, options = rules_named(rules), reading.options(type(model))
-    data = model.read(the_data(model, files), report=messages().print, **options)
-    persons = persons_of(model, files, person, **options)
-    check_to_send(model, data, in_force, persons)
+    options = reading.options(type(model))
+    data, persons, least = data_of(model, files, person, rules, options)
     periods = periods_of(model, files, date, LENGTH[by], options) if date else None
-    least = 0 if in_force is None else in_force.least_documents
     shares = shares_of(posterior, data, site=site, periods=periods, least=least, persons=persons)
     if periods is not None and (hidden := len(set(periods)) - len(shares.groups)):
         messages().print(f"{hidden} periods with fewer than {least} documents or persons are left out.")
@@ -115,11 +169,7 @@ def site_shares(
 
 def periods_of(model: Model, files: Sequence[Path], column: str, length: int, options: dict[str, Any]) -> list[str]:
     """The period of each document, in the order in which they are read."""
-    texts: Any = model
-    how = {name: value for name, value in options.items() if name != "tokenizer"}
-    dates = texts.ids(list(files), column, **how)
-    places = [place for block in texts.stream(list(files), **options) for place in block.places or ()]
-    known = [dates.get(place, "") for place in places]
+    known = by_document(model, files, column, options)
     if not known or not all(DATE.match(text) for text in known):
         raise WrongArgument(f"Each document needs a date such as 2024-05-31 in '{column}'.")
     return [text[:length] for text in known]

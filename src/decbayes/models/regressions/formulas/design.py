@@ -19,6 +19,9 @@ from decbayes.models.regressions.formulas.formula import INTERCEPT, unbracketed
 Span = tuple[frozenset[str], frozenset[str]]
 """A space of functions: factors that are numbers, and factors with levels whose contrasts are multiplied with them."""
 
+# Ratios are for one unit of columns whose values usually differ by this much.
+NEAR_ONE = 0.3, 300.0
+
 
 class Piece(NamedTuple):
     """A product of factors, and which of them are `whole`: with all levels, or not centred."""
@@ -164,6 +167,12 @@ class PerLevel(Design):
         numbers = super().matrix(points)
         at_level = points[:, -1:] == np.arange(1, len(self._others) + 1)
         return products(at_level.astype(np.float64), numbers)
+
+
+def comparable(unit: float) -> float:
+    """The difference in a column that a ratio is about: 1, or a power of ten that its values differ by."""
+    usual = 1.0 / unit
+    return 1.0 if NEAR_ONE[0] <= usual <= NEAR_ONE[1] else float(10.0 ** np.floor(np.log10(usual)))
 
 
 def piece_numbers(piece: Piece, values: Mapping[str, Array]) -> Array:

@@ -1,0 +1,219 @@
+"""Effects of covariates on topics: what the command line adds to `db.texts.effects`."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.terminal import messages, plain
+from decbayes.cli.shared.terminal import output as results
+from decbayes.columns import Column
+from decbayes.errors import InvalidData
+from decbayes.files import check_inside
+from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
+from decbayes.models.covariates import FORMAT, Effects, effects
+from decbayes.models.topics._prevalence import Prevalence
+from decbayes.posterior import Posterior
+
+SUFFIX = ".prevalence"
+# Rounds are steps of Newton's method: after one of half a deviation the next is a few hundredths.
+ENOUGH = 0.5
+MEANING = (
+    "share: of a document at the centre of numbers and in first categories; then: after the change. ratio: then / "
+    "share, with its 90 % interval. A number changes by 1 (see per), a date by a year, a category from the first one."
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Covariates:
+    """What shares may depend on."""
+
+    formula: Annotated[str, Parameter(help="Covariates of documents, columns or keys, such as 'day + paper'.")] = ""
+    agreed_columns: Annotated[
+        Path | None, Parameter(help="With --formula: what covariates hold, as sites have agreed (decbayes columns).")
+    ] = None
+    folder: Annotated[
+        Path | None, Parameter(help="With --formula: the folder that sites share; the next message is written there.")
+    ] = None
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.formula or self.folder)
+
+    @property
+    def columns(self) -> dict[str, Column] | None:
+        if self.agreed_columns is None:
+            return None
+        from decbayes.columns.sums import columns_among
+        from decbayes.models.tables.tabular import read_list
+
+        return columns_among(read_list(self.agreed_columns))
+
+
+def by_document(model: Model, files: Sequence[Path], column: str, options: dict[str, Any]) -> list[str]:
+    """What a column or key says of each document, in the order in which documents are read; empty where it is not."""
+    texts: Any = model
+    how = {name: value for name, value in options.items() if name != "tokenizer"}
+    values = texts.ids(list(files), column, **how)
+    places = [place for block in texts.stream(list(files), **options) for place in block.places or ()]
+    return [values.get(place, "") for place in places]
+
+
+def covariates_of(
+    model: Model, files: Sequence[Path], covariates: Covariates, options: dict[str, Any]
+) -> Mapping[str, list[Any]]:
+    """A frame of the covariates that are asked for, one row per document."""
+    names = wanted(covariates, files)
+    frame = {name: as_numbers(by_document(model, files, name, options)) for name in names}
+    lacking = [name for name, values in frame.items() if not any(value is not None for value in values)]
+    if lacking or not all(map(len, frame.values())):
+        raise InvalidData(f"No document has a column or key '{(lacking or names)[0]}'. Name another covariate.")
+    return frame
+
+
+def wanted(covariates: Covariates, files: Sequence[Path]) -> list[str]:
+    """The names in a formula; those of the files in the folder where there is none."""
+    from decbayes.models.regressions.formulas.design import needed
+    from decbayes.models.regressions.formulas.formula import parsed
+
+    if not covariates.formula:
+        return [*newest(in_folder(covariates.folder)).plan.columns]
+    known = [*covariates.columns] if covariates.columns else fields_of(files)
+    terms = parsed(f"topics ~ {covariates.formula.strip().removeprefix('~')}", known).terms
+    return needed(known, *terms)
+
+
+def fields_of(files: Sequence[Path]) -> list[str]:
+    """The columns of the first table, or the keys of its first JSON line."""
+    from decbayes.inputs.mixed_tables import read_frame
+
+    path = files[0]
+    if path.suffix != ".jsonl":
+        return list(read_frame(path))
+    with path.open(encoding="utf-8") as lines:
+        first = next((line for line in lines if line.strip()), "{}")
+    try:
+        return [*json.loads(first)]
+    except (ValueError, TypeError):
+        raise InvalidData(f"{path} does not begin with a JSON line, so it names no covariates.") from None
+
+
+def as_numbers(values: Sequence[str]) -> list[Any]:
+    """Numbers where all values that are there are numbers; None where there is none."""
+    known = [value or None for value in values]
+    try:
+        return [None if value is None else float(value) for value in known]
+    except ValueError:
+        return known
+
+
+def load_part(path: Path) -> Prevalence | Effects:
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        kind = Effects if isinstance(stored, dict) and stored.get("format") == FORMAT else Prevalence
+        return kind.of_plain(stored)
+    except (ValueError, RecursionError):
+        raise InvalidData(f"{path} does not hold shares of topics, as `decbayes prevalence -o` writes them.") from None
+    except InvalidData as error:
+        raise InvalidData(f"{path}: {error}") from None
+
+
+def in_folder(folder: Path | None) -> dict[str, dict[int, Effects]]:
+    """What each site has written, by round."""
+    if folder is None or not folder.is_dir():
+        raise WrongArgument(f"--folder {folder} is no folder.")
+    found: dict[str, dict[int, Effects]] = {}
+    for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
+        check_inside(path, folder)
+        part = load_part(path)
+        if isinstance(part, Effects):
+            for site, message in part.messages.items():
+                found.setdefault(site, {})[message.round] = Effects(part.plan, {site: message})
+    return found
+
+
+def newest(found: Mapping[str, Mapping[int, Effects]], before: int | None = None) -> Effects:
+    """The newest message of each site, of those before a round; of sites that came later their first."""
+    chosen = [
+        rounds[max((number for number in rounds if before is None or number < before), default=min(rounds))]
+        for rounds in found.values()
+    ]
+    if not chosen:
+        raise InvalidData("There are no effects in the folder yet: name covariates with --formula.")
+    return joined(chosen)
+
+
+def joined(parts: Iterable[Effects]) -> Effects:
+    first, *others = parts
+    for part in others:
+        first = first + part
+    return first
+
+
+def site_effects(
+    posterior: Posterior,
+    frame: Mapping[str, Any],
+    data: Any,
+    persons: Persons,
+    least: int,
+    site: str,
+    covariates: Covariates,
+    output: Path | None,
+) -> tuple[Effects | None, Path | None]:
+    """A site's next message and where to write it; nothing where others have to write first."""
+    options: dict[str, Any] = {"site": site, "least": least, "persons": persons}
+    if covariates.folder is None:
+        return effects(posterior, data, frame, covariates.formula, columns=covariates.columns, **options), output
+    found = in_folder(covariates.folder)
+    if site not in found:
+        given = newest(found) if found else None
+        first = effects(posterior, data, frame, covariates.formula, given=given, columns=covariates.columns, **options)
+        return first, output or covariates.folder / f"{site}{SUFFIX}"
+    own, latest = max(found[site]), max(number for rounds in found.values() for number in rounds)
+    behind = [name for name, rounds in sorted(found.items()) if max(rounds) == latest - 1]
+    if len(found) < 2 or (own == latest and behind):
+        messages().print(f"Nothing to do yet: waiting for {', '.join(map(plain, behind)) or 'another site'}.")
+        return None, output
+    number = own + 1 if own == latest else latest
+    given = newest(found, number)
+    made = effects(posterior, data, frame, covariates.formula, given=given, **options)
+    return made, output or covariates.folder / f"{site}.{number}{SUFFIX}"
+
+
+def effects_in(parts: Sequence[Effects], posterior: Posterior) -> Effects:
+    """The newest message of each site; says how far estimates moved in the last round."""
+    found: dict[str, dict[int, Effects]] = {}
+    for part in parts:
+        for site, message in part.messages.items():
+            if message.round in found.setdefault(site, {}):
+                raise InvalidData(f"The site {site or 'without a name'} is given twice. Name sites differently.")
+            found[site][message.round] = Effects(part.plan, {site: message})
+    last = max(number for rounds in found.values() for number in rounds)
+    now = newest(found)
+    if last == 0 and len(found) > 1:
+        messages().print("Every site has written once. A round, the same command at every site, makes this exact.")
+    elif any(len(rounds) > 1 for rounds in found.values()):
+        moved = now.moved(newest(found, last), posterior)
+        more = "Further rounds change little." if moved < ENOUGH else "Take another round."
+        messages().print(f"The last round moved estimates by at most {moved:.2f} standard deviations. {more}")
+    return now
+
+
+def print_effects(rows: Sequence[Any]) -> None:
+    table = Table("term", "topic", "share", "then", "ratio", "90 %", box=None)
+    for row in rows:
+        clear = row["low"] > 1.0 or row["high"] < 1.0
+        term = row["term"] if row["per"] == 1.0 else f"{row['term']} per {row['per']:g}"
+        bounds = f"{row['low']:.2f} to {row['high']:.2f}"
+        shares = (f"{row[name]:.1%}" for name in ("share", "then"))
+        name = plain(row["name"] or f"topic {row['topic']}")
+        table.add_row(plain(term), name, *shares, f"{row['ratio']:.2f}", bounds, style="bold" if clear else "")
+    results().print(table)
+    results().print(MEANING, style="dim")

@@ -1,0 +1,295 @@
+"""How shares of topics depend on covariates: Dirichlet-multinomial regression over sites, in one or two messages each.
+
+    θ_d ~ Dirichlet(α_d),   log α_dk = x_d β_k,   β ~ N(prior)
+
+The topics are those of a merge and taken as known. A site makes the log-likelihood of its documents quadratic in all
+coefficients: first around its own estimate, with a prior that it takes out again, then, in a round, around the joint
+one. Quadratics add up over sites. Rounds end where one fit of all documents would, and mostly after the first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, softmax
+
+from decbayes.arguments import check_level
+from decbayes.columns import Column, coded
+from decbayes.columns.frames import pooled, rows_in
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
+from decbayes.families import Array
+from decbayes.models.core.model import Row
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.registry import model_for
+from decbayes.models.covariates.documents import Bend, Documents
+from decbayes.models.covariates.messages import FORMAT, Message, Plan, clipped, plan_of_plain, with_years
+from decbayes.models.regressions.formulas.design import comparable
+from decbayes.models.regressions.messages.one_broadcast import Quadratic
+from decbayes.models.topics.quality import Quality
+from decbayes.posterior import Posterior
+
+# Prior variance of each coefficient, in agreed units; and that of a site's first fit, which is taken out again.
+PRIOR, ANCHOR = 10.0, 1.0
+# A fit of one site ends when no coefficient moves by more than this, or after so many passes.
+STILL, PASSES, HALVINGS = 1e-4, 40, 8
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What one or several sites say about effects of covariates on topics; these add up.
+
+    >>> words = ["ball", "goal", "team", "vote", "party", "law"]
+    >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)
+    >>> topics = db.LatentDirichletAllocation(2, words).fit(counts, rng=0).posterior
+    >>> north = db.texts.effects(topics, counts, {"year": [2023] * 18 + [2024] * 22}, "year", site="north")
+    >>> south = db.texts.effects(topics, counts, {"year": [2023] * 22 + [2024] * 18}, given=north, site="south")
+    >>> sorted(row["ratio"] > 1 for row in (north + south).rows(topics))
+    [False, True]
+    """
+
+    plan: Plan
+    messages: Mapping[str, Message]
+
+    def __add__(self, other: "Effects") -> "Effects":
+        if self.plan != other.plan:
+            raise StructureMismatch(
+                "These sites used other topics, covariates or terms. All take the merge, the columns and the formula "
+                "of the first site."
+            )
+        twice = sorted(self.messages.keys() & other.messages.keys())
+        if twice:
+            raise StructureMismatch(f"The site {twice[0] or 'without a name'} is given twice. Name sites differently.")
+        return Effects(self.plan, {**self.messages, **other.messages})
+
+    @property
+    def sites(self) -> list[str]:
+        return sorted(self.messages)
+
+    @property
+    def documents(self) -> int:
+        return sum(message.documents for message in self.messages.values())
+
+    def estimate(self, posterior: Posterior) -> tuple[Array, Array]:
+        """Mean (topics × coefficients,) and covariance of all coefficients, given all sites here."""
+        before = prior_of(self.plan, posterior, PRIOR)
+        for site in self.sites:
+            likelihood = self.messages[site].likelihood
+            if likelihood.shift.shape != before.shift.shape:
+                raise InvalidData(f"The file of {site or 'a site'} has another number of topics than the merge.")
+            before = before + likelihood
+        return before.moments()
+
+    def moved(self, earlier: "Effects", posterior: Posterior) -> float:
+        """How far estimates have moved since, at most, in posterior deviations."""
+        (mean, covariance), (before, _) = self.estimate(posterior), earlier.estimate(posterior)
+        return float(np.max(np.abs(mean - before) / np.sqrt(np.diag(covariance))))
+
+    def rows(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
+        """What one unit of each covariate does to the share of each topic, with intervals.
+
+        `share` is that of a document whose covariates are at their centres or first categories, `then` that after the
+        change, `ratio` the one over the other, between `low` and `high`. A category is compared with the first one; a
+        number changes by `per`, a date by a year.
+        """
+        check_level(level)
+        mean, covariance = self.estimate(posterior)
+        names, design = Quality(posterior).names, self.plan.design
+        side = len(design.labels)
+        reach = float(ndtri(0.5 + 0.5 * level))
+        rows: list[Row] = []
+        for place, label in enumerate(design.labels[1:], start=1):
+            per = comparable(1.0 / design.units[place])
+            change = changed_shares(mean, covariance, side, place, per / design.units[place])
+            for topic, (share, then, deviation) in enumerate(zip(*change, strict=True)):
+                ratio, width = then / share, np.exp(reach * deviation)
+                row = {"topic": topic, "name": names[topic], "term": label, "per": per, "share": share, "then": then}
+                rows.append(row | {"ratio": ratio, "low": ratio / width, "high": ratio * width})
+        return [{key: as_plain(value) for key, value in row.items()} for row in rows]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        sites = {site: self.messages[site].plain() for site in self.sites}
+        return {"format": FORMAT, **self.plan.plain(), "sites": sites}
+
+    @classmethod
+    def of_plain(cls, stored: Any) -> "Effects":
+        """What `plain` has made; anything else is refused."""
+        try:
+            if stored["format"] != FORMAT or not stored["sites"]:
+                raise ValueError
+            plan = plan_of_plain(stored)
+            side = len(plan.design.labels)
+            return cls(plan, {str(site): Message.of_plain(part, side) for site, part in stored["sites"].items()})
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidStructure):
+            raise InvalidData("This does not hold effects on topics, as `decbayes prevalence` writes them.") from None
+
+
+def as_plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.floating) else value
+
+
+def changed_shares(mean: Array, covariance: Array, side: int, place: int, step: float) -> tuple[Array, Array, Array]:
+    """Shares of topics at the centre, shares after one number has grown by a step, and the deviation of log ratios."""
+    coefficients = mean.reshape(-1, side)
+    here, there = np.eye(side)[0], np.eye(side)[0] + step * np.eye(side)[place]
+    before, after = softmax(coefficients @ here), softmax(coefficients @ there)
+    topics = np.arange(len(before))
+    slopes = np.broadcast_to(before[:, None] * here - after[:, None] * there, (len(before), *coefficients.shape)).copy()
+    slopes[topics, topics] += there - here
+    slopes = slopes.reshape(len(before), -1)
+    return before, after, np.sqrt(np.einsum("ki,ij,kj->k", slopes, covariance, slopes))
+
+
+def prior_of(plan: Plan, posterior: Posterior, variance: float) -> Quadratic:
+    """Around no effects, and the prior of documents that the topics were found with."""
+    if posterior.digest != plan.posterior:
+        raise StructureMismatch("These effects are on other topics: give the merge that they were found for.")
+    model: Any = model_for(posterior.structure)
+    centre = np.zeros((len(posterior.structure.prior["topics"]), len(plan.design.labels)))
+    centre[:, 0] = np.log(model.document_prior_of(posterior))
+    return Quadratic(centre.ravel() / variance, np.eye(centre.size) / variance)
+
+
+class Prepared(NamedTuple):
+    """Documents with known words and covariates, the numbers of the terms, and which topics may be spoken of."""
+
+    documents: Documents
+    design: Array
+    topics: NDArray[np.bool_] | None = None
+
+    def bend(self, coefficients: Array, before: Array | None = None) -> Bend:
+        linear = self.design @ coefficients.reshape(-1, self.design.shape[1]).T
+        return self.documents.at(np.exp(np.clip(linear, -30.0, 30.0)), self.topics, before)
+
+    def quadratic(self, coefficients: Array, bend: Bend) -> Quadratic:
+        """The log-likelihood around these coefficients, topic by topic."""
+        count, topics = bend.slopes.shape
+        side = self.design.shape[1]
+        squares = (self.design[:, :, None] * self.design[:, None, :]).reshape(count, side * side)
+        blocks = bend.weights.reshape(count, topics * topics).T @ squares
+        precision = blocks.reshape(topics, topics, side, side).transpose(0, 2, 1, 3).reshape(topics * side, -1)
+        precision = clipped(precision)
+        return Quadratic((bend.slopes.T @ self.design).ravel() + precision @ coefficients, precision)
+
+    def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
+        """The most probable coefficients, by Newton's method; steps are halved where the bound would fall."""
+        here = prior.moments()[0]
+        bend = self.bend(here)
+
+        def height(at: Array, there: Bend) -> float:
+            return float(there.bound.sum() + prior.shift @ at - 0.5 * at @ prior.precision @ at)
+
+        for _ in range(PASSES):
+            step = (self.quadratic(here, bend) + prior).moments()[0] - here
+            share = min(1.0, 2.0 / float(np.abs(step).max(initial=1e-300)))
+            for _ in range(HALVINGS):
+                ahead = here + share * step
+                there = self.bend(ahead, bend.gamma)
+                if height(ahead, there) >= height(here, bend) - 1e-6:
+                    break
+                share *= 0.5
+            here, bend = ahead, there
+            if share * np.abs(step).max() < STILL:
+                break
+        return here, bend
+
+
+def effects(
+    posterior: Posterior,
+    data: Any,
+    covariates: Any,
+    formula: str = "",
+    *,
+    site: str = "",
+    given: Effects | None = None,
+    columns: Mapping[str, Column] | None = None,
+    least: int = 0,
+    persons: Persons = EACH,
+) -> Effects:
+    """What a site's documents say about the effects of covariates on the shares of topics.
+
+    Args:
+        posterior: the merged topics, the same at all sites.
+        data: documents × words counts over the posterior's words.
+        covariates: a frame with one row per document.
+        formula: terms of covariates, such as "year + paper" or "ns(year, df=3) * paper"; `given` may have it.
+        site: the name of the site.
+        given: effects of other sites, whose columns and terms are taken over; if this site is among them, a round.
+        columns: what the covariates hold, where sites have agreed on that.
+        least: categories that fewer persons have are pooled, and nothing is said about topics that rest on fewer.
+        persons: whom documents are about.
+    """
+    model: Any = model_for(posterior.structure)
+    frame = with_years(covariates)
+    if given is None and not formula:
+        raise InvalidStructure("Name covariates, as in 'year + paper'; or give what another site has found.")
+    plan = Plan.of(posterior.digest, frame, formula, columns) if given is None else given.plan
+    if given is not None and formula and Plan.of(posterior.digest, frame, formula, given.plan.columns) != plan:
+        raise StructureMismatch(f"The others look at '{' + '.join(plan.terms)}'. Leave the formula out.")
+    counts = as_matrix(model, data)
+    if rows_in(frame) != counts.shape[0]:
+        raise InvalidData(f"There are {rows_in(frame):,} rows of covariates and {counts.shape[0]:,} documents.")
+    topics = np.ascontiguousarray(posterior.mean("topics").T)
+    points = coded(frame, plan.columns)
+    whole = np.flatnonzero((Documents(counts, topics).words > 0) & ~np.isnan(points).any(axis=1))
+    persons = persons.checked(counts.shape[0]).taken(whole)
+    points = safe(plan, points[whole], least, persons)
+    prepared = Prepared(Documents(counts[whole], topics), plan.design.matrix(points))
+    check_enough(len(whole), prepared.design.shape[1], least, persons)
+    around = given if given is not None and site in given.messages else None
+    place = prior_of(plan, posterior, PRIOR).moments()[0] if around is None else around.estimate(posterior)[0]
+    spoken = spoken_of(prepared, place, least, persons)
+    prepared = prepared._replace(topics=spoken)
+    bend = None if around is None else prepared.bend(place)
+    if bend is None:
+        place, bend = prepared.fitted(prior_of(plan, posterior, ANCHOR))
+    number = 0 if around is None else 1 + max(message.round for message in around.messages.values())
+    return Effects(plan, {site: Message(len(whole), number, prepared.quadratic(place, bend))})
+
+
+def as_matrix(model: Any, data: Any) -> Any:
+    from decbayes.models.core.counts import checked_matrix
+
+    return checked_matrix(data, len(model.vocabulary))
+
+
+def safe(plan: Plan, points: Array, least: int, persons: Persons) -> Array:
+    """Coded covariates without categories that too few persons have."""
+    if not least or not len(points):
+        return points
+    return pooled(points, plan.columns, persons.counts, [least], agreed=True, predictors=True)[1]
+
+
+def check_enough(documents: int, coefficients: int, least: int, persons: Persons) -> None:
+    people = persons.total(documents)
+    if documents == 0:
+        raise InvalidData("No document has both a known word and all covariates.")
+    if people < least * coefficients:
+        raise InvalidData(
+            f"{coefficients} coefficients per topic of {people} persons or documents: at least {least} per coefficient "
+            "are needed, or single ones could be read from the file. Use fewer terms."
+        )
+
+
+def spoken_of(prepared: Prepared, place: Array, least: int, persons: Persons) -> NDArray[np.bool_] | None:
+    """Topics whose words are in enough documents, also in those of each category.
+
+    (Σ s)² / Σ s² is the number of persons if these have equal shares and all others none.
+    """
+    if not least:
+        return None
+    linear = prepared.design @ place.reshape(-1, prepared.design.shape[1]).T
+    alpha = np.exp(np.clip(linear, -30.0, 30.0))
+    gamma = prepared.documents.at(alpha).gamma
+    shares = np.clip((gamma - alpha) / prepared.documents.words[:, None], 0.0, 1.0)
+    flags = [column for column in prepared.design.T if np.isin(column, (0.0, 1.0)).all()]
+    groups = [group for column in flags for group in (column == 1.0, column == 0.0) if group.any()]
+    enough = np.ones(shares.shape[1], dtype=np.bool_)
+    for group in groups:
+        summed = persons.taken(np.flatnonzero(group)).summed(shares[group])
+        enough &= summed.sum(axis=0) ** 2 >= least * (summed**2).sum(axis=0)
+    if enough.sum() < 2:
+        raise InvalidData(f"Nearly all topics rest on fewer than {least} documents here. Use fewer or larger groups.")
+    return enough
