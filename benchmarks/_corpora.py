@@ -32,13 +32,17 @@ HELD_TEXTS, HELD_WORDS = 0.1, 0.3
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents × words, the class of each document, and what is held out: documents, and a share of their words."""
+    """Documents × words, the class of each document, and what is held out: documents, and a share of their words.
+
+    `kept` are the places of the documents among all texts, where some have too few words.
+    """
 
     counts: csr_array
     words: tuple[str, ...]
     labels: NDArray[np.int_]
     held_out: NDArray[np.bool_]
     share: float
+    kept: NDArray[np.int_] | None = None
 
     def model(self, topics):
         ascent = db.Ascent(passes=25, tolerance=1e-3, warm_up=10)
@@ -109,4 +113,5 @@ def counted(texts, classes):
     filled = np.diff(counts.indptr) > 1
     held_out = np.random.default_rng(0).random(int(filled.sum())) < HELD_TEXTS
     _, labels = np.unique(np.array(classes)[filled], return_inverse=True)
-    return Corpus(counts[np.flatnonzero(filled)], tuple(words.get_feature_names_out()), labels, held_out, HELD_WORDS)
+    kept, named = np.flatnonzero(filled), tuple(words.get_feature_names_out())
+    return Corpus(counts[kept], named, labels, held_out, HELD_WORDS, kept)

@@ -27,7 +27,7 @@ def topic_effects(rows: Sequence[Any], *, most: int = 12, axes: "Axes | None" = 
     >>> db.plot.topic_effects(found.rows(topics)).get_xscale()
     'log'
     """
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     if not rows:
         raise InvalidData("There are no effects to draw.")
@@ -45,6 +45,7 @@ def topic_effects(rows: Sequence[Any], *, most: int = 12, axes: "Axes | None" = 
             axes.plot([row["ratio"]], [at], "o", color=colour, alpha=1.0 if clear else 0.4, markersize=4, label=label)
     axes.axvline(1.0, color="0.6", linewidth=0.8, zorder=0)
     axes.set(xscale="log", xlabel="share after the change / before")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     names = {row["topic"]: row["name"] or f"topic {row['topic']}" for row in rows}
