@@ -220,6 +220,13 @@ def effects(
         columns: what the covariates hold, where sites have agreed on that.
         least: categories that fewer persons have are pooled, and nothing is said about topics that rest on fewer.
         persons: whom documents are about.
+
+    >>> words = ["ball", "goal", "team", "vote", "party", "law"]
+    >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)
+    >>> topics = db.LatentDirichletAllocation(2, words).fit(counts, rng=0).posterior
+    >>> found = db.texts.effects(topics, counts, {"paper": ["Herald", "Times"] * 20}, "paper")
+    >>> [(row["term"], row["low"] < 1 < row["high"]) for row in found.rows(topics)]
+    [('paper=Times', True), ('paper=Times', True)]
     """
     model: Any = model_for(posterior.structure)
     frame = with_years(covariates)
