@@ -39,6 +39,8 @@ def test_no_data_leaves_the_prior(case, rng):
     model, shards, _ = case
     fit = model.fit(shards[0][:0], rng=rng)
     assert fit.posterior == db.Posterior.of_prior(model.structure)
+    assert fit.bound[-1] == pytest.approx(0.0, abs=1e-9)
+    assert fit.converged
 
 
 def test_the_order_of_sites_changes_no_bit_and_their_labels_only_slots(case, rng):
@@ -91,6 +93,7 @@ def test_each_pass_is_reported_with_its_bound(case):
     fit = model.fit(shards[0], rng=1, start=fits[0].posterior, progress=reports.append)
     assert [report.bound for report in reports] == list(fit.bound)
     assert [report.number for report in reports] == list(range(1, len(fit.bound) + 1))
+    assert {report.restart for report in reports} == {0}
 
 
 def test_observations_are_transformed_as_they_are_assigned(case):

@@ -9,10 +9,11 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import InvalidData
+from decbayes.models.core.information import Tally
 from decbayes.models.core.model import check_rare_values
 from decbayes.models.core.persons import number_of
 from decbayes.models.core.points import MOST_ROUNDING
-from decbayes.models.features._starts import CONTRASTS
+from decbayes.models.features._starts import CONTRASTS, split_levels, two_levels
 from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
 from decbayes.models.topics._prevalence import Group, interval
@@ -24,6 +25,63 @@ def test_contrasts_come_with_their_slopes(contrast):
     u, step = np.linspace(-3, 3, 13), 1e-6
     high, low = contrast(u + step)[0], contrast(u - step)[0]
     np.testing.assert_allclose(contrast(u)[1], (high - low) / (2 * step), atol=1e-6)
+
+
+def test_two_levels_of_a_column_are_its_two_means(rng):
+    """Four columns of different shares and levels, each with noise; and complements where an offset must vanish."""
+    upper = rng.random((60, 4)) < [0.2, 0.5, 0.8, 0.4]
+    upper[:2] = [[False] * 4, [True] * 4]
+    columns = np.where(upper, [5.0, 1.0, -2.0, 40.0], [1.0, -3.0, -9.0, 20.0]) + 0.1 * rng.normal(size=(60, 4))
+    found, low, high = split_levels(columns)
+    np.testing.assert_array_equal(found, upper)
+    for column in range(4):
+        assert low[column] == pytest.approx(columns[~upper[:, column], column].mean())
+        assert high[column] == pytest.approx(columns[upper[:, column], column].mean())
+    features = 3.0 * rng.normal(size=(4, 6))
+    data = upper @ features
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    components, loadings = signs * (upper - upper.mean(axis=0)), signs[:, None] * features
+    np.testing.assert_array_equal(two_levels(components, loadings, data.mean(axis=0)), upper.T)
+
+
+@pytest.mark.parametrize("name", ["known variance", "yes or no", "counts", "classes", "features"])
+def test_what_is_to_be_predicted_is_there_and_not_told(name, rng):
+    model, size = ZOO[name]
+    data = np.asarray(db.simulate(model, size, rng=rng).data, dtype=float)
+    posterior, nothing = db.Posterior.of_prior(model.structure), np.full(data.shape, np.nan)
+    for given, held, wrong in (
+        (data, nothing, "No value is held out"), (data, data, "both observed and held out"),
+        (nothing, data[:1], "shape"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidData, match=wrong):
+            model.log_predictive(posterior, given, held)
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({}, ""), ({"totals": 100.5}, "hold 100.5, not the 100"), ({"totals": 100.5, "slack": 1.0}, ""),
+        ({"totals": 98.0, "slack": 1.0}, "hold 98"), ({"observed": 99.0}, "of 99 observations, not the 100"),
+        ({"parts": np.array([110.0, -10.0])}, "a part of it holds -10"),
+        ({"differences": {"a": np.array([2.0])}}, "'a' holds"),
+        ({"within": {"a": np.array([[61.0], [40.0]])}}, "1 more in a component"),
+        ({"within": {"a": np.array([[60.0], [40.0]])}}, ""),
+        ({"within": {"a": np.array([[60.0], [-1.0]])}}, "'a' holds -1"),
+        ({"within": {"a": np.array([[61.0], [41.0]])}, "loose": 0.01}, ""),
+        ({"within": {"a": np.array([[62.0], [40.0]])}, "loose": 0.01}, "1 more in a component"),
+        ({"parts": np.empty(0), "within": {"a": np.array([[100.0, 0.0]])}}, ""),
+        ({"parts": np.empty(0), "within": {"a": np.array([[101.0, 0.0]])}}, "1 more in a component"),
+    ],
+)  # fmt: skip
+def test_contributions_contradict_what_they_cannot_hold(change, wrong):
+    """A hundred units in two components of sixty and forty."""
+    tally = Tally(**{"totals": 100.0, "parts": np.array([60.0, 40.0])} | change)
+    found = tally.contradiction(100.0)
+    assert found is None if not wrong else wrong in found
+    counted = Tally(**{"totals": 100.0, "parts": np.array([60.0, 40.0]), "observed": 30.0} | change)
+    if not wrong and "observed" not in change:
+        within = counted.contradiction(100.0, 30.0)
+        assert (within is None) == (not (change.get("loose") and "within" in change))
 
 
 @pytest.mark.parametrize("name", ["known variance", "diagonal", "counts", "classes", "groups of regressions"])

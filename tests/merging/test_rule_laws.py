@@ -1,0 +1,186 @@
+"""Rules of merges, each with cases on both sides of it: options, who is compared, who is alone, what is told."""
+
+import numpy as np
+import pytest
+from test_grouping import posterior
+from test_votes import group_of, means_of, settled
+
+import decbayes as db
+from decbayes.extending import CoupledSet, Structure
+from decbayes.families import IsotropicGaussian
+from decbayes.merging.base.compatibility import difference
+from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.reading._confidence import kept_together
+from decbayes.merging.remarking import separate, small_sites
+from decbayes.merging.robust import votes
+from decbayes.merging.robust._ballot import main_party
+from decbayes.merging.robust._slots import uncapped
+
+
+class Counting:
+    """A solver that says how often it was asked."""
+
+    one_to_one = True
+
+    def __init__(self):
+        self.asked = 0
+
+    def solve(self, problem):
+        self.asked += 1
+        problem.announce()
+        return db.solvers.Matching().solve(problem)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_merges_use_the_solver_and_report_to_whom_they_are_told(robust):
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
+    rows = np.array([[-9.0], [-8.0], [9.0]])
+    sites = [model.fit(0.1 * site + rows, rng=0).posterior for site in range(4)]
+    solver, matched = Counting(), []
+    db.merge(sites, solver=solver, robust=robust, components=2, progress=lambda: matched.append(1))
+    assert solver.asked >= 1
+    assert len(matched) >= solver.asked
+
+
+def anchored(means, places, counts):
+    """Sites with one component each, for slots whose priors differ."""
+    family = IsotropicGaussian()
+    structure = Structure(
+        {"means": family},
+        {"means": family.natural(mean=np.array(means)[:, None], variance=1.0)},
+        (CoupledSet(("means",)),),
+    )
+    return structure, [
+        db.Posterior(structure, {"means": np.array([[count * place, -0.5 * count]] + [[0.0, 0.0]] * (len(means) - 1))})
+        for place, count in zip(places, counts, strict=True)
+    ]
+
+
+def test_slots_with_priors_of_their_own_end_where_no_move_gains():
+    """Components begin where their prior is nearest, and follow others: Σ A of all slots rises with no single move."""
+    structure, sites = anchored([0.0, 10.0], [4.9, 7.0, 7.2, 6.8, 0.1], [3, 40, 40, 40, 30])
+    (coupled,) = structure.symmetry
+    alignment = db.align(sites, solver=db.solvers.Grouping())
+    labels = [int(slots[0]) for slots in alignment.slots(coupled)]
+
+    def height(labels):
+        total = structure.prior["means"].copy()
+        for label, site in zip(labels, sites, strict=True):
+            total[label] += site.contribution["means"][0]
+        return sum(0.5 * first**2 / (-2 * second) for first, second in total)
+
+    for place in range(len(sites)):
+        other = [1 - label if site == place else label for site, label in enumerate(labels)]
+        assert height(other) <= height(labels) + 1e-9
+    assert labels[1] == labels[2] == labels[3] == labels[0] != labels[4]
+
+
+@pytest.mark.parametrize(("pairs", "every"), [(10**6, 1), (60 * 30, 2), (60 * 20, 3), (60, 9)])
+def test_of_many_sites_some_are_compared_with_all_and_seven_at_least(pairs, every, monkeypatch):
+    group = group_of(means_of(*((0.01 * site, 20) for site in range(60))))
+    monkeypatch.setattr(votes, "MOST_PAIRS", pairs)
+    np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(0, 60, every))
+    monkeypatch.setattr(votes, "MOST_PAIRS", 10**6)
+    monkeypatch.setattr(votes, "MOST_NUMBERS", pairs * group.rows[0].shape[1])
+    np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(0, 60, every))
+
+
+def test_what_a_site_hardly_knows_does_not_hold_it_back():
+    """A large site has two observations in another cluster, where others disagree: all else moves nobody."""
+    rows = [[[40.0, 60.0, 0.0, 0.0]] for _ in range(5)] + [[[4000.0, 6000.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]]
+    group = group_of([posterior(site) for site in rows], cap=1.5)
+    large = np.flatnonzero(group.site == 5)
+    assert group.known[large].sum() == 1
+    labels = np.zeros(len(group.site), dtype=np.intp)
+    labels[large[~group.known[large]]] = 1
+    found = uncapped(settled(group, labels, [1.0] * len(labels), 2))
+    assert found[5] == pytest.approx(1.0)
+    crowded = settled(group, np.zeros(len(labels), dtype=np.intp), [1.0] * len(labels), 1)
+    assert uncapped(crowded)[5] == pytest.approx(1.0), "though it shares a slot with what is nothing like it"
+
+
+def test_a_party_is_whoever_shares_most_of_its_evidence_with_another_of_it():
+    """Three sites know slots 0 and 1, a fourth shares a tenth with them, a fifth nothing."""
+    both, rest, tenth = [[50.0, 0, 0, 0], [0, 50.0, 0, 0]], [[0, 0, 90.0, 0]], [[10.0, 0, 0, 0], [0, 0, 0, 90.0]]
+    group = group_of([*map(posterior, [both, both, both, tenth, rest])])
+    labels = np.array([int(row.argmax()) for row in group.rows[0]])
+    found = main_party(settled(group, labels, [1.0] * len(labels), 4))
+    np.testing.assert_array_equal(found, [True, True, True, False, False])
+
+
+def test_sites_of_regressions_lose_what_each_claims_beside_the_other(rng):
+    """Site by site: what is compared at once is what is compared alone, in both directions."""
+    columns = {"a": db.columns.Gaussian(0, 1), "y": db.columns.YesNo()}
+    model = db.LogisticRegression("y", columns=columns)
+    sites = []
+    for size in (40, 80, 160):
+        a = rng.normal(size=size)
+        sites.append(model.fit(np.column_stack([a, rng.random(size) < 1 / (1 + np.exp(-a * size / 50))])).posterior)
+    group = group_of(sites)
+    middle = np.median(group.evidence)
+    for one in range(3):
+        for other in range(3):
+            louder = max(1.0, middle / group.evidence[other])
+            mine = [group.rows[0][[one]]], group.evidence[[one]]
+            theirs = [louder * group.rows[0][[other]]], louder * group.evidence[[other]]
+            assert group.likeness.lost[one, other] == pytest.approx(group.losses(mine, theirs)[0], rel=1e-9)
+
+
+def shared(evidence, per_parameter=50.0):
+    evidence = np.array(evidence, dtype=float)
+    nothing = np.zeros(evidence.shape[1])
+    return Shared(evidence, nothing, 1.8, nothing, 2.0, per_parameter, None)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kinds"),
+    [
+        ([[9, 0], [9, 0], [4, 6]], ["site alone"]), ([[9, 0], [9, 0], [6, 4]], []), ([[9, 0], [4, 6]], []),
+        ([[9, 0], [9, 0], [5, 5]], []), ([[9, 0], [0, 9]], ["nothing shared"]), ([[9, 0], [0, 0]], []),
+        ([[9, 0], [9, 0], [0, 9]], ["nothing shared"]), ([[9, 0.4], [0.4, 9]], ["nothing shared"]),
+    ],
+)  # fmt: skip
+def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kinds):
+    found = list(separate(shared(evidence), ["one", "two", "three"]))
+    assert [remark.kind for remark in found] == kinds
+    if kinds == ["site alone"]:
+        assert "three (60%)" in found[0].what
+
+
+def test_few_data_per_parameter_are_named_if_there_are_several_sites():
+    for per_parameter, sites, said in ((4.9, 2, 1), (5.0, 2, 0), (4.9, 1, 0)):
+        assert len(list(small_sites(shared([[9.0, 9.0]] * sites, per_parameter)))) == said
+
+
+def test_structures_differ_in_what_either_model_states():
+    """Also in what only one of them states."""
+    family, prior = IsotropicGaussian(), {"means": IsotropicGaussian().natural(mean=np.zeros((1, 1)), variance=1.0)}
+    plain, named, other = (
+        Structure({"means": family}, prior, (), model=model) for model in ({}, {"kind": "a"}, {"kind": "b"})
+    )
+    assert difference(named, other) == "the model's kind is a in one and b in the other."
+    assert difference(plain, named) == "the model's kind is None in one and a in the other."
+    assert difference(named, plain) == "the model's kind is a in one and None in the other."
+
+
+def test_what_one_site_alone_has_found_is_not_doubted():
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e6)
+    far, near = (
+        model.from_assignments(np.array(rows)[:, None], [0, 0, 1]) for rows in ([0.0, 0.1, 99], [0.0, 0.2, -99])
+    )
+    alignment = db.align([far, near], components=3)
+    for found in kept_together(alignment, alignment.structure.symmetry[0]):
+        np.testing.assert_array_equal(found, 1.0)
+
+
+def test_joined_components_are_told_with_what_they_bring():
+    model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4)
+    merged = db.merge([model.fit(np.repeat([[-9.0], [0.0], [9.0]], [5, 7, 11], axis=0), rng=1).posterior])
+    order = np.argsort(merged.mean("components")[:, 0]).tolist()
+    lineage = db.merging.join(merged, order[2], order[0])
+    (event,) = [event for event in lineage.events if event.kind == "joined"]
+    kept = [event.id for event in lineage.events if event.kind == "kept"]
+    assert event.other in kept
+    assert event.id not in kept
+    assert event.share == pytest.approx(5 / 16, abs=1e-3)
+    assert len(kept) == 2
