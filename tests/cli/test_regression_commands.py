@@ -90,7 +90,10 @@ def test_levels_without_an_order_go_through_every_command(run, wards):
 
 def test_the_link_of_ordered_levels_is_an_option_and_stays_with_the_file(run, wards):
     options = "--formula ward~age --levels skin,bone,heart --link cumulative"
-    assert "odds of being beyond each level" in run(f"fit ordered-regression a.csv {options} -o a.posterior")[2]
+    assert (
+        "odds of a higher level of ward (skin < bone < heart)"
+        in run(f"fit ordered-regression a.csv {options} -o a.posterior")[2]
+    )
     run("fit ordered-regression b.csv --like a.posterior -o b.posterior")
     assert run("merge a.posterior b.posterior -o m.posterior")[0] == 0
     assert "link cumulative" in run("show m.posterior")[1]

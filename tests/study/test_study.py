@@ -377,5 +377,46 @@ def test_one_command_does_whatever_is_a_sites_turn(run, tmp_path, monkeypatch):
     assert Study(folder).missing(0) == ["north"]
     assert run("study", "next", "--site", "south", "--approve", "Lee")[0] == 0, "nothing to do is no error"
     _, shown, _ = run("study", "next", "--site", "north", "--approve", "Kim")
-    assert "raises the mean of days" in shown
+    assert "The mean of days is " in shown
     assert due(folder) == []
+
+
+def test_a_stray_file_beside_the_protocol_is_named_and_files_of_the_study_are_not(finished, run, tmp_path):
+    done, _ = finished
+    shutil.copytree(done / "stay", tmp_path / "stay")
+    assert Study(tmp_path / "stay").problems == ()
+    (tmp_path / "stay" / "patients.csv").write_text("age\n1\n")
+    _, _, said = run("study", "status")
+    assert "Left alone: stay/patients.csv: no part of the study. Everybody who sees this folder can read it" in said
+
+
+def test_a_unit_of_a_column_that_is_not_used_is_noticed(run, tmp_path, rng):
+    status, _, said = run(*NEW, "--sites", "north", "--units", "age=years,stayy=days")
+    assert (status, "'stayy' is no column of 'days ~ age + ward'" in said) == (2, True)
+    assert not (tmp_path / "stay").exists()
+    run("study", "new", "groups", "--model", "classes", "--sites", "north", "--units", "size=cm", "--rules", "usual")
+    write_table(tmp_path / "north.csv", patients(rng, 60))
+    assert (
+        "a unit for 'size', which is none of the columns used"
+        in run("study", "check", "north.csv", "--site", "north")[1]
+    )
+
+
+def test_the_column_that_tells_persons_apart_is_not_modelled(run, tmp_path, rng):
+    table = {**patients(rng, 90), "who": [f"p{row // 3}" for row in range(90)]}
+    write_table(tmp_path / "north.csv", table)
+    run("study", "new", "groups", "--model", "classes", "--sites", "north", "--person", "who", "--rules", "usual")
+    assert run("study", "check", "north.csv", "--site", "north")[0] == 0
+    listed = Study(tmp_path / "groups").lists()["north"].read_text()
+    assert "age" in listed
+    assert "who" not in listed
+
+
+def test_a_preview_says_how_to_release_in_this_study(finished, run, tmp_path):
+    done, _ = finished
+    shutil.copytree(done, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "stay" / "sites" / "north" / "north.posterior").unlink()
+    run("study", "fit", str(tmp_path / "north.csv"), "--site", "north")
+    _, shown, said = run("study", "preview", "--site", "north")
+    assert "decbayes study release --approve 'Dr Kim'" in said
+    assert "decbayes release" not in shown + said

@@ -77,7 +77,7 @@ class Preview:
             return f"No rule is broken. Look at {points} before you release it."
         if dict(self.facts).get("status") == RELEASED:
             return "No rule is broken, and it was released already."
-        return "No rule is broken. It may leave once somebody approves: `decbayes release`."
+        return "No rule is broken. It may leave once somebody approves it."
 
     def __str__(self) -> str:
         marks = {"fine": " ", "look": "?", "stop": "✗"}

@@ -103,7 +103,7 @@ def small_sites(shared: Shared) -> Iterator[Remark]:
         yield Remark(
             "small sites",
             "Sites have too few data to find the components alone.",
-            "Unless these posteriors were refined together, refine first; do not rely on the intervals.",
+            "Unless they were refined together, refine first; do not rely on the intervals.",
             f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
             "note",
         )

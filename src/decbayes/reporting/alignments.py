@@ -14,14 +14,14 @@ from decbayes.reporting.markup import Markup, coordinate, figure, image, joined,
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
-from decbayes.views.values import counted, number
+from decbayes.views.values import counted, number, plural
 
 MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)
 SHADES = 10
 MOST_LEAVES = 600
 LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
-SHADE = "Darker blue: a larger share of the site's own evidence."
+SHADE = "Darker blue: a larger share of the site's own data."
 
 
 def support(findings: Findings) -> Markup:
@@ -33,13 +33,12 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
     """The site's own component numbers in each slot, or a picture if there are too many."""
     sites, slots = findings.shared[coupled].evidence.shape
     if sites > MOST_ROWS or slots > MOST_COLUMNS:
-        sizes = f"{sites:,} sites from top to bottom, by name, {slots} components from left to right."
+        sizes = f"{sites:,} sites from top to bottom, by name, {findings.nouns(slots)} from left to right."
         return figure(picture(findings, coupled), f"{sizes} {SHADE}")
     return figure(
         written(findings, coupled),
-        f"Numbers are the site's own labels (1+3 if two share a slot). {SHADE}",
-        f" ? marks a close call ({findings.sureness[coupled].words}). ",
-        "≠ marks a component on which the site disagrees with the others.",
+        f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here). {SHADE}",
+        f" ? marks a close call. ≠ marks a {findings.view.noun} on which the site disagrees with the others.",
     )
 
 
@@ -122,7 +121,7 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
         )
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     ]
-    shown = table(("site", "its component", "went into", sure.name, findings.unit), rows, right=(3, 4))
+    shown = table(("site", f"its {findings.view.noun}", "went into", sure.name, findings.unit), rows, right=(3, 4))
     more = left_out(len(places) - len(rows), "further close calls are")
     return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
 

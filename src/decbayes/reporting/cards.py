@@ -11,8 +11,9 @@ from decbayes.merging.reading import DISAGREES
 from decbayes.posterior import Posterior
 from decbayes.reporting.markup import Markup, description, image, joined, left_out, note, table, tag
 from decbayes.structure import CoupledSet
-from decbayes.views import Findings, Image, Words
-from decbayes.views.values import Part, Row, counted, number, value_text
+from decbayes.views import Findings, Image, Interval, Shares, Words
+from decbayes.views.participants import About
+from decbayes.views.values import Part, Row, column_value, counted, number, percent, range_text, value_text
 
 MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
@@ -22,11 +23,11 @@ MILLION = 1e6
 PERCENT = ("weight", "share in the long run", "how often")
 
 
-def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part]) -> Markup:
+def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part], about: About) -> Markup:
     """A card for each of the components with the most evidence, and a line for each of the others."""
     evidence = findings.shared[coupled].evidence.sum(axis=0)
     largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
-    bodies, hidden = bodies_of(findings, parts, len(evidence)), findings.hidden(coupled)
+    bodies, hidden = bodies_of(findings, parts, len(evidence), about), findings.hidden(coupled)
     first, others = sorted(largest.tolist()), sorted(set(range(len(evidence))) - set(largest.tolist()))
     concealed = note(f"Fewer than {findings.least:g} {findings.unit}: not shown.")
     shown = [card(findings, coupled, slot, concealed if hidden[slot] else bodies[slot]) for slot in first]
@@ -37,12 +38,8 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
     shared = findings.shared[coupled]
     support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
     share = total / max(float(findings.evidence.sum()), 1e-300)
-    summary = [
-        support_text(findings, support),
-        counted(total, findings.view.unit),
-        f"{share:.1%}",
-        *spread(findings, coupled, slot),
-    ]
+    amount = f"{counted(total, findings.view.unit)} ({percent(share)})"
+    summary = [support_text(findings, support), amount, *spread(findings, coupled, slot)]
     return tag(
         "article",
         tag("h3", title(findings, coupled, slot), badge(findings, coupled, slot)),
@@ -68,7 +65,7 @@ def spread(findings: Findings, coupled: CoupledSet, slot: int) -> list[str]:
     """How much more sites differ than by chance, if several have it."""
     apart = findings.heterogeneity.get(coupled)
     known = apart is not None and np.isfinite(apart.ratio[slot])
-    return [f"spread between sites {apart.ratio[slot]:.1f} × chance"] if apart is not None and known else []
+    return [f"sites differ {apart.ratio[slot]:.1f} times as much as by chance"] if apart is not None and known else []
 
 
 def support_text(findings: Findings, support: list[int]) -> str:
@@ -94,17 +91,12 @@ def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
 def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
     """Which sites have it, those with the most evidence first."""
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
-    support = shared.sites(slot)
+    support, known = shared.sites(slot), sure.expected_wrong is not None
     rows = [
-        (
-            findings.names[site],
-            number(round(shared.evidence[site, slot])),
-            sure.text(site, slot),
-            number(shared.apart[site, slot]),
-        )
+        (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
         for site in support[:MOST_SUPPORTERS]
     ]
-    shown = table(("site", findings.unit, sure.name, "apart"), rows, right=(1, 2, 3))
+    shown = table(("site", findings.unit, *(["matched rightly with"] * known)), rows, right=(1, 2))
     more = left_out(len(support) - len(rows), "further sites with less evidence are")
     return tag("details", tag("summary", "Sites that have it"), shown, more)
 
@@ -118,20 +110,37 @@ def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Mark
         (k, "" if hidden[k] else texts[k], number(round(float(shared.evidence[:, k].sum()))), len(shared.sites(k)))
         for k in slots
     ]
-    shown = table(("component", "description", findings.unit, "sites"), rows, right=(2, 3))
-    return tag("details", tag("summary", f"The other {len(slots)} components, which have less evidence"), shown)
+    shown = table((findings.view.noun, "description", findings.unit, "sites"), rows, right=(2, 3))
+    return tag("details", tag("summary", f"The other {findings.nouns(len(slots))}, which have less evidence"), shown)
 
 
-def bodies_of(findings: Findings, parts: Sequence[Part], count: int) -> list[Markup]:
+def bodies_of(findings: Findings, parts: Sequence[Part], count: int, about: About) -> list[Markup]:
     """What is drawn on each card; nothing if the view does not describe the components of this set."""
     if len(parts) != count:
         return [Markup("")] * count
     longest = max((share for part in parts if isinstance(part, Words) for _, share in part.words), default=1.0)
-    notes = [*findings.notes.parts] or [""] * count
-    return [body(slot, part, longest, notes[slot]) for slot, part in enumerate(parts)]
+    notes, told = [*findings.notes.parts] or [""] * count, facts_of(findings, parts, about)
+    return [body(slot, part, longest, told[slot], notes[slot]) for slot, part in enumerate(parts)]
 
 
-def body(slot: int, part: Part, longest: float, text: str) -> Markup:
+def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Row]:
+    """What each component is like in each column, with units and intervals; else the plain values of its part."""
+    profiles = findings.view.profiles(findings.merged)
+    if len(profiles) != len(parts) or any(isinstance(part, Words | Image) for part in parts):
+        return [part.facts for part in parts]
+    frequencies = findings.view.frequencies(findings.merged)
+    shares = [{"share": f"{percent(each.mean)} ({range_text(each, percent)})"} for each in frequencies]
+    return [
+        {**(shares[slot] if shares else {}), **{name: fact(name, value, about) for name, value in part.columns.items()}}
+        for slot, part in enumerate(profiles)
+    ]
+
+
+def fact(name: str, value: Interval | Shares, about: About) -> str:
+    return " ".join(filter(None, column_value(value, about.units.get(name, ""))))
+
+
+def body(slot: int, part: Part, longest: float, told: Row, text: str) -> Markup:
     """Bars of words on one scale for all topics, or an image; then the facts."""
     if isinstance(part, Words):
         drawn = tag("ol", [bar(word, share, longest) for word, share in part.words], class_="bars")
@@ -139,7 +148,7 @@ def body(slot: int, part: Part, longest: float, text: str) -> Markup:
         drawn = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")
     else:
         drawn = Markup("")
-    return joined([drawn, facts(part.facts) if part.facts else None, note(text) if text else None])
+    return joined([drawn, facts(told) if told else None, note(text) if text else None])
 
 
 def bar(word: str, share: float, longest: float) -> Markup:
@@ -171,10 +180,11 @@ def disagreements(findings: Findings) -> Markup | None:
     if not flagged or not findings.sets:
         return None
     rows = sorted((row for site in flagged[:MOST_QUOTED] for row in quotes(findings, site)), key=lambda row: row[0])
-    head = ("site", "component", "chance of being the same", "at this site", "at all others")
+    head = ("site", findings.view.noun, "chance of being the same", "at this site", "at all others")
     shown = table(head, [row[1:] for row in rows[:MOST_DISAGREEMENTS]])
     meaning = (
-        "same by chance: how likely it is that both are the same and differ by chance only, if either was as likely."
+        "Chance of being the same: how likely it is that both are the same and differ by chance only, if either was as "
+        "likely beforehand."
     )
     more = [
         left_out(len(rows) - MOST_DISAGREEMENTS, "further components are"),
@@ -223,4 +233,4 @@ def supported(findings: Findings, coupled: CoupledSet) -> str:
     evidence = findings.shared[coupled].evidence.sum(axis=0)
     filled = int((evidence > 0).sum())
     empty = len(evidence) - filled
-    return counted(filled, "component") + (f", and {counted(empty, 'empty slot')}" if empty else "")
+    return findings.nouns(filled) + (f", and {counted(empty, 'empty slot')}" if empty else "")

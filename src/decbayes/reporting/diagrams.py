@@ -8,11 +8,13 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.reporting.drawing import COLOURS, svg
 from decbayes.reporting.markup import Markup, coordinate, tag
+from decbayes.views.class_view import duration
 from decbayes.views.values import number
 
 MOST_STATES = 8
 LEAST_SHOWN = 0.02  # rarer moves are not drawn
-SIZE, RADIUS, CIRCLE = 400.0, 140.0, 36.0
+SIZE, RADIUS, CIRCLE = 440.0, 160.0, 36.0
+LABEL = (28.0, 12.0)  # width and height of a share, in pixels
 THICKEST = 9.0
 
 
@@ -34,7 +36,9 @@ def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | 
     ]
     drawn += [state(k, places[k], duration(float(probabilities[k, k])), titles[k]) for k in range(count)]
     height = max(y for _, y in places) + CIRCLE + 24.0
-    return svg([part for group in drawn for part in group], SIZE, height, f"{count} states and the moves between them")
+    # Shares come last, so that no line crosses them.
+    parts = sorted((part for group in drawn for part in group), key=lambda part: "share-of-moves" in part)
+    return svg(parts, SIZE, height, f"{count} states and the moves between them")
 
 
 def leaving(probabilities: Array) -> Array:
@@ -44,11 +48,6 @@ def leaving(probabilities: Array) -> Array:
     totals = moves.sum(axis=1, keepdims=True)
     totals[totals == 0.0] = 1.0
     return np.asarray(moves / totals)
-
-
-def duration(stay: float) -> float:
-    """How many steps a visit lasts on average: 1 / (1 − p)."""
-    return 1.0 / max(1.0 - stay, 1e-9)
 
 
 def state(number_of: int, place: tuple[float, float], steps: float, title: str) -> list[Markup]:
@@ -66,7 +65,7 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     (x1, y1), (x2, y2) = start, end
     length = hypot(x2 - x1, y2 - y1)
     across = (-(y2 - y1) / length, (x2 - x1) / length)
-    bend = 0.14 * length
+    bend = 0.12 * length
     middle = ((x1 + x2) / 2 + bend * across[0], (y1 + y2) / 2 + bend * across[1])
     width = max(THICKEST * share, 0.8)
     head = 7.0 + 1.2 * width
@@ -75,13 +74,14 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     side = (base[1] - last[1], last[0] - base[0])
     corners = [last, *((base[0] + sign * 0.5 * side[0], base[1] + sign * 0.5 * side[1]) for sign in (1, -1))]
     curve = f"M{pair(first)}Q{pair(middle)} {pair(base)}"
-    out = 0.5 * bend + 16.0
+    # Beside the line: half of the text's width and height, as far as they point away from it.
+    out = 0.5 * bend + 0.5 * width + 7.0 + abs(across[0]) * 0.5 * LABEL[0] + abs(across[1]) * 0.5 * LABEL[1]
     label = ((x1 + x2) / 2 + out * across[0], (y1 + y2) / 2 + out * across[1])
     meaning = tag("title", f"{share:.0%} of visits end this way")
     return [
         tag("path", meaning, d=curve, class_="move", stroke_width=f"{width:.1f}"),
         tag("path", d=f"M{' L'.join(map(pair, corners))}Z", class_="head"),
-        tag("text", f"{share:.0%}", class_="tick name", x=label[0], y=label[1] + 4.0),
+        tag("text", f"{share:.0%}", class_="tick name share-of-moves", x=label[0], y=label[1] + 4.0),
     ]
 
 

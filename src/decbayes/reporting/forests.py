@@ -18,7 +18,7 @@ SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
     f"Each line is a {LEVEL:.0%} interval: of each site alone, of all sites together, and where the value of a further "
     "site is expected. Larger dots are sites that know more. I² is the share of the variation between "
-    "sites that is no chance; τ² is the variance between sites (DerSimonian and Laird)."
+    "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird)."
 )
 
 
@@ -114,7 +114,7 @@ def forest(
     lines.append(Line("all sites", merged.times(per), "strong", LARGEST))
     if apart is not None and apart.prediction is not None:
         lines.append(Line("further site", apart.prediction.times(per), "expected", 0.0))
-    axis = findings.view.ratio if factors else "coefficient"
+    axis = findings.view.ratio if factors else outcome_axis(findings, merged, about)
     axis += f" per {per:g}" if per != 1.0 else ""
     drawing = intervals(
         lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null, factors=factors, axis=axis
@@ -123,6 +123,14 @@ def forest(
     unknown = note(f"Says nothing about it: {', '.join(silent)}.") if silent else None
     text = note(f"I² {apart.i_squared:.0%}, τ² {number(apart.tau_squared)}") if apart else None
     return tag("div", tag("h3", about.named(merged.name)), drawing, text, unknown, class_="panel broad")
+
+
+def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
+    """What a coefficient is measured in: the outcome's own unit, where coefficients are differences of its mean."""
+    if findings.view.ratio:
+        return "coefficient"
+    target = about.named(getattr(findings.view.model, "target", "the outcome"))
+    return target if term.null is None else f"difference in {target}"
 
 
 def shortened(name: str) -> str:

@@ -11,11 +11,11 @@ from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline
 from decbayes.reporting.forests import forests
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
 from decbayes.reporting.topic_map import topic_map
-from decbayes.views import Findings, Interval, Matrix, Point, Profile, Shares, Words
+from decbayes.views import Entries, Findings, Interval, Matrix, Point, Profile, Shares, Words
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.participants import About
 from decbayes.views.point_view import ellipse
-from decbayes.views.values import Part, number
+from decbayes.views.values import Part, column_value, number, plural
 from decbayes.views.view import LEVEL
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
@@ -32,15 +32,22 @@ def overview(findings: Findings, parts: Sequence[Part], about: About = NOTHING) 
     if estimates := view.estimates(merged):
         return forests(findings, estimates, about)
     if not findings.sets or not parts:
-        return parameters(findings)
+        return parameters(findings, about)
     shown = {slot: parts[slot] for slot in findings.visible if slot < len(parts)}
     points = {slot: part for slot, part in shown.items() if isinstance(part, Point)}
-    profiled = {slot: part for slot, part in shown.items() if isinstance(part, Profile)}
-    drawn = space(findings, points, about) if points else columns(profiled, about) if profiled else None
+    profiled = {slot: part for slot, part in profiles(findings, parts).items() if slot in shown}
+    drawn = space(findings, points, about) if points else columns(findings, profiled, about) if profiled else None
     if any(isinstance(part, Words) for part in shown.values()):
         drawn = topic_map(findings)
     matrix = view.matrix(merged)
     return joined([drawn, transitions(findings, matrix)]) if matrix is not None else drawn
+
+
+def profiles(findings: Findings, parts: Sequence[Part]) -> dict[int, Profile]:
+    """Components column by column, if nothing else draws them."""
+    drawn = {slot: part for slot, part in enumerate(parts) if isinstance(part, Profile)}
+    plain = all(isinstance(part, Entries) for part in parts)
+    return drawn or (dict(enumerate(findings.view.profiles(findings.merged))) if plain else {})
 
 
 # Places in space
@@ -60,7 +67,9 @@ def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
     # A density shows all components: where some are hidden, the others are drawn one by one.
     if len(names) == 1 and len(clusters) == findings.merged.structure.components(findings.sets[0]):
         return density(findings, clusters, names[0])
-    return ellipses(clusters, names, site_clusters(findings)) if len(names) == 2 else deviations(clusters, names)
+    if len(names) == 2:
+        return ellipses(findings, clusters, names, site_clusters(findings))
+    return deviations(findings, clusters, names)
 
 
 def site_clusters(findings: Findings) -> list[Cluster]:
@@ -77,7 +86,7 @@ def site_clusters(findings: Findings) -> list[Cluster]:
     return found
 
 
-def ellipses(clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
+def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
     """Each component's mean and two standard deviations, lines as thick as it is frequent; those of sites are thin."""
     outlines, alone = ([ellipse(each.mean, each.covariance) for each in some] for some in (clusters, sites))
     corners = np.concatenate([*outlines, *alone])
@@ -95,11 +104,9 @@ def ellipses(clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[
         drawn.append(outlined(outline, f"outline c{cluster.label % COLOURS}", 1.5 + 4.0 * cluster.weight))
         x, y = cluster.mean
         drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
-    name = f"{len(clusters)} components: two standard deviations around each mean"
-    return figure(
-        svg(drawn, WIDTH, HEIGHT, name),
-        f"{name}. Thick lines are frequent components.{' Thin lines are those of the sites.' if sites else ''}",
-    )
+    name = f"{findings.nouns(len(clusters))}: two standard deviations around each mean"
+    thin = " Thin lines: each site alone." if sites else ""
+    return figure(svg(drawn, WIDTH, HEIGHT, name), f"{name}. Thicker lines: more frequent.{thin}")
 
 
 def frame(across: Scale, up: Scale, names: Sequence[str]) -> list[Markup]:
@@ -128,11 +135,11 @@ def density(findings: Findings, clusters: Sequence[Cluster], name: str) -> Marku
         at, look = across(cluster.mean[0]), f"stem c{cluster.label % COLOURS}"
         drawn.append(tag("line", class_=look, x1=at, x2=at, y1=up.start, y2=up.start - 14.0))
         drawn.append(tag("text", cluster.label, class_="mark", x=at, y=up.start - 18.0))
-    title = f"Predictive density of {name}, and the means of {len(clusters)} components"
+    title = f"Predictive density of {name}, and the means of {findings.nouns(len(clusters))}"
     return figure(svg(drawn, WIDTH, HEIGHT / 2 + 40.0, title), f"{title}.")
 
 
-def deviations(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
+def deviations(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
     """One small drawing per column: each component's mean and one standard deviation of its observations."""
     means = np.array([cluster.mean for cluster in clusters])
     spreads = np.sqrt([np.diagonal(cluster.covariance) for cluster in clusters])
@@ -145,11 +152,12 @@ def deviations(clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:
         return [Line(str(clusters[k].label), value) for k, value in zip(few, values, strict=True)]
 
     drawings = [panel(names[column], intervals(lines(column), name=names[column])) for column in chosen]
-    notes = ["Mean and one standard deviation of each component's observations."]
+    noun = findings.view.noun
+    notes = [f"Mean and one standard deviation of each {noun}'s observations."]
     if len(chosen) < len(names):
-        notes.append(f" The {len(chosen)} columns in which components differ most, of {len(names)}.")
+        notes.append(f" The {len(chosen)} columns in which {plural(noun, 2)} differ most, of {len(names)}.")
     if len(few) < len(means):
-        notes.append(f" The first {len(few)} of {len(means)} components.")
+        notes.append(f" The first {len(few)} of {findings.nouns(len(means))}.")
     return figure(tag("div", drawings, class_="panels"), *notes)
 
 
@@ -160,17 +168,18 @@ def panel(name: str, drawing: Markup, look: str = "panel") -> Markup:
 # Columns of a table
 
 
-def columns(parts: dict[int, Profile], about: About) -> Markup:
+def columns(findings: Findings, parts: dict[int, Profile], about: About) -> Markup:
     """Each component's mean in each column with an interval, or the shares of the categories."""
     order = by_weight(parts)[:MOST_COMPONENTS]
     chosen = most_different([*parts.values()], MOST_COLUMNS)
     drawings = [panel(about.named(name), column(name, parts, order)) for name in chosen]
-    left = len(parts[order[0]].columns) - len(chosen)
+    left, several = len(parts[order[0]].columns) - len(chosen), plural(findings.view.noun, 2)
+    ordered = any(part.weight is not None for part in parts.values())
     notes = [
-        f"Means with {LEVEL:.0%} intervals, or shares of categories, from the most frequent to the rarest.",
-        "Intervals assume independent parameters (mean field): too narrow if components overlap.",
-        *([f"The {len(chosen)} columns in which components differ most; {left} are left out."] * (left > 0)),
-        *([f"The {len(order)} most frequent of {len(parts)} components."] * (len(parts) > len(order))),
+        f"Means with {LEVEL:.0%} intervals, or shares of categories{', the most frequent first' if ordered else ''}.",
+        f"Intervals are too narrow where {several} overlap.",
+        *([f"The {len(chosen)} columns in which {several} differ most; {left} are left out."] * (left > 0)),
+        *([f"The {len(order)} most frequent of {findings.nouns(len(parts))}."] * (len(parts) > len(order))),
     ]
     return figure(tag("div", drawings, class_="panels"), " ".join(notes))
 
@@ -178,8 +187,12 @@ def columns(parts: dict[int, Profile], about: About) -> Markup:
 def column(name: str, parts: dict[int, Profile], order: Sequence[int]) -> Markup:
     values = {slot: parts[slot].columns[name] for slot in order}
     shares = {slot: value.of for slot, value in values.items() if isinstance(value, Shares)}
-    means = [Line(str(slot), value) for slot, value in values.items() if isinstance(value, Interval)]
-    return stacks(shares) if shares else intervals(means, name=name)
+    means = {slot: value for slot, value in values.items() if isinstance(value, Interval)}
+    if shares:
+        return stacks(shares)
+    yes = all(value.unit == "probability" for value in means.values())
+    lines = [Line(str(slot), value.times(100.0) if yes else value) for slot, value in means.items()]
+    return intervals(lines, name=name, axis="yes, in percent" if yes else "")
 
 
 def stacks(shares: Mapping[int, Mapping[str, Interval]]) -> Markup:
@@ -218,7 +231,7 @@ def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
     body = [tag("tr", tag("th", k, scope="row"), map(move, row)) for k, row in enumerate(matrix.values)]
     told = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
     drawing = transition_diagram(matrix.values, findings.titles(findings.sets[0]))
-    text = "Each circle is a state, with the average length of a visit. Arrows say where visits go when they end."
+    text = "Each circle is a state, with the average length of a visit. Arrows: where visits go when they end."
     return joined([figure(drawing, text) if drawing else None, told])
 
 
@@ -229,9 +242,12 @@ def move(probability: float) -> Markup:
 # Other parameters
 
 
-def parameters(findings: Findings) -> Markup:
+def parameters(findings: Findings, about: About) -> Markup:
     """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
-    sets = findings.sets
+    sets, alone = findings.sets, findings.view.profiles(findings.merged)
+    if not sets and len(alone) == 1:
+        values = [(about.named(name), column_value(value)[1]) for name, value in alone[0].columns.items()]
+        return table(("column", f"mean ({LEVEL:.0%} interval)"), values, right=(1,))
     hidden = {
         (name, k) for coupled in sets for name in coupled.factors for k in np.flatnonzero(findings.hidden(coupled))
     }

@@ -8,7 +8,7 @@ from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
-from decbayes.views.values import counted, listed, number
+from decbayes.views.values import counted, listed, number, plural
 
 MOST_NAMED = 5  # sites that stand out
 SOME_WRONG = 1.0  # matches that are expected to be wrong
@@ -21,17 +21,18 @@ ASK = (
 def checks(findings: Findings) -> str:
     """What was looked for, and what could not be: only what there is in such a merge."""
     several, apart, undecided = len(findings.sites) > 1, findings.heterogeneity, findings.undecided
+    found = plural(findings.view.noun, 2)
     looked_for = {
         "sites without data": True,
         "data that count twice": several,
         "sites that are much larger than the others or disagree with them": several,
         "groups of sites on which the merge depends": bool(findings.parties.groups),
-        "components with very little data": bool(findings.sets),
+        f"{found} with very little data": bool(findings.sets),
         "sites that share nothing with others": several and bool(findings.sets),
-        "slots that hold components that differ": several and bool(findings.sets),
+        f"{found} that were put together and differ": several and bool(findings.sets),
         "duplicates": bool(findings.sets),
         "matches that are close calls": several and bool(findings.sets),
-        f"{'components' if findings.sets else 'terms'} in which sites differ by more than chance": bool(apart)
+        f"{found if findings.sets else 'terms'} in which sites differ by more than chance": bool(apart)
         and not undecided,
     }
     *first, last = (what for what, holds in looked_for.items() if holds)
@@ -79,7 +80,7 @@ def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         names = [f"{slot} ({findings.names[site]})" for slot, site in shared.private]
         yield Remark(
             "one site",
-            f"{counted(len(names), 'component')} found by one site only: {listed(names)}.",
+            f"{findings.nouns(len(names))} found by one site only: {listed(names)}.",
             "No other site confirms them. This is normal if sites see different things.",
             severity="note",
         )
@@ -95,8 +96,8 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         least = float(np.nanmin(apart.probability))
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {counted(len(names), 'component')}: {listed(names)}.",
-            "Intervals assume that all sites share the same values: do not rely on those of these components.",
+            f"Sites differ by more than chance in {findings.nouns(len(names))}: {listed(names)}.",
+            "Intervals assume that all sites share the same values: do not rely on them there.",
             f"p = {least:.1g} if the sites were the same. ×: spread between sites relative to chance.",
         )
 
@@ -108,16 +109,17 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if len(findings.sites) > 1 and sure.expected_wrong is None:
         yield Remark(
             "matches",
-            "How likely matches are right is not known.",
-            "Margins are no probabilities: a match with a large one may be wrong. --confidence simulates such sites.",
+            f"Whether all {plural(findings.view.noun, 2)} were matched rightly is not known.",
+            "decbayes report --confidence finds out how likely that is, by simulating such sites.",
             severity="note",
         )
     elif sure.expected_wrong is not None and sure.expected_wrong >= SOME_WRONG:
         about = round(sure.expected_wrong)
         yield Remark(
             "wrong matches",
-            f"About {about} of {number(matched)} matches {'is' if about == 1 else 'are'} expected to be wrong.",
-            "Refinement resolves most doubtful matches.",
+            f"About {about} of {number(matched)} {plural(findings.view.noun, 2)} that sites found "
+            f"{'is' if about == 1 else 'are'} expected to be matched with the wrong ones.",
+            "A round (refine) resolves most doubtful matches.",
             f"{calls[:1].upper()}{calls[1:]}." if close else "",
             severity="warning" if sure.expected_wrong > 0.1 * matched else "note",
         )
@@ -126,7 +128,7 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             "close calls",
             f"Of {number(matched)} matches, {calls}.",
-            "Check them before you rely on them; refinement resolves most of them.",
+            "Check them before you rely on them; a round (refine) resolves most of them.",
             severity="warning" if close > 0.1 * matched else "note",
         )
 
@@ -136,7 +138,7 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if few:
         yield Remark(
             "small components",
-            f"{counted(len(few), 'component')} with fewer than {findings.least:g} {findings.unit}: {listed(few)}.",
+            f"{findings.nouns(len(few))} with fewer than {findings.least:g} {findings.unit}: {listed(few)}.",
             "Not shown, since they may describe single observations. --least 0 shows everything, for your own use.",
         )
 

@@ -29,7 +29,7 @@ from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.findings import LEAST, learned
 from decbayes.views.participants import About
-from decbayes.views.values import Shape, counted, number
+from decbayes.views.values import Shape, counted, number, plural
 
 # Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
@@ -167,7 +167,7 @@ def body(
         tag("p", about.question, class_="by") if about.question and about.question != title else None,
         tag("p", written, class_="by") if written else None,
         [tag("p", sentence, class_="lead") for sentence in answer(findings, about)],
-        figures(findings),
+        figures(findings, about),
         tag("nav", links),
     )
     content = [tag("section", tag("h2", name, id=anchor(name)), part) for name, part in sections.items()]
@@ -180,18 +180,21 @@ def anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def figures(findings: Findings) -> Markup:
+def figures(findings: Findings, about: About) -> Markup:
     """The most important numbers."""
     several, (sizes, unit) = len(findings.sites) > 1, findings.sizes
     shown = {"sites" if several else "site": float(len(findings.sites))}
+    if about.persons:
+        shown["persons"] = float(about.persons)
     if findings.total:
         shown[f"{unit}s"] = float(sizes.sum())
     if findings.sets:
-        shown["components"] = float(sum((shared.evidence.sum(axis=0) > 0).sum() for shared in findings.shared.values()))
+        found = sum(int((shared.evidence.sum(axis=0) > 0).sum()) for shared in findings.shared.values())
+        shown[plural(findings.view.noun, found)] = float(found)
     if findings.sets and several:
         wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
         if len(wrong) == len(findings.sureness):
-            shown["matches expected to be wrong"] = float(np.round(sum(wrong), 1))
+            shown[f"{plural(findings.view.noun, 2)} expected to be matched wrongly"] = float(np.round(sum(wrong), 1))
     if several:
         shown["sites that stand out"] = float(sum(bool(findings.influence.flags(site)) for site in findings.sites))
     boxes = [tag("div", tag("b", number(value)), tag("span", name)) for name, value in shown.items()]
@@ -221,7 +224,7 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
     for coupled in findings.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
         readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None
-        shown += [title, note(f"{supported(findings, coupled)}."), readable, cards(findings, coupled, parts)]
+        shown += [title, note(f"{supported(findings, coupled)}."), readable, cards(findings, coupled, parts, about)]
     return joined(shown)
 
 
@@ -300,7 +303,8 @@ def reading(findings: Findings) -> Markup:
     texts = [SITES, intervals, NO_DATA]
     if findings.sets:
         known = next(sure.name for sure in findings.sureness.values())
-        texts = [f"{SITES} {COMPONENTS}", SURENESS[known], APART, intervals, f"{NO_DATA} {FEW}"]
+        close = f"close call: {next(iter(findings.sureness.values())).words}."
+        texts = [f"{SITES} {COMPONENTS}", f"{SURENESS[known]} {close}", APART, intervals, f"{NO_DATA} {FEW}"]
     return tag("ul", [tag("li", text) for text in texts], class_="note")
 
 

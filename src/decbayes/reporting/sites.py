@@ -21,7 +21,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
     shown = findings.sites[:MOST_SITES]
     unit = f"{findings.sizes[1]}s"
     flow = any(site.rows for site in known)
-    people = any(0 < site.persons < site.rows for site in known)
+    people = bool(about.persons)
     approved = any(site.approver for site in known)
     head = ["site", *(["in the data", "left out"] if flow else []), f"{unit} used", *(["persons"] if people else [])]
     head += [*(["approved"] if approved else []), "by joining, its intervals become"]
@@ -38,7 +38,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
         for site in shown
     ]
     more = left_out(len(findings.sites) - len(rows), "further sites are")
-    how = "as the standard deviations of coefficients" if not findings.sets else "estimated from the numbers of rows"
+    how = "by the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
     return joined(
         [
             table(head, rows),

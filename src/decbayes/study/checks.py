@@ -3,7 +3,7 @@
 Everything here is for the owner of the data. It may quote their categories, and stays at the site.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ def check(
         points = coded(frame, columns)
         for place, (name, column) in enumerate(columns.items()):
             statements += about_column(name, column, points[:, place], (units or {}).get(name, ""))
+    statements += about_units(columns or (), units or {})
     statements += [*about_outcome(model, data), *about_words(model, data, rules, persons)]
     return statements + ([] if rules is None else [*about_hiding(model, data, rules, persons)])
 
@@ -103,6 +104,13 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
     yield Statement(
         topic, f"{text}{gaps}{'; all values are the same' if constant else ''}", "look" if doubtful else "fine"
     )
+
+
+def about_units(columns: Collection[str], units: Mapping[str, str]) -> Iterator[Statement]:
+    """Units of columns that are not used: a slip of the pen, most often."""
+    for name in units:
+        if name not in columns:
+            yield Statement("units", f"the protocol has a unit for '{name}', which is none of the columns used", "look")
 
 
 def about_outcome(model: Model, data: Any) -> Iterator[Statement]:

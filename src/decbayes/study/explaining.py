@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 from decbayes.disclosure.previewing import in_words
 from decbayes.study.agreed_list import kind_of
-from decbayes.study.folder import Study
+from decbayes.study.folder import CHECKLIST, Study
 from decbayes.study.protocol import Protocol
 from decbayes.study.whose_turn import Step, steps
-
-PAGE, CHECKLIST = "protocol.md", "checklist.md"
 
 
 def page(study: Study) -> str:

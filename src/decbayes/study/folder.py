@@ -18,6 +18,10 @@ from decbayes.updates.exchange import Exchange
 from decbayes.updates.rounds import Sent
 
 SITES, RESULTS = "sites", "results"
+PAGE, CHECKLIST, CHARTER = "protocol.md", "checklist.md", "group.toml"
+OURS = {SITES, RESULTS, FILE, PAGE, CHECKLIST, CHARTER}
+LISTS = {".columns", ".words"}  # what all sites have agreed on
+STRAY = "no part of the study. Everybody who sees this folder can read it: data belong elsewhere"
 KEY = ".public"  # the public half of a site's key, for a network
 PRIVATE = "DECBAYES_PRIVATE"
 """The environment variable that names the folder for what stays at the site; default: beside the study's folder."""
@@ -166,7 +170,13 @@ class Study:
         known = {site.casefold() for site in self.protocol.sites}
         folders = sorted(path for path in (self.folder / SITES).glob("*") if path.name.casefold() not in known)
         strangers = [Problem(path, "no site of the protocol has this name") for path in folders if not hidden(path)]
-        return (*(problem for site in self.sites.values() for problem in site.problems), *strangers)
+        strays = [Problem(path, STRAY) for path in sorted(self.folder.glob("*")) if not self._expected(path)]
+        return (*(problem for site in self.sites.values() for problem in site.problems), *strangers, *strays)
+
+    def _expected(self, path: Path) -> bool:
+        """Whether a file in the study's own folder is one of its files, or one that the protocol names."""
+        named = {str(value) for value in self.protocol.settings.values()}
+        return hidden(path) or path.name in OURS or path.name in named or path.suffix in LISTS
 
     @cached_property
     def exchange(self) -> Exchange:

@@ -1,19 +1,31 @@
 """The result in three sentences: what was found, how sure it is, and which sites differ."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from decbayes.posterior import EXACT, JOINT
+from decbayes.posterior import EXACT, JOINT, NARROW
+from decbayes.views.class_view import most_different
+from decbayes.views.effects import Effects
 from decbayes.views.findings import Findings
 from decbayes.views.participants import About
-from decbayes.views.values import Estimate, counted, listed, number
+from decbayes.views.values import (
+    Interval,
+    Profile,
+    Shares,
+    column_value,
+    counted,
+    joined_words,
+    listed,
+    number,
+    percent,
+    plural,
+    range_text,
+)
 from decbayes.views.view import LEVEL
 
-MOST_EFFECTS, MOST_PARTS = 3, 3
+MOST_PARTS, MOST_COLUMNS = 3, 3
 NOTHING = About()
-# Units whose plural is a word; symbols, such as kg, have none.
-SINGULAR = {f"{word}s": word for word in ("year", "month", "week", "day", "hour", "minute", "second", "point")}
 
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
@@ -24,141 +36,103 @@ def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
 def found(findings: Findings, about: About) -> str:
     """What was found, with numbers."""
     view, merged = findings.view, findings.merged
-    ratios = view.ratios(merged)
-    estimates = ratios or [estimate for estimate in view.estimates(merged) if estimate.null is not None]
+    estimates = view.ratios(merged) or [each for each in view.estimates(merged) if each.null is not None]
     if estimates:
-        return effects(findings, estimates, about)
+        return Effects(view.model, estimates, about).text()
     if findings.sets:
-        return parts(findings)
-    first = next(iter(view.estimates(merged)), None)
-    return f"{first.name} is {interval(first)}." if first else f"{findings.total or 'All data'} gave one posterior."
-
-
-def effects(findings: Findings, estimates: Sequence[Estimate], about: About) -> str:
-    """The clearest effects, or that none is clear."""
-    clear = sorted((each for each in estimates if is_clear(each)), key=lambda each: -strength(each))
-    modelled = findings.view.modelled.split(", by ")[0]
-    subject = f"the {modelled}" if modelled else "the outcome"
-    if not clear:
-        first = max(estimates, key=strength)
-        return (
-            f"No effect on {subject} is clear: all {LEVEL:.0%} intervals contain the value of no effect. The strongest "
-            f"is {about.named(first.name)}: {interval(first)}."
-        )
-    names = {other.name for other in estimates}
-    texts = [effect(findings, each, "it" if place else subject, about, names) for place, each in enumerate(clear)]
-    said = "; ".join(texts[:MOST_EFFECTS])
-    more = f"; {counted(len(clear) - MOST_EFFECTS, 'further effect')} are clear" if len(clear) > MOST_EFFECTS else ""
-    unclear = len(estimates) - len(clear)
-    rest = f" For {counted(unclear, 'other term')} no effect is clear." if unclear else ""
-    return f"{said[0].upper()}{said[1:]}{more} ({LEVEL:.0%} intervals).{rest}"
-
-
-def cause(findings: Findings, name: str, per: float, about: About, terms: Collection[str]) -> str:
-    """A unit of a column, such as "each year of age"; or a level of it, and the level that it is compared with."""
-    columns = getattr(findings.view.model, "columns", {})
-    if name in columns and not columns[name].flag:
-        unit = about.units.get(name, "")
-        return f"each {SINGULAR.get(unit, unit) or 'unit' if per == 1.0 else f'{per:g} {unit}'.strip()} of {name}"
-    column, _, level = name.partition("=")
-    levels = getattr(columns.get(column), "entries", ())
-    others = [other for other in levels if f"{column}={other}" not in terms]
+        return parts(findings, about)
+    alone = view.profiles(merged)
+    values = alone[0].columns if alone else {each.name: each for each in view.estimates(merged)}
+    texts = [column_text(name, value, about) for name, value in values.items()]
     return (
-        f"{name}, compared with {others[0]}," if level and level in levels and len(others) == 1 else about.named(name)
+        f"The estimates are {joined_words(texts[:MOST_COLUMNS])} ({LEVEL:.0%} intervals)."
+        if texts
+        else "All data were merged."
     )
 
 
-def effect(findings: Findings, estimate: Estimate, subject: str, about: About, names: Collection[str]) -> str:
-    """What a unit of a column, or a level of it, does to the outcome, or to one level of an outcome."""
-    model, factor = findings.view.model, bool(findings.view.ratio)
-    target = getattr(model, "target", "")
-    reference, *levels = getattr(getattr(model, "columns", {}).get(target), "entries", ()) or ("",)
-    level, _, term = estimate.name.removesuffix(f", per {estimate.per:g}").rpartition(": ")
-    if level in levels:
-        subject = f"the odds of {target} = {level} against {reference}"
-        names = {name.removeprefix(f"{level}: ") for name in names}
-    else:
-        term = estimate.name.removesuffix(f", per {estimate.per:g}")
-    cause_of_it = cause(findings, term, estimate.per, about, names)
-    if factor:
-        return f"{cause_of_it} multiplies {subject} by {interval(estimate)}"
-    change = Estimate(abs(estimate.mean), *sorted_ends(estimate), estimate.name, estimate.deviation)
-    return f"{cause_of_it} {'raises' if estimate.mean > 0 else 'lowers'} {subject} by {interval(change)}"
-
-
-def sorted_ends(estimate: Estimate) -> tuple[float, float]:
-    """The ends of the interval of a change, as a raise or as a fall."""
-    sign = 1.0 if estimate.mean > 0 else -1.0
-    low, high = sorted((sign * estimate.low, sign * estimate.high))
-    return low, high
-
-
-def is_clear(estimate: Estimate) -> bool:
-    return not estimate.low <= (estimate.null or 0.0) <= estimate.high
-
-
-def strength(estimate: Estimate) -> float:
-    """How many interval widths the value is from no effect, on the scale on which the interval is symmetric."""
-    null = estimate.null or 0.0
-    if null == 1.0 and estimate.low > 0.0:
-        return float(abs(np.log(estimate.mean)) / max(np.log(estimate.high / estimate.low), 1e-12))
-    return abs(estimate.mean - null) / max(estimate.high - estimate.low, 1e-12)
-
-
-def interval(estimate: Estimate) -> str:
-    return f"{number(estimate.mean)} ({number(estimate.low)} to {number(estimate.high)})"
-
-
-def parts(findings: Findings) -> str:
-    """How many components there are, and the largest of them with their shares."""
+def parts(findings: Findings, about: About) -> str:
+    """How many components there are; of the largest, how frequent they are and what they are like."""
     coupled = findings.sets[0]
     evidence = findings.shared[coupled].evidence.sum(axis=0)
     filled = [int(slot) for slot in np.argsort(-evidence, kind="stable") if evidence[slot] > 0]
     shown = [slot for slot in filled if slot in set(findings.visible)][:MOST_PARTS]
-    titles, captions = findings.titles(coupled), findings.captions(coupled)
-    shares = {slot: f"{evidence[slot] / evidence.sum():.0%} of {findings.unit}" for slot in shown}
-    texts = [f"{titles[slot]} ({shares[slot]}{detail(titles[slot], captions[slot])})" for slot in shown]
-    lead = "the largest are " if len(filled) > len(shown) else ""
-    noun = findings.view.noun
-    what = f"{len(filled)} {noun if len(filled) == 1 else f'{noun}es' if noun.endswith('s') else f'{noun}s'}"
-    return f"{what} {'was' if len(filled) == 1 else 'were'} found: {lead}{'; '.join(texts)}."
+    profiles = findings.view.profiles(findings.merged)
+    like = {slot: profiles[slot] for slot in shown if slot < len(profiles)}
+    telling = most_different([*like.values()], MOST_COLUMNS) if like else []
+    shares = frequencies(findings, evidence)
+    texts = [f"{called(findings, slot)} {shares[slot]}{details(like.get(slot), telling, about)}" for slot in shown]
+    what = f"{findings.nouns(len(filled))} {'was' if len(filled) == 1 else 'were'} found."
+    if not texts:
+        return what
+    largest = "The largest: " if len(filled) > len(shown) else ""
+    listed_parts = "; ".join(texts)
+    written = largest + (listed_parts if largest else f"{listed_parts[0].upper()}{listed_parts[1:]}")
+    stated = like or findings.view.frequencies(findings.merged)
+    return f"{what} {written}{f' ({LEVEL:.0%} intervals)' if stated else ''}."
 
 
-def detail(title: str, caption: str) -> str:
-    """A few words on a component, if its title does not say them."""
-    return f"; {caption}" if caption and caption not in title else ""
+def called(findings: Findings, slot: int) -> str:
+    """A component by its number, or by the name that people or its words give it."""
+    title, noun = findings.titles(findings.sets[0])[slot], findings.view.noun
+    return title if title == f"{noun} {slot}" else f"the {noun} “{title}”"
+
+
+def frequencies(findings: Findings, evidence: Sequence[float]) -> list[str]:
+    """How frequent each component is: as the posterior says it, else by what was counted."""
+    known = findings.view.frequencies(findings.merged)
+    total = float(np.sum(evidence))
+    if len(known) == len(evidence):
+        texts = [f"{percent(each.mean)} of {findings.unit} ({range_text(each, percent)})" for each in known]
+    else:
+        texts = [f"{percent(each / total)} of {findings.unit}" for each in evidence]
+    return [f"{findings.view.occurs} {text}" for text in texts]
+
+
+def details(profile: Profile | None, telling: Sequence[str], about: About) -> str:
+    texts = [column_text(name, profile.columns[name], about) for name in telling] if profile is not None else []
+    return f", with {joined_words(texts)}" if texts else ""
+
+
+def column_text(name: str, value: Interval | Shares, about: About) -> str:
+    """What a component is like in a column: a mean with its unit, or its most frequent category."""
+    category, text = column_value(value, about.units.get(name, ""))
+    return f"{name} = {category} in {text}" if category else f"{name} {text}"
 
 
 def certainty(findings: Findings, about: About = NOTHING) -> str:
     """What the result rests on, and what to think of its intervals and matches; persons are named if they are fewer."""
-    sites, known = counted(len(findings.sites), "site"), [*about.participants.values()]
-    amount = findings.total
-    if amount and any(0 < site.persons < site.rows for site in known) and all(site.persons for site in known):
-        amount = f"{counted(sum(site.persons for site in known), 'person')} ({amount})"
+    sites, amount = counted(len(findings.sites), "site"), findings.total
+    if amount and about.persons:
+        amount = f"{counted(about.persons, 'person')} ({amount})"
     rests = f"This rests on {amount} at {sites}" if amount else f"This rests on the data of {sites}"
     return f"{rests}; {'; '.join(doubts(findings))}."
 
 
 def doubts(findings: Findings) -> Iterator[str]:
-    kind = findings.merged.uncertainty
+    kind, view = findings.merged.uncertainty, findings.view
     if kind == EXACT:
         yield "the intervals are exact for this model"
     elif kind == JOINT:
         yield "the intervals are approximate"
-    elif "not calibrated" in kind:
-        yield "the intervals are approximate, and often somewhat too narrow (not calibrated)"
+    elif NARROW in kind:
+        yield "the intervals are too narrow to rely on before `decbayes calibrate` has widened them"
+    elif findings.merged.calibration is None:
+        stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
+        yield f"the result is approximate{', and its intervals are often somewhat too narrow' if stated else ''}"
     else:
         yield f"the intervals are {kind}"
     sure = findings.sureness.values()
     wrong = [each.expected_wrong for each in sure if each.expected_wrong is not None]
     if findings.sets and len(findings.sites) > 1:
         matched = int(sum((~np.isnan(each.values)).sum() for each in sure))
-        known = len(wrong) == len(sure)
-        number_wrong = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
+        known, several = len(wrong) == len(sure), plural(findings.view.noun, 2)
+        how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
+        verb = "is" if round(sum(wrong)) <= 1 else "are"
         yield (
-            f"{number_wrong} of {matched} matches between sites are expected to be wrong"
+            f"of {matched} {several} that sites found, {how_many} {verb} expected to be matched with the wrong ones"
             if known
-            else "how many matches between sites are right is not known"
+            else f"whether all {several} of different sites were matched rightly is not known"
         )
 
 

@@ -1,15 +1,17 @@
 """Classes of a table, and states of sequences, column by column."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from decbayes.columns import YesNo
 from decbayes.errors import InvalidData
 from decbayes.models.tables.profiles import profile_rows
 from decbayes.posterior import Posterior
 from decbayes.views.values import Interval, Matrix, Part, Profile, Row, Shape, Shares, Trace
-from decbayes.views.view import LEVEL, TOP, View
+from decbayes.views.view import LEVEL, TOP, View, interval_of
 
 
 class ClassView(View):
@@ -27,6 +29,15 @@ class ClassView(View):
         weights = self.weights(posterior, len(cells))
         facts = [{key: row[key] for key in row if key not in self.model.columns} for row in self.rows(posterior)]
         return [Profile(self.profile(cells[k]), weights[k], facts=self.facts(facts[k])) for k in range(len(cells))]
+
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        """As they are drawn, but yes or no is a column of categories."""
+        parts = [part for part in self.parts(posterior, level=level) if isinstance(part, Profile)]
+        yes = {name: column.yes for name, column in self.model.columns.items() if isinstance(column, YesNo)}
+        return [
+            replace(part, columns={name: categories(value, yes.get(name, "")) for name, value in part.columns.items()})
+            for part in parts
+        ]
 
     def in_units(self, row: Row) -> Row:
         """A row about a real column, whose numbers sites have centred and scaled, in the units of the data."""
@@ -58,6 +69,15 @@ class StateView(ClassView):
         """States keep their order, which says how they follow each other."""
         return [None] * count
 
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        """With the length of a visit: 1 / (1 − p) steps, if a step stays with probability p."""
+        parts = super().profiles(posterior, level=level)
+        moves = (row for row in posterior.summary(top=len(parts), level=level) if row["factor"] == "transitions")
+        stays = [interval_of(row) for row in moves if row["entry"] == str(row["component"])]
+        visits = [Interval(*map(duration, (stay.mean, stay.low, stay.high))) for stay in stays]
+        pairs = zip(parts, visits, strict=True)
+        return [replace(part, columns={**part.columns, "steps per visit": visit}) for part, visit in pairs]
+
     def matrix(self, posterior: Posterior) -> Matrix:
         return Matrix(posterior.mean("transitions"), "from \\ to", "How often each state is followed by each other.")
 
@@ -67,6 +87,15 @@ class StateView(ClassView):
             raise InvalidData("One sequence is drawn at a time.")
         path = self.model.path(posterior, [sequence])[0]
         return Trace(tuple(self.model.columns), steps.points, path, self.model.assign(posterior, [sequence]))
+
+
+def categories(value: Interval | Shares, yes: str) -> Interval | Shares:
+    return Shares({yes: value}) if yes and isinstance(value, Interval) else value
+
+
+def duration(stay: float) -> float:
+    """How many steps a visit lasts on average: 1 / (1 − p)."""
+    return 1.0 / max(1.0 - stay, 1e-9)
 
 
 def by_weight(parts: Mapping[int, Profile]) -> list[int]:
@@ -82,6 +111,11 @@ def most_different(parts: Sequence[Profile], most: int) -> list[str]:
 
 
 def difference(values: Sequence[Interval | Shares]) -> float:
-    known = [interval for value in values for interval in (value.of.values() if isinstance(value, Shares) else [value])]
-    width = float(np.mean([abs(interval.high - interval.mean) for interval in known]))
-    return float(np.std([interval.mean for interval in known]) / max(width, 1e-12))
+    """Of one column, or of that of its categories in which components are furthest apart."""
+    entries = [value.of if isinstance(value, Shares) else {"": value} for value in values]
+    return max(spread([each[name] for each in entries]) for name in entries[0])
+
+
+def spread(values: Sequence[Interval]) -> float:
+    width = float(np.mean([abs(value.high - value.mean) for value in values]))
+    return float(np.std([value.mean for value in values]) / max(width, 1e-12))

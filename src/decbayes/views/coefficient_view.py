@@ -90,7 +90,7 @@ class CoefficientView(View):
         yield Remark(
             "sites differ",
             f"Sites differ by more than chance in {names}: intervals, which assume equal coefficients, are too narrow.",
-            f"Let them differ: --varying {','.join(terms)} in each fit (varying= in Python), then refine.",
+            f"Let them differ: fit with --varying {','.join(terms)} at each site, then take a round (refine).",
             f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
         )
 
@@ -169,6 +169,16 @@ class LineView(View):
     """Groups with a regression each."""
 
     name: ClassVar[str] = "lines"
+
+    @property
+    def noun(self) -> str:
+        return "group"
+
+    def entry(self, label: str) -> tuple[str, str]:
+        """A level is where the group lies; any other coefficient is a change of the target per unit of a term."""
+        labels, target = self.model.table.design.labels, self.model.target
+        is_level = bool(self.model.table.design.levels[labels.index(label)])
+        return f"typical {target}" if is_level else f"change of {target} per unit of {label}", ""
 
     def in_units(self, row: Row) -> Row:
         """A coefficient, or a precision of noise, of targets and columns that sites have centred and scaled."""

@@ -20,7 +20,7 @@ from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
-from decbayes.views.values import counted, number
+from decbayes.views.values import counted, number, plural
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
@@ -139,6 +139,10 @@ class Findings:
     def unit(self) -> str:
         """What contributions count, in the plural."""
         return f"{self.view.unit}s"
+
+    def nouns(self, count: int) -> str:
+        """So many components, as they are called: 1 class, 3 classes."""
+        return f"{number(count)} {plural(self.view.noun, count)}"
 
     @cached_property
     def sets(self) -> tuple[CoupledSet, ...]:

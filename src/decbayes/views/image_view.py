@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.posterior import Posterior
-from decbayes.views.values import Numbers, Part, Shape
+from decbayes.views.values import Numbers, Part, Profile, Shape
 from decbayes.views.view import LEVEL, TOP, View
 
 SMALLEST, LARGEST = 16, 128 * 128  # pixels
@@ -18,6 +18,8 @@ SMALLEST, LARGEST = 16, 128 * 128  # pixels
 class ImageView(View):
     name: ClassVar[str] = "images"
     smallest: ClassVar[int] = SMALLEST
+    frequency: ClassVar[str] = "inclusion"
+    occurs: ClassVar[str] = "is present in"
 
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
@@ -28,6 +30,11 @@ class ImageView(View):
             return super().parts(posterior, shape=shape, top=top)
         rows = self.rows(posterior)
         return [Numbers(names_of(posterior, len(row["mean"])), row["mean"], facts=self.facts(row)) for row in rows]
+
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        """Columns with names; pixels are looked at."""
+        named = posterior.structure.labels.get("features")
+        return super().profiles(posterior, level=level) if named and self.shape(posterior) is None else ()
 
     def pixels(self, posterior: Posterior) -> int:
         return int(np.size(self.rows(posterior)[0]["mean"]))

@@ -7,7 +7,9 @@ import numpy as np
 
 from decbayes.columns import Column
 from decbayes.families import Array
+from decbayes.posterior import Posterior
 from decbayes.views.findings import Findings
+from decbayes.views.values import Interval
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,8 @@ class Participant:
 
     rows: int = 0
     persons: int = 0
+    told_apart: bool = False
+    """Whether a column tells persons apart; else each row is a person."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     approver: str = ""
     date: str = ""
@@ -33,6 +37,13 @@ class About:
     units: Mapping[str, str] = field(default_factory=dict)
     participants: Mapping[str, Participant] = field(default_factory=dict)
 
+    @property
+    def persons(self) -> int:
+        """How many persons all sites have together, where that is another number than that of rows; else 0."""
+        known = [*self.participants.values()]
+        apart = any(site.told_apart or site.persons < site.rows for site in known)
+        return sum(site.persons for site in known) if apart and all(site.persons for site in known) else 0
+
     def named(self, column: str) -> str:
         """A column with its unit, if it has one."""
         return f"{column} ({self.units[column]})" if column in self.units else column
@@ -41,14 +52,12 @@ class About:
 def gains(findings: Findings) -> Array:
     """How many times narrower each site's intervals become by joining; NaN where that is not known.
 
-    Of a regression: the median over coefficients of the ratio of standard deviations, alone and merged. Of components:
+    Without components: the median over parameters of the ratio of their deviations, alone and merged. Of components:
     √(rows in the merge / the site's rows), averaged over the site's rows, since intervals shrink with √N.
     """
-    merged = findings.view.estimates(findings.merged)
-    if merged:
-        return np.array([regression_gain(findings, site, [e.deviation for e in merged]) for site in findings.sites])
     if not findings.sets:
-        return np.full(len(findings.names), np.nan)
+        merged = deviations(findings, findings.merged)
+        return np.array([median_gain(findings, site, merged) for site in findings.sites])
     evidence = findings.slots(0)[0]
     total = evidence.sum(axis=0)
     narrower = np.sqrt(np.divide(total, evidence, out=np.ones_like(evidence), where=evidence > 0))
@@ -58,7 +67,15 @@ def gains(findings: Findings) -> Array:
     )
 
 
-def regression_gain(findings: Findings, site: int, merged: Sequence[float]) -> float:
-    alone = findings.view.estimates(findings.alignment.posteriors[site])
-    ratios = [one.deviation / all_sites for one, all_sites in zip(alone, merged, strict=True) if all_sites > 0.0]
+def median_gain(findings: Findings, site: int, merged: Sequence[float]) -> float:
+    alone = deviations(findings, findings.alignment.posteriors[site])
+    ratios = [one / all_sites for one, all_sites in zip(alone, merged, strict=True) if all_sites > 0.0]
     return float(np.median(ratios)) if ratios else float("nan")
+
+
+def deviations(findings: Findings, posterior: Posterior) -> list[float]:
+    """How wide the intervals of parameters are that belong to no component."""
+    if estimates := findings.view.estimates(posterior):
+        return [estimate.deviation for estimate in estimates]
+    values = (value for part in findings.view.profiles(posterior) for value in part.columns.values())
+    return [value.high - value.low for value in values if isinstance(value, Interval)]

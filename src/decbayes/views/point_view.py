@@ -15,12 +15,22 @@ from decbayes.views.view import LEVEL, TOP, View
 SMALLEST_IMAGE = 64  # so many numbers without names look like pixels, if they fill a square
 
 
-class PointView(View):
-    name: ClassVar[str] = "points"
+class MixtureView(View):
+    name: ClassVar[str] = "mixture"
 
     @property
     def noun(self) -> str:
         return "cluster"
+
+    def entry(self, label: str) -> tuple[str, str]:
+        (part,) = self.model.emissions.parts
+        place = part.labels.index(label) if part.labels else int(label)
+        column, category = self.model.entries[place]
+        return str(column), str(category)
+
+
+class PointView(MixtureView):
+    name: ClassVar[str] = "points"
 
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL

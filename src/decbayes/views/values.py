@@ -161,6 +161,29 @@ def range_text(value: Interval, write: Callable[[float], str] = number) -> str:
     return f"{write(value.low)} to {write(value.high)}"
 
 
+def interval_text(value: Interval, unit: str = "") -> str:
+    """A number with its unit and interval, all to the digits that the interval leaves: 1.9 kg (1.3 to 2.7)."""
+    width = abs(value.high - value.low)
+    if not (np.isfinite(width) and width > 0.0 and abs(value.mean) < 1e6):
+        return f"{number(value.mean)} {unit}".strip() + f" ({range_text(value)})"
+    largest = max(abs(value.low), abs(value.high))
+    decimals = min(1 - int(np.floor(np.log10(width))), 3 - int(np.floor(np.log10(largest))))
+    decimals = min(max(decimals, 0), 6)
+
+    def write(one: float) -> str:
+        return f"{round(one, decimals) + 0.0:,.{decimals}f}".replace("-", "−")
+
+    return f"{write(value.mean)} {unit}".strip() + f" ({range_text(value, write)})"
+
+
+def column_value(value: Interval | Shares, unit: str = "") -> tuple[str, str]:
+    """What a component is like in a column: its most frequent category, and how frequent; or no category and a mean."""
+    if isinstance(value, Shares):
+        category, share = max(value.of.items(), key=lambda pair: pair[1].mean)
+        return category, f"{percent(share.mean)} ({range_text(share, percent)})"
+    return "", interval_text(value, unit or value.unit)
+
+
 def four_digits(value: float) -> str:
     return f"{value:.4g}"
 
@@ -168,6 +191,22 @@ def four_digits(value: float) -> str:
 def counted(count: float, thing: str) -> str:
     """'1 site', '8 sites'."""
     return f"{number(round(count))} {thing if round(count) == 1 else f'{thing}s'}"
+
+
+def plural(noun: str, count: float) -> str:
+    """The noun as that many are called: 1 class, 3 classes."""
+    return noun if count == 1 else f"{noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share for people; rare things keep a digit."""
+    return f"{share:.0%}" if share >= 0.01 or share == 0.0 else f"{share:.1%}"
+
+
+def joined_words(texts: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def listed(items: Sequence[Any], most: int = 8) -> str:

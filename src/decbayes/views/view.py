@@ -1,6 +1,6 @@
 """What a view is, and views by name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -22,10 +22,13 @@ from decbayes.views.values import (
     Entries,
     Estimate,
     Image,
+    Interval,
     Matrix,
     Part,
+    Profile,
     Row,
     Shape,
+    Shares,
     Trace,
     number,
     value_text,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 INTERVAL = f"{LEVEL:.0%} interval"
 TOP = 10  # words, or other entries of long rows
+MOST_COLUMNS = 64  # of components that are told in sentences
 
 
 class Notes(NamedTuple):
@@ -63,6 +67,10 @@ class View:
     """
 
     name: ClassVar[str] = "table"
+    frequency: ClassVar[str] = "weights"
+    """The factor that says how frequent each component is."""
+    occurs: ClassVar[str] = "makes up"
+    """What a component does to a share of all observations."""
     by_column: ClassVar[bool] = False
     """Whether a table has one line per column of the data: tables are often wider than a terminal."""
 
@@ -130,6 +138,29 @@ class View:
         """
         rows = self.rows(posterior, top=top)
         return [Entries(facts=self.facts(row)) for row in rows] if shape is None else self.pictures(rows, shape)
+
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        """What each component is like in each column, for sentences; nothing if that would take too many numbers."""
+        rows = self.parameters(posterior, top=MOST_COLUMNS + 1, level=level)
+        first = next(((row["factor"], row["quantity"]) for row in rows if row["factor"] != self.frequency), None)
+        cells: dict[int, list[Row]] = {}
+        for row in rows:
+            if (row["factor"], row["quantity"]) == first:
+                cells.setdefault(row["component"], []).append(row)
+        if not all(len(few) <= MOST_COLUMNS for few in cells.values()):
+            return ()
+        return [Profile(profile_of((*self.entry(row["entry"]), row) for row in few)) for few in cells.values()]
+
+    def entry(self, label: str) -> tuple[str, str]:
+        """The column that a number of a component is about, and the category that it is the share of, if it is one."""
+        return f"x{label}" if label.isdigit() else label, ""
+
+    def frequencies(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Interval]:
+        """How frequent each component is; nothing if the posterior does not say it."""
+        if self.frequency not in posterior.structure.families:
+            return ()
+        rows = posterior.summary(top=1, level=level)
+        return [interval_of(row) for row in rows if row["factor"] == self.frequency]
 
     def in_units(self, row: Row) -> Row:
         """A row of a summary in the units of the data, where sites have agreed on others."""
@@ -256,6 +287,9 @@ class Unknown(View):
     ) -> Sequence[Part]:
         return []
 
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        return []
+
 
 # Loaded when they are asked for.
 Kind = TypeVar("Kind", bound=type[View])
@@ -289,6 +323,7 @@ VIEWS: Registry[type[View]] = Registry(
         "table": "decbayes.views.view:View",
         "words": "decbayes.views.word_view:WordView",
         "images": "decbayes.views.image_view:ImageView",
+        "mixture": "decbayes.views.point_view:MixtureView",
         "points": "decbayes.views.point_view:PointView",
         "classes": "decbayes.views.class_view:ClassView",
         "states": "decbayes.views.class_view:StateView",
@@ -323,6 +358,21 @@ def named(name: str) -> type[View]:
         known = ", ".join(VIEWS)
         raise LookupError(f"No view is named {name!r} ({known} are). Register it with `decbayes.views.register`.")
     return VIEWS[name]
+
+
+def interval_of(row: Row, unit: str = "") -> Interval:
+    return Interval(row["mean"], row["lower"], row["upper"], unit=unit)
+
+
+def profile_of(cells: Iterable[tuple[str, str, Row]]) -> dict[str, Interval | Shares]:
+    """Columns with their means, or with the shares of their categories, from column, category and row of a summary."""
+    columns: dict[str, Any] = {}
+    for name, category, row in cells:
+        if category:
+            columns.setdefault(name, {})[category] = interval_of(row, "probability")
+        else:
+            columns[name] = interval_of(row)
+    return {name: Shares(value) if isinstance(value, dict) else value for name, value in columns.items()}
 
 
 def as_images(values: Any, shape: Shape) -> Array:

@@ -9,7 +9,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
-from decbayes.views.values import MOST_NUMBERS, Part, Shape, Words, number
+from decbayes.views.values import MOST_NUMBERS, Part, Profile, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class WordView(View):
         words = posterior.structure.labels.get(FACTOR) or tuple(map(str, range(probability.shape[1])))
         pairs = zip(probability, posterior.leading(FACTOR, top).tolist(), strict=True)
         return [Words(tuple((words[place], float(row[place])) for place in first)) for row, first in pairs]
+
+    def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
+        """Topics are their names, which are words."""
+        return ()
 
     def names(self, posterior: Posterior) -> Sequence[str]:
         """As people have given them, or the most telling words."""

@@ -53,6 +53,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     dimension: int = 0
     columns: Sequence[str] = field(default=(), kw_only=True)
 
+    view: ClassVar[str] = "mixture"
     column: ClassVar[Column] = Gaussian()
     """What every column holds."""
 
@@ -72,6 +73,15 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     @abstractmethod
     def component_prior(self) -> Array:
         """(1, d): the natural parameters of the prior that all components share."""
+
+    @property
+    def entries(self) -> list[tuple[str, str]]:
+        """The column of each number of a component, and the category that it is the share of, if it is one."""
+        return [(name, "yes" if self.column.shares else "") for name in self._names]
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return self.columns or [f"x{place}" for place in range(self.known_dimension())]
 
     @cached_property
     def emissions(self) -> Emissions:
@@ -227,8 +237,13 @@ class CategoricalMixture(Mixture):
     @property
     def emissions(self) -> Emissions:
         (part,) = super().emissions.parts
-        pairs = zip(self.columns, self.categories, strict=False)
-        return Emissions((replace(part, labels=tuple(f"{name}={c}" for name, size in pairs for c in range(size))),))
+        labels = tuple(f"{name}={category}" for name, category in self.entries) if self.columns else ()
+        return Emissions((replace(part, labels=labels),))
+
+    @property
+    def entries(self) -> list[tuple[str, str]]:
+        pairs = zip(self._names, self.categories, strict=True)
+        return [(name, str(category)) for name, size in pairs for category in range(size)]
 
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH

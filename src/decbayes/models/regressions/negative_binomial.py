@@ -45,8 +45,9 @@ class NegativeBinomial(PoissonOutcome):
     def bend(self, f: float) -> float:
         return Logistic().bend(f - float(np.log(self.dispersion)))
 
-    def modelled(self, name: str, column: Column) -> str:
-        return f"mean of {name}, with the variance mean + mean² / {self.dispersion:g} (dispersion)"
+    @property
+    def assumed(self) -> str:
+        return f"with the variance mean + mean² / {self.dispersion:g} (dispersion)"
 
     def most_of_one(self, value: float) -> tuple[float, float]:
         total = value + self.dispersion

@@ -51,7 +51,7 @@ class Step(Logistic):
         return Categorical.kind
 
     def modelled(self, name: str, column: Column) -> str:
-        return f"odds of going beyond each level of {name}: {' < '.join(self.ordered)}"
+        return f"odds of going on to a higher level of {name} once a level is reached ({' < '.join(self.ordered)})"
 
     def scores(self, column: Column) -> YesNoScores:
         raise NotPrivate(
@@ -80,7 +80,7 @@ class Cumulative(Step):
         return self.family.natural(mean=mean, covariance=float(settings.prior_variance) * np.eye(side))
 
     def modelled(self, name: str, column: Column) -> str:
-        return f"odds of being beyond each level of {name}: {' < '.join(self.ordered)}"
+        return f"odds of a higher level of {name} ({' < '.join(self.ordered)})"
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         gap = targets == GAP

@@ -123,6 +123,11 @@ class Outcome(ABC):
         """What depends on xβ, in words: which outcome, of which column."""
         return f"mean of {name}"
 
+    @property
+    def assumed(self) -> str:
+        """What else is assumed about the target, in words, where a setting decides it."""
+        return ""
+
     def single(self, targets: Array) -> bool:
         """Whether all observations have the same outcome."""
         return bool((targets == targets[0]).all())

@@ -129,8 +129,13 @@ class Regression(Tabled, Model):
         return Variation(self.table.places, bool(self.varying))
 
     @property
+    def subject(self) -> str:
+        """What effects are effects on, in words."""
+        return self.outcome.modelled(self.target, self.columns[self.target])
+
+    @property
     def modelled(self) -> str:
-        return f"{self.outcome.modelled(self.target, self.columns[self.target])}, by {self.formula}"
+        return ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}")))
 
     @property
     def target_units(self) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """`decbayes report`: a merge as one page that anybody can open."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -27,6 +27,7 @@ from decbayes.updates.rounds import together
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
+from decbayes.views.view import view_of
 
 
 def report(
@@ -133,6 +134,8 @@ def write_report(
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
+    if unused := [name for name in about.units if name not in columns_in(alignment)]:
+        messages().print(plain(f"No column is called '{unused[0]}': its unit is not shown."))
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
         findings = findings_of(
@@ -154,6 +157,11 @@ def write_report(
     return answer(findings, about)
 
 
+def columns_in(alignment: Alignment) -> Collection[str]:
+    columns: Collection[str] = getattr(view_of(alignment.structure).model, "columns", ())
+    return columns
+
+
 def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
     """What the manifests of files say of their sites, by the names that the report uses."""
     sites = {}
@@ -171,7 +179,8 @@ def newest(sites: Iterable[Participant]) -> str:
 
 def participant(manifest: Manifest) -> Participant:
     left_out = dict(manifest.left_out or {})
-    return Participant(manifest.rows, manifest.persons, left_out, manifest.approver, manifest.date)
+    told_apart = bool(manifest.person)
+    return Participant(manifest.rows, manifest.persons, told_apart, left_out, manifest.approver, manifest.date)
 
 
 def site_names(paths: Sequence[Path]) -> list[str]:

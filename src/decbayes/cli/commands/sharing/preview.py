@@ -42,6 +42,25 @@ def preview(
     reading: Reading = AS_THEY_ARE,
 ) -> int:
     """Show what a file says of whom. The exit status is 3 if it breaks a rule."""
+    status = show(file, data, page, others, rules, ledger, as_json=as_json, reading=reading)
+    manifest = manifest_of(file)
+    if not status and data and not (manifest is not None and manifest.released):
+        messages().print(f"To release it: decbayes release {file} --approve NAME --reason WHY --data DATA")
+    return status
+
+
+def show(
+    file: Path,
+    data: list[Path] | None,
+    page: Path | None,
+    others: list[Path] | None,
+    rules: str | None,
+    ledger: Path | None = None,
+    *,
+    as_json: bool,
+    reading: Reading,
+) -> int:
+    """Print what a file says of whom, and write it as a page."""
     check_output(page, file, *(data or []), *(others or []))
     in_force = judged_by(rules, file, manifest_of(file))
     seen, _ = previewed(file, data or [], in_force, ledger_for(file, ledger), reading, others or [])

@@ -35,6 +35,7 @@ from decbayes.study.checks import check as checked
 from decbayes.study.folder import Study, name_of
 from decbayes.study.protocol import FILE
 from decbayes.study.whose_turn import due
+from decbayes.study.whose_turn import release as release_command
 from decbayes.updates.exchange import site_name
 
 MARKS = {"fine": " ", "look": "?", "stop": "✗"}
@@ -171,7 +172,7 @@ def preview(
     decbayes study preview
     ```
     """
-    from decbayes.cli.commands.sharing.preview import preview as previewed
+    from decbayes.cli.commands.sharing.preview import show
 
     study, site = where.here()
     draft = newest_draft(study, site)
@@ -180,15 +181,11 @@ def preview(
         files.released[files.latest].path for name, files in study.sites.items() if files.released and name != site
     ]
     alike = others if study.sites[site].latest < 0 else []
-    return previewed(
-        draft,
-        data=remembered_data(study, site, None),
-        page=page,
-        others=alike,
-        rules=rules_of_drafts(study, site),
-        as_json=as_json,
-        reading=reading_of(study),
-    )
+    data, rules = remembered_data(study, site, None), rules_of_drafts(study, site)
+    status = show(draft, data, page, alike, rules, as_json=as_json, reading=reading_of(study))
+    if not status:
+        messages().print(f"To release it: {release_command(study, site)}")
+    return status
 
 
 def release(
@@ -242,10 +239,13 @@ def release(
 
 def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:
     """The model as this site's data alone would have it, the data, and whom they are about."""
+    from decbayes.cli.commands.everyday.fit import without_person
+
     kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
     data = one_or_all(kind, files)
     if kind.many_files:
         settings["least_documents"] = 1  # rare words are counted, too
+    settings |= without_person(kind, data, settings, study.protocol.person)
     try:
         model, observations = kind.from_file(
             table_file(data) if isinstance(data, Path) else data, report=messages().print, **settings

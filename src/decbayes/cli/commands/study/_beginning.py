@@ -23,8 +23,8 @@ from decbayes.errors import InvalidProtocol
 from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model, split_names
 from decbayes.study.agreed_list import kind_of, reading_parameters
-from decbayes.study.explaining import CHECKLIST, PAGE, checklist, page
-from decbayes.study.folder import Study
+from decbayes.study.explaining import checklist, page
+from decbayes.study.folder import CHECKLIST, PAGE, Study
 from decbayes.study.protocol import FILE, Protocol
 
 # Options of `decbayes fit` that a protocol says elsewhere, or that are each site's own.
@@ -93,6 +93,7 @@ def new(
         rules=rules_named(rules),
     )
     settings = model_settings(kind_of(protocol), words)
+    check_units(protocol.units, settings)
     study = Study.create(Path(name), protocol.with_settings(settings))
     write_pages(study)
     messages().print(
@@ -235,10 +236,18 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
     }
     if lacking := [name for name in sorted(kind.agreed_settings) if name not in settings]:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
-        raise WrongArgument(f"All sites of a {kind.command} study use the same {options}: give it here.")
+        raise WrongArgument(f"In a study of this kind ({kind.command}) all sites use the same {options}: give it here.")
     if "formula" in reading_parameters(kind) and not says_outcome(settings):
         raise WrongArgument("Say what to predict from what, such as --formula 'days ~ age + ward'; or name a --target.")
     return settings
+
+
+def check_units(units: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """Refuse units of columns that a formula does not have; of other models, `study check` knows the columns."""
+    formula = str(settings.get("formula", ""))
+    unused = [name for name in units if name not in formula]
+    if formula and unused and "." not in formula.partition("~")[2].split():
+        raise WrongArgument(f"--units: '{unused[0]}' is no column of '{formula}'. Leave it out, or spell it as there.")
 
 
 def says_outcome(settings: Mapping[str, Any]) -> bool:

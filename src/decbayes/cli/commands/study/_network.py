@@ -11,9 +11,7 @@ from decbayes.extras import require_extra
 from decbayes.files import write_whole
 from decbayes.structure import Structure
 from decbayes.study.agreed_list import kind_of
-from decbayes.study.folder import KEY, Study
-
-CHARTER = "group.toml"
+from decbayes.study.folder import CHARTER, KEY, Study
 
 
 def add_key(study: Study, site: str, private: Path) -> None:

@@ -41,7 +41,8 @@ class RowsLike:
         outcome = model.outcome
         if model.stack is not None:
             raise NotCalibrated(
-                f"{type(model).__name__} has no such test yet. Compare the sites' files, or use `varying`."
+                "there is no such test for this kind of outcome yet. Compare the sites' estimates, or let terms "
+                "differ between sites (--varying)."
             )
         if model.offset or model.weights:
             raise NotCalibrated("there is no such test for regressions with an offset or weights yet.")

@@ -1,0 +1,106 @@
+"""What a regression found, in a sentence: by how much its outcome differs with each term."""
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from decbayes.columns import YesNo
+from decbayes.views.participants import About
+from decbayes.views.values import Estimate, Interval, counted, interval_text, joined_words, listed
+from decbayes.views.view import LEVEL
+
+MOST_EFFECTS = 3
+# Units whose plural is a word; symbols, such as kg, have none.
+SINGULAR = {f"{word}s": word for word in ("year", "month", "week", "day", "hour", "minute", "second", "point")}
+
+
+class Effects:
+    """The effects of one regression: `ratios` if the model has them, else differences of the mean."""
+
+    def __init__(self, model: Any, estimates: Sequence[Estimate], about: About) -> None:
+        self._model, self._estimates, self._about = model, estimates, about
+        self._columns = model.columns
+        self._reference, *self._levels = [*self._columns[model.target].entries] or [""]
+
+    def text(self) -> str:
+        """The clearest effects, or that none is clear."""
+        clear = sorted((each for each in self._estimates if is_clear(each)), key=lambda each: -strength(each))
+        if not clear:
+            first = max(self._estimates, key=strength)
+            return (
+                f"No effect on the {self._model.subject} is clear: all {LEVEL:.0%} intervals contain the value of no "
+                f"effect. The strongest: {self._size(first)} {self._when(first)}."
+            )
+        shown = sorted(clear[:MOST_EFFECTS], key=lambda each: clear.index(self._first_like(each, clear)))
+        said = "; ".join(self._about_one(subject, [*each]) for subject, each in groupby(shown, self._subject))
+        rest = [self._name(each) for each in clear[MOST_EFFECTS:]]
+        unclear = [self._name(each) for each in self._estimates if not is_clear(each)]
+        more = f" {counted(len(rest), 'further effect')} {'is' if len(rest) == 1 else 'are'} clear: {listed(rest)}."
+        none = f" No effect is clear for {listed(unclear)}." if unclear else ""
+        return f"{said[0].upper()}{said[1:]} ({LEVEL:.0%} intervals).{more if rest else ''}{none}"
+
+    def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:
+        return next(each for each in clear if self._subject(each) == self._subject(estimate))
+
+    def _about_one(self, subject: str, estimates: Sequence[Estimate]) -> str:
+        verb = "are" if subject.startswith("odds") else "is"
+        return f"the {subject} {verb} {joined_words([f'{self._size(each)} {self._when(each)}' for each in estimates])}"
+
+    def _split(self, estimate: Estimate) -> tuple[str, str]:
+        """The level of the outcome that the effect is about, if it has several, and the term."""
+        name = estimate.name.removesuffix(f", per {estimate.per:g}")
+        level, _, term = name.rpartition(": ")
+        return (level, term) if level in self._levels else ("", name)
+
+    def _subject(self, estimate: Estimate) -> str:
+        level, _ = self._split(estimate)
+        return f"odds of {self._model.target} = {level} against {self._reference}" if level else self._model.subject
+
+    def _size(self, estimate: Estimate) -> str:
+        """How much higher, with an interval."""
+        if estimate.null == 1.0:
+            return interval_text(estimate, "times as high")
+        sign, direction = (1.0, "higher") if estimate.mean > 0 else (-1.0, "lower")
+        low, high = sorted((sign * estimate.low, sign * estimate.high))
+        change = Interval(sign * estimate.mean, low, high)
+        return interval_text(change, f"{self._about.units.get(self._model.target, '')} {direction}".strip())
+
+    def _when(self, estimate: Estimate) -> str:
+        """Per unit of a column, such as "with each year of age"; or with one level, compared with another."""
+        _, name = self._split(estimate)
+        column = self._columns.get(name)
+        if column is not None and not column.flag:
+            unit = self._about.units.get(name, "")
+            one = SINGULAR.get(unit, unit) or "unit"
+            return f"with each {one if estimate.per == 1.0 else f'{estimate.per:g} {unit}'.strip()} of {name}"
+        if isinstance(column, YesNo):
+            return f"with {name} = {column.yes}"
+        of, _, level = name.partition("=")
+        others = [
+            other for other in getattr(self._columns.get(of), "entries", ()) if f"{of}={other}" not in self._terms
+        ]
+        if level and len(others) == 1:
+            return f"with {of} = {level} {'as' if estimate.null == 1.0 else 'than'} with {others[0]}"
+        return f"with each unit of {name}"
+
+    @property
+    def _terms(self) -> Collection[str]:
+        return {self._split(each)[1] for each in self._estimates}
+
+    def _name(self, estimate: Estimate) -> str:
+        level, name = self._split(estimate)
+        return f"{name} ({level})" if level else name
+
+
+def is_clear(estimate: Estimate) -> bool:
+    return not estimate.low <= (estimate.null or 0.0) <= estimate.high
+
+
+def strength(estimate: Estimate) -> float:
+    """How many interval widths the value is from no effect, on the scale on which the interval is symmetric."""
+    null = estimate.null or 0.0
+    if null == 1.0 and estimate.low > 0.0:
+        return float(abs(np.log(estimate.mean)) / max(np.log(estimate.high / estimate.low), 1e-12))
+    return abs(estimate.mean - null) / max(estimate.high - estimate.low, 1e-12)
