@@ -77,7 +77,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     @property
     def entries(self) -> list[tuple[str, str]]:
         """The column of each number of a component, and the category that it is the share of, if it is one."""
-        return [(name, "yes" if self.column.shares else "") for name in self._names]
+        return [(name, "yes" if self.column.shown_as_share else "") for name in self._names]
 
     @property
     def _names(self) -> Sequence[str]:
