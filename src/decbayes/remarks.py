@@ -1,8 +1,9 @@
 """Remarks: what somebody should know about a result before relying on it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, overload
 
 from decbayes.errors import InvalidFile
 
@@ -41,6 +42,41 @@ class Remark:
     @property
     def is_warning(self) -> bool:
         return self.severity == "warning"
+
+
+class Later(Sequence[Remark]):
+    """Remarks that are found when they are first read; where nobody reads them, a merge need not wait for them."""
+
+    def __init__(self, find: Callable[[], tuple[Remark, ...]]) -> None:
+        self._find: Callable[[], tuple[Remark, ...]] | None = find
+
+    @cached_property
+    def found(self) -> tuple[Remark, ...]:
+        assert self._find is not None
+        found, self._find = self._find(), None  # which may hold much
+        return found
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @overload
+    def __getitem__(self, place: int) -> Remark: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Remark, ...]: ...
+    def __getitem__(self, place: int | slice) -> Remark | tuple[Remark, ...]:
+        return self.found[place]
+
+    def __eq__(self, other: object) -> bool:
+        return self.found == (other.found if isinstance(other, Later) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.found)
+
+    def __repr__(self) -> str:
+        return repr(self.found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self.found,)
 
 
 def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

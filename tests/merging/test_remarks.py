@@ -13,8 +13,9 @@ import decbayes as db
 from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
+from decbayes.merging import alignment as aligning
 from decbayes.merging.grouping.shared import predictive_gains
-from decbayes.merging.remarking import data_totals, same_totals, share_gains
+from decbayes.merging.remarking import data_totals, remarks_on, same_totals, share_gains
 from decbayes.remarks import from_plain, lines
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
@@ -131,7 +132,7 @@ def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
 
 def test_a_warning_of_many_remarks_says_where_the_others_are(rng, monkeypatch):
     many = tuple(db.checking.Remark("odd", f"{number}.", "Look.") for number in range(5))
-    monkeypatch.setattr(_merge, "quick_remarks", lambda alignment: many)
+    monkeypatch.setattr(_merge, "remarks_in_time", lambda alignment: (many, many))
     with pytest.warns(MergeWarning, match="2 further remarks: see `remarks` of the result"):
         db.merge([fitted([-10.0, 10.0], rng) for _ in range(2)])
 
@@ -286,3 +287,39 @@ def test_what_components_add_up_to_depends_on_data_and_not_on_labels_or_starts(m
     one, other = (model.fit(data, rng=seed).posterior for seed in (1, 2))
     relabelled = relabel(other, np.random.default_rng(3))
     np.testing.assert_allclose(data_totals(one), data_totals(relabelled), rtol=1e-6, atol=1e-3)
+
+
+def planted_topics(rng, themes, words=30):
+    """Counts of three topics of ten words each, as a site that has seen some of them would send."""
+    model = db.LatentDirichletAllocation(3, [f"w{n}" for n in range(words)], topic_prior=0.1)
+    counts = np.zeros((3, words))
+    for topic, theme in enumerate(themes):
+        counts[topic, 10 * theme : 10 * theme + 10] = rng.poisson(60, 10)
+    return db.Posterior(model.structure, {"topics": counts})
+
+
+def test_warnings_of_topics_are_found_at_once_and_notes_when_somebody_reads_them(rng, monkeypatch):
+    usual = [planted_topics(rng, (0, 1)) for _ in range(3)]
+    again = db.Posterior(usual[0].structure, {"topics": usual[0].contribution["topics"][[1, 0, 2]]})
+    scenes = {
+        "counted twice": [*usual, again],
+        "nothing shared": [*usual, planted_topics(rng, (2,))],
+        "no data": [*usual, db.Posterior.of_prior(usual[0].structure)],
+        "": usual,
+    }
+    asked = []
+    monkeypatch.setattr(aligning, "remarks_on", lambda *given: asked.append(1) or remarks_on(*given))
+    for kind, sites in scenes.items():
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            merged = db.merge(sites, components=3)
+        assert not asked
+        expected = [remark for remark in db.merging.remarks(db.align(sites, components=3)) if remark.is_warning]
+        asked.clear()
+        assert [str(warning.message) for warning in told] == ["\n".join(map(str, expected))] * bool(expected)
+        assert {remark.kind for remark in expected} == ({kind} if kind else set())
+        assert merged.remarks == db.merging.remarks(db.align(sites, components=3))
+        assert len(asked) == 2
+        assert pickle.loads(pickle.dumps(merged)).remarks == merged.remarks[:]
+        assert len(asked) == 2, "read once, found once"
+        asked.clear()

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.models.topics.short_texts import scores
+from decbayes.models.topics.doubts import few_documents_remark, scores, topics_of_few
 from decbayes.views import view_of
 
 WORDS = 60
@@ -96,3 +96,38 @@ def test_held_out_words_are_scored_without_what_their_document_has_added(rng):
         expected += float((left[row] * np.log(np.maximum(others, 1e-12) / others.sum()))[left[row] > 0].sum())
     assert by_topics == pytest.approx(expected / left.sum(), abs=1e-6)
     assert by_frequency == pytest.approx(by_topics, abs=1e-6)
+
+
+def test_a_topic_of_one_odd_document_is_named_by_the_site_and_in_the_merge(rng):
+    """One document with as many words as a hundred others, about something that nobody else writes about."""
+    usual = [planted(rng, range(3), 80, 40, mixing=0.01).toarray() for _ in range(2)]
+    odd = np.zeros((1, WORDS), dtype=int)
+    odd[0, 50:] = rng.multinomial(4000, np.full(10, 0.1))
+    fits = [model(4).fit(csr_array(np.vstack([odd, usual[0]])), rng=rng).posterior]
+    fits.append(model(3).fit(csr_array(usual[1]), rng=rng).posterior)
+    of_odd = int(fits[0].mean("topics")[:, 50:].sum(axis=1).argmax())
+    (remark,) = fits[0].remarks
+    assert remark.what == f"Topic {of_odd} rests on fewer than 5 documents."
+    assert not remark.is_warning
+    assert not fits[1].remarks
+    alignment = db.align(fits, components=4)
+    slot = int(alignment.merged().mean("topics")[:, 50:].sum(axis=1).argmax())
+    said = {each.kind: each for each in view_of(alignment.structure).advice(alignment, ["north", "south"])}
+    assert said["few documents"].what.startswith(f"Topic {slot} (w5")
+    assert said["few documents"].what.endswith("rests on few documents, at north.")
+    assert "few documents" not in advised([fits[1]] * 1 + [model(3).fit(csr_array(usual[0]), rng=rng).posterior])
+
+
+@pytest.mark.parametrize("topics", [[3], [0, 12, 7]])
+def test_topics_that_a_remark_names_are_read_back(topics):
+    assert topics_of_few((few_documents_remark(topics),)) == topics
+
+
+def test_five_like_documents_are_no_odd_one(rng):
+    """The same words in seven documents instead of one."""
+    usual = planted(rng, range(3), 80, 40, mixing=0.01).toarray()
+    for number, named in ((2, True), (7, False)):
+        odd = np.zeros((number, WORDS), dtype=int)
+        odd[:, 50:] = rng.multinomial(4000 // number, np.full(10, 0.1), number)
+        fit = model(4).fit(csr_array(np.vstack([odd, usual])), rng=rng)
+        assert bool(topics_of_few(fit.posterior.remarks)) == named

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from decbayes.errors import MergeWarning, StructureMismatch
 from decbayes.merging.aligning import aligned, largest_structure
-from decbayes.merging.alignment import quick_remarks
+from decbayes.merging.alignment import remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.compatibility import check_different
 from decbayes.merging.base.coupled import as_sequence
@@ -75,10 +75,12 @@ def merge(
 
         rule = robust if isinstance(robust, Robust) else None
         merged = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
+        doubts = warnings_in(merged.remarks)
     else:
         alignment, _ = aligned(posteriors, components, solver, since, progress)
-        merged = replace(alignment.merged(), remarks=quick_remarks(alignment))
-    if doubts := warnings_in(merged.remarks):
+        found, doubts = remarks_in_time(alignment)
+        merged = replace(alignment.merged(), remarks=found)
+    if doubts:
         warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=2)
     return merged
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from decbayes.display import Displayed
@@ -19,9 +20,9 @@ from decbayes.merging.base.products import (
     filled_by,
 )
 from decbayes.merging.grouping.shared import Shared, shared_components
-from decbayes.merging.remarking import remarks_on
+from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, lines
+from decbayes.remarks import Later, Remark, lines, warnings_in
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
@@ -176,7 +177,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
     Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better. ...
     """
-    named = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(alignment.posteriors)))
+    named = tuple(names) if names is not None else site_names(len(alignment.posteriors))
     if len(named) != len(alignment.posteriors):
         raise ValueError(f"names must be one for each of the {len(alignment.posteriors)} posteriors.")
     return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
@@ -184,5 +185,19 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
 
 def quick_remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
     """The remarks if they are quick to find, else one that says so."""
-    quick = in_memory(alignment.posteriors) and len(alignment.posteriors) <= MOST_LOOKED_AT
-    return remarks(alignment, names) if quick else (NOT_LOOKED_AT,)
+    return remarks(alignment, names) if is_quick(alignment) else (NOT_LOOKED_AT,)
+
+
+def is_quick(alignment: Alignment) -> bool:
+    return in_memory(alignment.posteriors) and len(alignment.posteriors) <= MOST_LOOKED_AT
+
+
+def remarks_in_time(alignment: Alignment) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
+    """The remarks, and which of them are warnings; of topics only these are looked for before somebody reads them."""
+    if not is_quick(alignment) or not are_budgets(alignment.structure):
+        found = quick_remarks(alignment)
+        return found, warnings_in(found)
+    (coupled,) = alignment.structure.symmetry
+    count = alignment.structure.components(coupled)
+    urgent = warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled)
+    return Later(partial(remarks, alignment)), urgent

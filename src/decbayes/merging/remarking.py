@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Array
-from decbayes.merging.base.components import LEAST_EVIDENCE, groups_of
+from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
@@ -48,14 +48,43 @@ def remarks_on(
     decided: Decided = "given",
 ) -> tuple[Remark, ...]:
     """Everything that stands out, warnings first; `names` are those of the sites, `decided` as in an alignment."""
-    found = [*same_data(posteriors, names), *without_data(posteriors, names), *of_sites(posteriors, names)]
+    found = [*of_posteriors(posteriors, names)]
     for coupled, of_set in shared.items():
         found += few_slots(structure, coupled, of_set, decided)
-        found += separate(of_set, names)
+        found += separate(of_set.evidence, names)
         found += unlike_shares(structure, coupled, of_set)
         found += near_duplicates(of_set)
         found += small_sites(of_set)
     return ordered(found)
+
+
+def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
+    """What the posteriors say by themselves, whatever the alignment."""
+    yield from same_data(posteriors, names)
+    yield from without_data(posteriors, names)
+    yield from of_sites(posteriors, names)
+
+
+def warnings_of_topics(
+    posteriors: Sequence[Posterior], slots: Sequence[Array], count: int, coupled: CoupledSet
+) -> tuple[Remark, ...]:
+    """The warnings among all remarks where components are budgets of counts: these need only sums of evidence."""
+    names = site_names(len(posteriors))
+    evidence = np.zeros((len(posteriors), count))
+    for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
+        np.add.at(row, labels, group_evidence(posterior, coupled.factors))
+    found = [*of_posteriors(posteriors, names), *separate(evidence, names)]
+    return tuple(remark for remark in ordered(found) if remark.is_warning)
+
+
+def are_budgets(structure: Structure) -> bool:
+    """Whether all components are counts, of which more always fit better: topics. No remark on slots is a warning."""
+    sets = structure.symmetry
+    return len(sets) == 1 and all(structure.families[name].countable for name in sets[0].factors)
+
+
+def site_names(count: int) -> tuple[str, ...]:
+    return tuple(f"site {site}" for site in range(count))
 
 
 def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided: Decided) -> Iterator[Remark]:
@@ -109,11 +138,11 @@ def small_sites(shared: Shared) -> Iterator[Remark]:
         )
 
 
-def separate(shared: Shared, names: Sequence[str]) -> Iterator[Remark]:
+def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
     """Sites that share no slot with most of their evidence, or groups of sites that share none at all."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
-    supports = shared.evidence >= LEAST_EVIDENCE
+    supports = evidence >= LEAST_EVIDENCE
     filled = np.flatnonzero(supports.any(axis=1))
     if len(filled) < 2:
         return
@@ -127,8 +156,8 @@ def separate(shared: Shared, names: Sequence[str]) -> Iterator[Remark]:
             "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
         )
         return
-    only = np.where(supports.sum(axis=0) == 1, shared.evidence, 0.0).sum(axis=1) / np.maximum(
-        shared.evidence.sum(axis=1), LEAST_EVIDENCE
+    only = np.where(supports.sum(axis=0) == 1, evidence, 0.0).sum(axis=1) / np.maximum(
+        evidence.sum(axis=1), LEAST_EVIDENCE
     )
     alone = [int(site) for site in filled if only[site] > ALONE]
     if alone and len(filled) > 2:

@@ -19,6 +19,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
 from decbayes.merging.remarking import listed
+from decbayes.models.topics.doubts import topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark
 
@@ -31,6 +32,8 @@ KEPT, WORTH_SAYING = 0.2, 0.02
 STRANGERS, ALIKE = 0.25, 0.85
 # Mean KL of sites' topics to the merged ones, in nats per word, from which on a round is advised.
 BLURRED = 0.1
+# The share of a topic from which on what a site says of its own holds for the merged one.
+MOSTLY = 0.5
 MOST_COMPONENTS = 400  # for which a tree is quick
 
 
@@ -64,6 +67,7 @@ class MergedTopics:
             return
         yield from self.strangers()
         yield from self.to_look_at()
+        yield from self.few_documents()
         if not self.refined:
             yield from self.more_slots()
             yield from self.further_gain()
@@ -93,8 +97,7 @@ class MergedTopics:
         used = self.quality.used
         if len(used) < 4:
             return
-        ahead = ranks(self.apart()[used]) - ranks(self.leading_mass()[used])
-        worst = used[np.flatnonzero(ahead > MIXED * len(used))]
+        worst = used[np.flatnonzero(self.ahead() > MIXED * len(used))]
         if len(worst):
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in worst.tolist())
             yield Remark(
@@ -104,6 +107,33 @@ class MergedTopics:
                 "What the sites have put there differs most from the merge, and few words stand out.",
                 "note",
             )
+
+    def few_documents(self) -> Iterator[Remark]:
+        """Topics that are mostly what sites have from a few odd documents, as the sites say."""
+        of_few = np.zeros(len(self.quality.shares))
+        sites = set()
+        for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
+            (slots,) = assignment.values()
+            named = topics_of_few(self.alignment.posteriors[place].remarks)
+            for topic in (topic for topic in named if topic < len(slots)):
+                of_few[slots[topic]] += source[[topic]].sum()
+                sites.add(self.names[place])
+        few = np.flatnonzero((of_few >= 1.0) & (of_few > MOSTLY * self.quality.learned))
+        if len(few):
+            named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in few.tolist())
+            yield Remark(
+                "few documents",
+                f"Topic{'s' if len(few) > 1 else ''} {named} rest{'' if len(few) > 1 else 's'} on few documents, at "
+                f"{listed(sorted(sites))}.",
+                "Ask there for an odd document, such as a list or another language; or leave it out: `decbayes drop`.",
+                "",
+                "note",
+            )
+
+    def ahead(self) -> NDArray[np.intp]:
+        """For each used topic, how many ranks its mixed sources are ahead of its leading words' mass."""
+        used = self.quality.used
+        return ranks(self.apart()[used]) - ranks(self.leading_mass()[used])
 
     def apart(self) -> Array:
         """Mean KL of the sites' topics in each slot to the merge, weighted by their evidence."""

@@ -220,10 +220,10 @@ class LatentDirichletAllocation(Predicting):
         return fit if prior is not None or start is not None else self._doubted(fit, site.counts)
 
     def _doubted(self, fit: Fit, counts: Counts) -> Fit:
-        """The fit with a remark, if texts are too short for its topics."""
-        from decbayes.models.topics.short_texts import short_texts
+        """The fit with remarks, if texts are too short for its topics, or a topic rests on few of them."""
+        from decbayes.models.topics.doubts import doubts
 
-        remarks = short_texts(self, fit.posterior, counts)
+        remarks = doubts(self, fit.posterior, counts)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks)) if remarks else fit
 
     def fit_many(

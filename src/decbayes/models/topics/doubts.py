@@ -1,0 +1,123 @@
+"""Doubts about a fit of texts: they are too short, or a topic has its words from a few odd documents."""
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from decbayes.families import Dirichlet
+from decbayes.models.core.counts import Counts
+from decbayes.models.core.evaluation import hold_out
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
+
+LOOKED_AT = 300  # documents
+HELD = 0.3  # of their words
+TINY = 1e-12
+ENOUGH = 50  # held-out words
+SHORT = 30  # words per document on average: longer ones are not looked at
+
+
+# A topic should rest on as many documents, where a site has as many times more per topic.
+LEAST, TIMES = 5, 4
+FEW_DOCUMENTS = "few documents"
+
+
+def doubts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
+    return (*short_texts(model, posterior, counts), *few_documents(model, posterior, counts))
+
+
+def few_documents(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
+    """A remark on topics that have their words from fewer than five documents: often one odd document, such as a list.
+
+    (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
+    make it small, so only these are looked at. No words are named, and no number below five: the remark leaves a site.
+    """
+    learned = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
+    lengths = model.units(counts)
+    suspect = (learned >= 1.0) & (LEAST * lengths.max(initial=0.0) >= learned)
+    if len(counts) < TIMES * LEAST * len(learned) or not suspect.any():
+        return ()
+    rows = np.flatnonzero(lengths >= learned[suspect].min() / LEAST**2)
+    documents = vstack([matrix_of(model, counts, slice(row, row + 1)) for row in rows.tolist()], format="csr")
+    alpha = model.document_prior_of(posterior)
+    expected = model.assign(posterior, documents) * (lengths[rows, None] + alpha.sum()) - alpha
+    squares = (np.maximum(expected, 0.0) ** 2).sum(axis=0)
+    few = np.flatnonzero(suspect & (learned**2 < LEAST * squares))
+    return (few_documents_remark(few.tolist()),) if len(few) else ()
+
+
+def few_documents_remark(topics: list[int]) -> Remark:
+    named = ", ".join(map(str, topics))
+    return Remark(
+        FEW_DOCUMENTS,
+        f"Topics {named} rest on fewer than {LEAST} documents." if topics[1:] else
+        f"Topic {named} rests on fewer than {LEAST} documents.",
+        "Look for an odd document, such as a list or another language, and leave it out.",
+        "",
+        "note",
+    )  # fmt: skip
+
+
+def topics_of_few(remarks: tuple[Remark, ...]) -> list[int]:
+    """The topics that a site's remarks name."""
+    texts = [remark.what.partition(" rest")[0] for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    return [int(number) for text in texts for number in re.findall(r"\d+", text)]
+
+
+def matrix_of(model: Any, counts: Counts, span: slice) -> csr_array:
+    """Some documents × all words of the vocabulary."""
+    part = counts.part(span)
+    entries = (np.asarray(part.data, dtype=np.int64), (part.rows(), counts.words[part.columns]))
+    matrix = csr_array(entries, shape=(len(part), len(model.vocabulary)))
+    matrix.sort_indices()
+    return matrix
+
+
+def short_texts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
+    """A remark if held-out words of the first documents are predicted worse than by frequencies alone.
+
+    What a document has itself added to the topics, and to the frequencies, is taken out before its words are predicted.
+    """
+    if not len(counts) or counts.tokens > SHORT * len(counts):
+        return ()
+    documents = matrix_of(model, counts, slice(0, min(LOOKED_AT, len(counts))))
+    observed, held = hold_out(documents, share=HELD, rng=np.random.default_rng(0))
+    if held.sum() < ENOUGH:
+        return ()
+    topics, plain = scores(model, posterior, documents, csr_array(observed), csr_array(held))
+    if topics >= plain:
+        return ()
+    length = documents.sum() / max(documents.shape[0], 1)
+    return (
+        Remark(
+            "short texts",
+            "These topics predict words worse than plain word frequencies do.",
+            "Fit fewer topics, or join short texts of one author or day into one document.",
+            f"{topics:.2f} nats per word instead of {plain:.2f}; documents have {length:.0f} words on average.",
+        ),
+    )
+
+
+def scores(
+    model: Any, posterior: Posterior, documents: csr_array, observed: csr_array, held: csr_array
+) -> tuple[float, float]:
+    """Log-probability per held-out word by topics, and by frequencies."""
+    (alpha,) = Dirichlet().columns(posterior.natural["topics"])
+    shares, whole = model.assign(posterior, observed), model.assign(posterior, documents)
+    frequency = alpha.sum(axis=0)
+    by_topics = by_frequency = 0.0
+    totals = alpha.sum(axis=1)
+    for row in range(documents.shape[0]):
+        span = slice(documents.indptr[row], documents.indptr[row + 1])
+        words, count = documents.indices[span], documents.data[span].astype(float)
+        joint = whole[row][:, None] * alpha[:, words] / totals[:, None]
+        added = count * joint / joint.sum(axis=0)
+        rest = np.maximum(alpha[:, words] - added, TINY) / (totals - added.sum(axis=1))[:, None]
+        plain = np.maximum(frequency[words] - count, TINY) / (frequency.sum() - count.sum())
+        target = slice(held.indptr[row], held.indptr[row + 1])
+        places, times = np.searchsorted(words, held.indices[target]), held.data[target]
+        by_topics += float(times @ np.log((shares[row] @ rest)[places]))
+        by_frequency += float(times @ np.log(plain[places]))
+    return by_topics / float(held.sum()), by_frequency / float(held.sum())
