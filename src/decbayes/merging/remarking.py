@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Array
+from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
@@ -66,7 +67,7 @@ def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iter
 
 
 def warnings_of_topics(
-    posteriors: Sequence[Posterior], slots: Sequence[Array], count: int, coupled: CoupledSet
+    posteriors: Sequence[Posterior], slots: Sequence[Indices], count: int, coupled: CoupledSet
 ) -> tuple[Remark, ...]:
     """The warnings among all remarks where components are budgets of counts: these need only sums of evidence."""
     names = site_names(len(posteriors))

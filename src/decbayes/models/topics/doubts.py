@@ -1,6 +1,7 @@
 """Doubts about a fit of texts: they are too short, or a topic has its words from a few odd documents."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def few_documents_remark(topics: list[int]) -> Remark:
     )  # fmt: skip
 
 
-def topics_of_few(remarks: tuple[Remark, ...]) -> list[int]:
+def topics_of_few(remarks: Sequence[Remark]) -> list[int]:
     """The topics that a site's remarks name."""
     texts = [remark.what.partition(" rest")[0] for remark in remarks if remark.kind == FEW_DOCUMENTS]
     return [int(number) for text in texts for number in re.findall(r"\d+", text)]
