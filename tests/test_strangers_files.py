@@ -20,7 +20,6 @@ from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.texts import LeftOut, Texts
 from decbayes.merging.base.differing import model_differences
-from decbayes.updates.exchange import Exchange
 
 MODEL = db.GaussianMixture(2, 2, covariance="diagonal")
 MOST_GROWTH = 200 << 20
@@ -274,37 +273,6 @@ def test_cells_that_a_spreadsheet_would_run_are_text_in_exports(tmp_path, capsys
         entries[option] = [row[rows[0].index("entry")] for row in rows[1:] if row[0] == "topics"][:6]
     assert set(entries[()]) == {"'=1+1", "'+cmd", "'-x", "'@sum", "-1.5", "plain"}
     assert set(entries["--formulas",]) == set(words)
-
-
-def test_folders_do_not_follow_links_out_of_themselves(tmp_path):
-    outside, folder = tmp_path / "outside", tmp_path / "folder"
-    (folder / "inner").mkdir(parents=True)
-    outside.mkdir()
-    (outside / "secret.txt").write_text("secret")
-    (folder / "inner" / "a.txt").write_text("public")
-    (folder / "link.txt").symlink_to(outside / "secret.txt")
-    (folder / "further").symlink_to(outside)
-    (folder / "within.txt").symlink_to(folder / "inner" / "a.txt")
-    left_out = LeftOut()
-    texts = [text for _, text in Texts((folder,)).read(left_out)]
-    assert texts == ["public", "public"]
-    assert "lead out of the folder" in " ".join(left_out)
-
-
-def test_shared_folders_do_not_hand_on_what_links_lead_to(tmp_path):
-    """Whoever may write into a shared folder could otherwise have a site's own drafts merged and sent."""
-    outside, folder = tmp_path / "outside", tmp_path / "folder"
-    outside.mkdir()
-    folder.mkdir()
-    for name, place in (("draft", outside), ("a", folder)):
-        db.save(
-            db.models.GaussianMean(variance=1.0, dimension=1).fit(np.ones((9, 1))).posterior,
-            place / f"{name}.posterior",
-        )
-    assert [*Exchange.read(folder).files] == ["a.posterior"]
-    (folder / "b.posterior").symlink_to(outside / "draft.posterior")
-    with pytest.raises(InvalidFile, match="leads out of"):
-        Exchange.read(folder)
 
 
 @pytest.mark.parametrize("terms", [1e308, 2**63, None, {"a": 1}])

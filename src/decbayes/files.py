@@ -74,12 +74,13 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
     write_whole(Path(path), to_bytes(posterior, note))
 
 
-def check_inside(path: Path, folder: Path) -> None:
-    """Refuse a link that leads out of a shared folder: whoever may write there could have any file here sent on."""
+def check_inside(path: Path, folder: Path) -> Path:
+    """The same path; refused if it is a link out of a shared folder, which would read or write any file here."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise InvalidFile(
             f"{path} is a link that leads out of {folder}. Remove it; who means its target copies it there."
         )
+    return path
 
 
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError, InvalidFile, SumRefused
-from decbayes.files import load, save, write_whole
+from decbayes.files import check_inside, load, save, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import KINDS, Gathered, no_messages
@@ -73,13 +73,13 @@ class Folder:
 
     @cached_property
     def agreement(self) -> Agreement:
-        file = self.path / AGREEMENT
+        file, anchor = (check_inside(self.path / name, self.path) for name in (AGREEMENT, ANCHOR))
         if not file.is_file():
             raise InvalidFile(f"{self.path} holds no {AGREEMENT}: `decbayes secure new` begins secure sums.")
         if file.stat().st_size > MOST_BYTES:
             raise InvalidFile(f"{file} is too long for an agreement.")
         try:
-            return Agreement.of(file.read_bytes(), load(self.path / ANCHOR))
+            return Agreement.of(file.read_bytes(), load(anchor))
         except SumRefused as error:
             raise SumRefused(f"{file}: {error}") from None
 
@@ -146,7 +146,7 @@ class Folder:
             if file.name.startswith("."):
                 continue
             try:
-                message = read_message(file, terms)
+                message = read_message(check_inside(file, place), terms)
             except DecbayesError as error:
                 problems.append(f"{file}: {error}")
             else:
@@ -155,7 +155,7 @@ class Folder:
 
     def publish(self, one: Sum, message: Message) -> None:
         """Write a message of this site. One that lies there already is never replaced."""
-        file = one.place / f"{message.seat}.{message.kind}"
+        file = check_inside(one.place / f"{message.seat}.{message.kind}", self.path)
         if file.exists() and file.read_bytes() != message.to_bytes():
             raise SumRefused(f"{file} is not what this site has written. Find out who has changed it, and remove it.")
         one.place.mkdir(exist_ok=True)

@@ -111,7 +111,7 @@ class Study:
     @cached_property
     def protocol(self) -> Protocol:
         """What was agreed on."""
-        return Protocol.load(self.folder / FILE)
+        return Protocol.load(self._within(FILE))
 
     @cached_property
     def agreed_list(self) -> AgreedList | None:
@@ -127,12 +127,12 @@ class Study:
     @property
     def merged(self) -> Path:
         """Where the merged posterior is."""
-        return self.folder / RESULTS / "merged.posterior"
+        return self._within(RESULTS, "merged.posterior")
 
     @property
     def report(self) -> Path:
         """Where the report is."""
-        return self.folder / RESULTS / "report.html"
+        return self._within(RESULTS, "report.html")
 
     @property
     def reported(self) -> bool:
@@ -149,7 +149,19 @@ class Study:
 
     def place(self, site: str) -> Path:
         """The folder of what a site hands over."""
-        return self.folder / SITES / site
+        return self._within(SITES, site)
+
+    def key_of(self, site: str) -> Path:
+        """Where the public half of a site's key is."""
+        return self._within(SITES, site, f"{site}{KEY}")
+
+    @property
+    def charter(self) -> Path:
+        """Where the charter is that the protocol becomes."""
+        return self._within(CHARTER)
+
+    def _within(self, *parts: str) -> Path:
+        return check_inside(self.folder.joinpath(*parts), self.folder)
 
     def list_of(self, site: str) -> Path:
         """Where a site's list of columns or words is."""
@@ -211,7 +223,7 @@ class Study:
 
     def _files(self, site: str) -> SiteFiles:
         listed, released, problems = None, {}, []
-        for path in sorted(self.place(site).glob("*")):
+        for path in sorted((self.folder / SITES / site).glob("*")):
             if hidden(path) or path.name == f"{site}{KEY}":
                 continue
             try:

@@ -60,9 +60,7 @@ class Exchange:
     @classmethod
     def read(cls, folder: Path) -> "Exchange":
         """What lies in a folder; merges of several sites are left out."""
-        paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))
-        for path in paths:
-            check_inside(path, folder)
+        paths = [check_inside(path, folder) for path in sorted(folder.glob(f"[!.]*{SUFFIX}"))]
         sent = {path.name: sent_in(path) for path in paths}
         return cls({name: posterior for name, posterior in sent.items() if not posterior.several})
 

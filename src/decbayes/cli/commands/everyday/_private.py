@@ -113,9 +113,7 @@ def read_releases(paths: Sequence[Path]) -> list[Release]:
 
 def releases_in(folder: Path) -> list[Path]:
     """All releases in a folder that sites share."""
-    found = sorted(path for path in folder.glob("*.release") if is_release(path))
-    for path in found:
-        check_inside(path, folder)
+    found = sorted(path for path in folder.glob("*.release") if is_release(check_inside(path, folder)))
     if not found:
         raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")
     return found

@@ -11,7 +11,7 @@ from decbayes.extras import require_extra
 from decbayes.files import write_whole
 from decbayes.structure import Structure
 from decbayes.study.agreed_list import kind_of
-from decbayes.study.folder import CHARTER, KEY, Study
+from decbayes.study.folder import Study
 
 
 def add_key(study: Study, site: str, private: Path) -> None:
@@ -19,7 +19,7 @@ def add_key(study: Study, site: str, private: Path) -> None:
     require_extra("net", task="decbayes study network")
     from decbayes.network import Identity
 
-    key, public = private / f"{site}.key", study.place(site) / f"{site}{KEY}"
+    key, public = private / f"{site}.key", study.key_of(site)
     identity = Identity.load(key) if key.exists() else Identity.generate()
     if not key.exists():
         identity.save(key)
@@ -33,8 +33,8 @@ def write_charter(study: Study, site: str) -> None:
     """The charter, once all keys and a released file are there; it says what a member runs next."""
     from decbayes.network import Charter
 
-    target = study.folder / CHARTER
-    publics = {name: study.place(name) / f"{name}{KEY}" for name in study.protocol.sites}
+    target = study.charter
+    publics = {name: study.key_of(name) for name in study.protocol.sites}
     if missing := [name for name, path in publics.items() if not path.exists()]:
         messages().print(f"Waiting for the keys of {', '.join(missing)}: `decbayes study network --site NAME` there.")
         return

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from decbayes.errors import InvalidCharter
-from decbayes.files import load
+from decbayes.files import check_inside, load
 from decbayes.network.protocol.limits import Limits, PrivacyRules, Rules
 from decbayes.posterior import Posterior
 
@@ -78,18 +78,25 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
         return ()
     if given is None and table.file is None:
         raise InvalidCharter(f"{charter} names its vocabulary by digest only. Name the file that holds it.")
-    source = Path(given) if given is not None else charter.parent / str(table.file)
+    source = Path(given) if given is not None else beside(charter, str(table.file))
     words = tuple(source.read_text(encoding="utf-8").split("\n")[:-1])
     if words_digest(words) != table.digest:
         raise InvalidCharter(f"{source} is not the vocabulary that the charter was made with: its digest differs.")
     return words
 
 
+def beside(charter: Path, name: str) -> Path:
+    """A file that a charter names; others wrote the charter, so it may name none elsewhere."""
+    if Path(name).name != name:
+        raise InvalidCharter(f"{charter} names the file {name!r}, which is not beside it. Copy it there, and name it.")
+    return check_inside(charter.parent / name, charter.parent)
+
+
 def read_anchor(table: SumsTable | None, charter: Path) -> Posterior | None:
     """The posterior in whose slots members add up, from the file beside the charter."""
     if table is None or not table.anchor:
         return None
-    source = charter.parent / table.file
+    source = beside(charter, table.file)
     if not source.is_file():
         raise InvalidCharter(f"{charter} names the anchor {table.file}, which is not beside it. Copy both files.")
     anchor = load(source)
