@@ -32,7 +32,7 @@ def test_a_list_that_is_gone_lets_nobody_in_again(file, tmp_path):
     assert file.revoked == frozenset()
     (tmp_path / "group.revoked").unlink()
     assert not file.renewed(told)
-    assert [event for event, _ in told] == ["not_adopted", "revoked"], "without a list nothing is said"
+    assert [event for event, _ in told] == ["not_adopted", "certificates_revoked"], "without a list nothing is said"
 
 
 def test_trouble_is_said_again_once_it_has_been_over(file, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decbayes.errors import InvalidCharter, Refused
-from decbayes.network import Admit, Agent, Amend, Ballot, Remove, Report, Rotate, Rules, persist_first
+from decbayes.network import Admit, Agent, Amend, Ballot, Remove, Report, Rotate, Rules, SqliteStore, persist_first
 from decbayes.network.protocol.group.decisions import MOST_VOTES, Decisions, open_ballot
 from decbayes.network.protocol.group.motions import sign_vote
 from decbayes.network.protocol.records.accounts import accounts
@@ -437,3 +437,34 @@ def test_who_wants_what_has_fallen_votes_again_and_the_rotated_seat_does_so_itse
     assert all("agent 4" not in site.agent.pool.roster.sitting for site in simulation.sites)
     a.agent.pool.decisions.lapsed.append(a.agent.pool.decisions.settled[pending.digest])
     assert a.agent._vote_again() == [], "what has been decided since is not wanted again"
+
+
+def test_a_settled_resolution_takes_further_votes_and_then_stands_without_the_key_that_was_taken(tmp_path, rng):
+    """More votes than needed are advised, and used to be refused once a motion was settled."""
+    asked = ballot_on(Remove("agent 2"), {"agent 3": SEATED["agent 3"]}, CHARTER, [ROTATED], number=60)
+    with SqliteStore(tmp_path / "a.store", CHARTER) as store:
+        agent = Agent(CHARTER, MEMBERS[0], rng=rng)
+        for ballot in (STOLEN, ROTATED, asked):
+            persist_first(agent, agent.on_ballot("b", ballot.content), store)
+        assert agent.pool.decisions.overruled == {STOLEN.digest}
+        persist_first(agent, agent.vote(STOLEN.name), store)
+        assert agent.pool.decisions.settled[STOLEN.digest].votes.keys() == {*STOLEN.votes, "agent 0"}
+        assert agent.pool.decisions.overruled == frozenset()
+        assert agent.vote(STOLEN.name) == [], "once"
+    with SqliteStore(tmp_path / "a.store", CHARTER) as store:
+        again = Agent(CHARTER, MEMBERS[0], rng=rng, saved=store.load()).pool.decisions
+    assert again.entries() == agent.pool.decisions.entries()
+    with pytest.raises(InvalidCharter, match="does not name one motion"):
+        agent.vote("")
+
+
+def test_a_further_vote_leaves_pending_motions_in_the_store(tmp_path, rng):
+    asked = ballot_on(Remove("agent 2"), {"agent 3": SEATED["agent 3"]}, CHARTER, [ROTATED], number=60)
+    with SqliteStore(tmp_path / "a.store", CHARTER) as store:
+        agent = Agent(CHARTER, MEMBERS[4], rng=rng)
+        for ballot in (ROTATED, asked):
+            persist_first(agent, agent.on_ballot("b", ballot.content), store)
+        persist_first(agent, agent.vote(ROTATED.name), store)
+        assert "agent 4" in agent.pool.decisions.settled[ROTATED.digest].votes
+        held = {ballot.digest: {*ballot.votes} for ballot in store.load()}
+    assert held == {ROTATED.digest: {*ROTATED.votes, "agent 4"}, asked.digest: {"agent 3"}}

@@ -168,7 +168,7 @@ def test_a_revoked_certificate_is_shut_out_while_the_agents_run(tmp_path):
         with eavesdropper(party, "agent 0", tls["fifth"]) as heard:
             assert until(lambda: heard), "whoever is linked is handed what others are sent"
         (tmp_path / "group.revoked").write_text("second\nfifth\n")
-        assert until(lambda: [line["new"] for line in first.events("revoked")] == [["fifth", "second"]])
+        assert until(lambda: [line["new"] for line in first.events("certificates_revoked")] == [["fifth", "second"]])
         assert until(lambda: len(first.events("listening")) == 2)
         with inquiry(party, "agent 0", tls=tls["fourth"]) as ask:
             assert until(lambda: [each["member"] for each in ask.status()["neighbours"]] == ["agent 2"])

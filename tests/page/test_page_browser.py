@@ -284,7 +284,8 @@ def test_what_waits_for_somebody_stands_at_the_top(page, look):
     network = made_up(4) | {"problems": ["its evidence waits for approval"], "decisions": {"pending": [pending]}}
     page.show("network", network)
     tab = look(page.url)
-    tab.until("document.querySelector('#attention').innerText.includes('ab12 has 1 of 3 votes: remove b')")
+    asked = "remove b? 1 of 3 votes so far (a). decbayes tell vote STORE ab12"
+    tab.until(f"document.querySelector('#attention').innerText.includes('{asked}')")
     assert tab.run("document.querySelector('#attention').innerText.includes('waits for approval')")
     above = "document.querySelector('#attention').getBoundingClientRect().bottom"
     assert tab.run(f"{above} <= document.querySelector('#views').getBoundingClientRect().top")

@@ -275,7 +275,11 @@ class Agent(AddingMember):
         except Refused as error:
             return [self._refuse(peer, error)]
         taken = self._voted(ballot)
-        return taken if taken is not None else [self._refuse(peer, Refused("lapsed", f"the motion {ballot.name}."))]
+        if taken is not None:
+            return taken
+        known = self.pool.decisions.held(ballot.digest) is not None
+        why = ("replay", "its votes are known") if known else ("lapsed", "it was put under an earlier charter")
+        return [self._refuse(peer, Refused(why[0], f"the motion {ballot.name}: {why[1]}."))]
 
     def _voted(self, ballot: Ballot) -> list[Effect] | None:
         """Count votes, and do what follows from them; None if they are no news."""
@@ -387,7 +391,8 @@ class Agent(AddingMember):
     def _report_overdue(self) -> list[Effect]:
         """Report records that never arrive: a transport may have discarded messages that are too long."""
         why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
-        reports = [overdue(entry, why) for entry in self._gossip.overdue]
+        # Whoever has no seat is given no records, and has been told why.
+        reports = [] if self.standing else [overdue(entry, why) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]
 

@@ -25,6 +25,7 @@ from decbayes.network.protocol.records.merges import UNCOMPUTABLE
 from decbayes.network.protocol.records.statements import Approval
 from decbayes.network.protocol.site.evidence import Evidence, Learned
 from decbayes.network.runtime.queues import Inbox, Worker
+from decbayes.network.runtime.reports.description import OVERRULED
 from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.store import SqliteStore, orders
 from decbayes.network.runtime.store.orders import (
@@ -183,8 +184,8 @@ class Owner:
             case Retract():
                 return agent.retract(), lambda: "retracted for good"
             case Vote(motion):
-                named = [each for each in agent.pool.decisions.pending if each.hex().startswith(motion)]
-                return agent.vote(motion), partial(self._outcome, named[0] if named else b"")
+                ballot = agent.pool.decisions.named(motion)
+                return agent.vote(motion), partial(self._outcome, ballot.digest if ballot else b"")
             case Propose():
                 return self._proposed(order)
             case Take(path):
@@ -206,7 +207,7 @@ class Owner:
         decisions = self._agent.pool.decisions
         settled, pending = decisions.settled.get(motion), decisions.pending.get(motion)
         if settled is not None and motion in decisions.overruled:
-            return f"overruled: {settled.text} ({settled.name}) has enough votes, but something else came first"
+            return f"overruled: {settled.text} ({settled.name}) has no effect: {OVERRULED}"
         if settled is not None:
             return f"settled: {settled.text} ({settled.name}), by the votes of {', '.join(settled.votes)}"
         if pending is None:

@@ -43,7 +43,7 @@ class CharterFile:
             return False
         before, self.revoked, self._told = self.revoked, names, ""
         if names != before:
-            log("revoked", certificates=sorted(names), new=sorted(names - before))
+            log("certificates_revoked", certificates=sorted(names), new=sorted(names - before))
         return names != before
 
     def _keep_list(self, error: OSError, log: Log) -> None:

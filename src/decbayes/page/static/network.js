@@ -17,9 +17,11 @@ export function drawNetwork(network) {
   const kinds = members.map(kindOf);
   const up = kinds.filter((kind) => kind === "up" || kind === "self").length;
   const gone = kinds.filter((kind) => kind === "gone").length;
-  const parts = [plural(members.length, "member"), `${up} up`, gone ? `${gone} gone` : null];
-  const counted = members.filter((member) => member.state === "counted").length;
-  parts.push(network.sums ? "only sums are opened" : `${plural(counted, "contribution")} in the merge`);
+  const inState = (state) => members.filter((member) => member.state === state).length;
+  const removed = inState("removed");
+  const parts = [plural(members.length - removed, "member"), `${up} up`, gone ? `${gone} gone` : null, removed ? `${removed} removed` : null];
+  parts.push(network.sums ? "only sums are opened" : `${plural(inState("counted"), "contribution")} in the merge`);
+  if (inState("in the prior")) parts.push(`${plural(inState("in the prior"), "member")} in the prior`);
   const summary = parts.filter(Boolean).join(", ");
   setText(byId("network-summary"), network.intervals ? `${summary}. Intervals of the merge: ${network.intervals}.` : `${summary}.`);
   byId("graph").setAttribute("aria-label", `Graph of ${summary}; the table below has the same`);
@@ -41,14 +43,14 @@ function kindOf(member) {
 
 // What somebody has to do stands at the top: problems, flags, approvals, motions that lack votes.
 function drawAttention(problems, pending) {
-  const waiting = pending.map((each) => `${each.motion} has ${each.votes.length} of ${each.needed} votes: ${each.text}`);
+  const waiting = pending.map((each) => `Vote: ${each.text}? ${each.votes.length} of ${each.needed} votes so far (${each.votes.join(", ")}). decbayes tell vote STORE ${each.motion}`);
   byId("attention").hidden = !problems.length && !waiting.length;
   drawList("problems", problems);
   drawList("pending", waiting);
 }
 
 function drawDecisions(settled) {
-  const decided = settled.map((each) => `${each.state === "overruled" ? "overruled" : "decided"} by ${each.votes.join(", ")}: ${each.text}`);
+  const decided = settled.map((each) => `${each.state === "overruled" ? "without effect, voted" : "decided"} by ${each.votes.join(", ")}: ${each.text}`);
   drawList("decisions", decided.reverse());
 }
 
@@ -165,7 +167,7 @@ function drawTable(members, kinds) {
     }
     setText(version, shortVersion(member.version));
     version.title = member.version ?? "";
-    setText(observations, count(member.observations));
+    setText(observations, [member.in_prior, member.observations].filter(Boolean).map(count).join(" + ") || "–");
     setText(share, percent(member.share));
     setText(heard, kind === "self" ? "–" : ago(member.seconds_ago));
   });

@@ -15,7 +15,7 @@ from decbayes.extras import require_extra
 from decbayes.files import save
 from decbayes.posterior import Posterior
 
-UNHEARD = "not heard of"
+UNHEARD, IN_PRIOR = "not heard of", "in the prior"
 KEYS = ("observations", "counted", "missing", "not_counted", "flags", "same_data", "set")
 DAMAGE = "the rest is counted. A running agent hears of them again; or take another agent's store"
 NOTES = ("intervals", "stale_notes", "overlaps", "scores", "gain", "held_back", "per")
@@ -100,12 +100,16 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
 
     private = "privacy" in description.get("sums", {})
     print(f"observations  {'not released' if private else format(summary['observations'], ',')}")
-    print(f"counted       {plain(', '.join(summary['counted'])) or 'none'}")
+    outside = dict(summary["not_counted"])
+    prior = [name for name, state in summary["not_counted"].items() if state == IN_PRIOR and outside.pop(name)]
+    print(
+        f"counted       {plain(', '.join(summary['counted'])) or ('none since this epoch began' if prior else 'none')}"
+    )
+    if prior:
+        print(f"in the prior  {plain(', '.join(prior))}")
     print(f"missing       {plain(', '.join(summary['missing'])) or 'none'}")
-    if summary["not_counted"]:
-        print(
-            f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in summary['not_counted'].items()))}"
-        )
+    if outside:
+        print(f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in outside.items()))}")
     for name, flags in summary["flags"].items():
         for flag in flags:
             print(f"flag          {plain(name)} {plain(str(flag))}")

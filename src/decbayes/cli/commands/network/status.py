@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from decbayes.network import Charter
 
 
+# So many decisions are printed, the newest ones.
+SHOWN = 8
+
+
 def status(
     charter: Annotated[Path, Parameter(help="The group's charter.")],
     agent: Annotated[str, Parameter(help="HOST:PORT of a running agent.")],
@@ -50,7 +54,7 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
     print(f"charter    {plain(str(answer.get('charter')))}")
     output().print(neighbour_table(answer.get("neighbours", [])))
     output().print(member_table(answer.get("members", {})))
-    print_groups(answer.get("groups", {}), len(answer.get("members", {})))
+    print_groups(answer.get("groups", {}))
     print_decisions(answer.get("decisions", {}))
     print_sums(answer.get("sums", {}))
     print_accounts(answer.get("accounts", {}))
@@ -60,29 +64,35 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
     print(f"problems   {plain('; '.join(wrong)) or 'none'}")
 
 
-def print_groups(groups: dict[str, Any], members: int) -> None:
+def print_groups(groups: dict[str, Any]) -> None:
     """How much of the evidence few members have, and how much the merge depends on a group; nothing if unknown."""
-    if groups:
+    few, share = groups.get("largest", 0), groups.get("share", 0)
+    if few:
+        which = "one has" if few == 1 else f"{few} have"
+        change = f"; without a third of them, the merge changes by up to {groups.get('change', 0):,.1f} deviations"
         print(
-            f"groups     the largest {groups.get('largest')} of {members} members have {groups.get('share', 0):.0%} of "
-            f"all evidence; leaving out a third changes the merge by up to {groups.get('change', 0):,.1f} deviations"
+            f"groups     of {groups.get('members')} members that count, the largest {which} {share:.0%} of all evidence"
+            + ("change" in groups) * change
         )
 
 
 def print_decisions(decisions: dict[str, Any]) -> None:
     """What was decided, and what is being voted on."""
-    for decision in decisions.get("settled", ()):
-        overruled = " overruled by another," if decision.get("state") == "overruled" else ""
-        print_motion("decided", decision, f"{overruled} by {', '.join(map(str, decision.get('votes', ())))}")
-    for decision in decisions.get("pending", ()):
-        votes = decision.get("votes", ())
-        print_motion(
-            "pending", decision, f" {len(votes)} of {decision.get('needed')} votes: {', '.join(map(str, votes))}"
-        )
+    settled, pending = decisions.get("settled", []), decisions.get("pending", [])
+    if len(settled) > SHOWN:
+        print(f"decided    {len(settled) - SHOWN} earlier motions, which --json lists")
+    for decision in settled[-SHOWN:]:
+        overruled = decision.get("state") == "overruled"
+        print_motion("overruled" if overruled else "decided", decision, "votes")
+    for decision in pending:
+        print_motion("pending", decision, f"{len(decision.get('votes', ()))} of {decision.get('needed')} votes")
 
 
 def print_motion(label: str, decision: dict[str, Any], votes: str) -> None:
-    print(f"{label:<10} {plain(str(decision.get('motion')))} {plain(str(decision.get('text')))},{plain(votes)}")
+    voters = ", ".join(map(str, decision.get("votes", ())))
+    print(
+        f"{label:<10} {plain(str(decision.get('motion')))} {plain(str(decision.get('text')))}; {votes}: {plain(voters)}"
+    )
 
 
 def print_sums(about: dict[str, Any]) -> None:
@@ -123,7 +133,11 @@ def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
 def member_table(members: dict[str, dict[str, Any]]) -> Table:
     table = Table("member", "state", "observations", "shards", "share", "× median", "log BF", "flags", box=None)
     for name, member in members.items():
-        numbers = [f"{member[key]:,}" if key in member else "–" for key in ("observations", "shards")]
+        counts = [member[key] for key in ("in_prior", "observations") if member.get(key)]
+        numbers = [
+            " + ".join(f"{count:,}" for count in counts) or "–",
+            f"{member['shards']:,}" if "shards" in member else "–",
+        ]
         share = f"{member['share']:.1%}" if "share" in member else "–"
         times = f"{member['times_median']:.1f}" if "times_median" in member else "–"
         factor = f"{member['log_bayes_factor']:+,.1f}" if "log_bayes_factor" in member else "–"

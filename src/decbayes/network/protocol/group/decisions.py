@@ -124,6 +124,11 @@ class Decisions:
         """A motion with the votes for it, settled or pending; None if it is neither."""
         return self.settled.get(digest) or self.pending.get(digest)
 
+    def named(self, name: str) -> Ballot | None:
+        """The one motion, settled or pending, whose name begins so."""
+        found = [ballot for ballot in self.in_order() if name and ballot.digest.hex().startswith(name)]
+        return found[0] if len(found) == 1 else None
+
     def decided_since(self, ballot: Ballot) -> bool:
         """Whether the same question has been decided since a motion was put."""
         if not self.understands(ballot.motion):

@@ -246,17 +246,18 @@ class Member:
         return self.propose(*next_epoch(self.pool, forgetting))
 
     def vote(self, name: str) -> list[Effect]:
-        """Vote for a pending motion, by the beginning of its name.
+        """Vote for a motion, by the beginning of its name; also for a settled one, which then rests on more votes.
 
         A new epoch is voted for only if its prior is what this agent would propose itself, without forgetting or with
         the same: nobody signs numbers that it cannot check.
         """
-        named = [ballot for ballot in self.pool.decisions.pending.values() if ballot.digest.hex().startswith(name)]
-        if len(named) != 1 or not name:
+        ballot = self.pool.decisions.named(name)
+        if ballot is None:
             some = ", ".join(sorted(ballot.name for ballot in self.pool.decisions.pending.values())) or "none"
-            raise InvalidCharter(f"'{name}' does not name one pending motion; there are: {some}.")
-        self._check_epoch(named[0])
-        return self._vote(named[0])
+            raise InvalidCharter(f"'{name}' does not name one motion; pending are: {some}.")
+        if not ballot.settled:
+            self._check_epoch(ballot)
+        return self._vote(ballot)
 
     def _check_epoch(self, ballot: Ballot) -> None:
         if isinstance(ballot.question, Open) and ballot.question not in self._possible_epochs():
@@ -274,14 +275,15 @@ class Member:
         if self.standing:
             raise InvalidCharter(f"No vote: {self.standing}.")
         decisions = self.pool.decisions
-        if ballot.digest in decisions.settled or self.seat in (decisions.pending.get(ballot.digest) or ballot).votes:
+        held = decisions.held(ballot.digest) or ballot
+        if self.seat in held.votes or (held.settled and isinstance(held.question, Open)):
             return []
         self._number += 1
         vote = sign_vote(ballot.motion, self.seat, self.identity, self._number)
         signed = replace(ballot, votes={**ballot.votes, self.seat: vote})
         try:
             # Check it as all others will.
-            return [Persist(open_ballot(signed.content, decisions))]
+            return [Persist(replace(open_ballot(signed.content, decisions), settled=ballot.settled))]
         except Refused as error:
             raise InvalidCharter(f"The others would refuse it ({error})") from None
 

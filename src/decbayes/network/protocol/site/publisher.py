@@ -240,6 +240,9 @@ class Publisher:
         return int(self._rng.integers(1, LEAP))
 
 
+READMIT = "They can give the seat back (`decbayes charter propose add`)"
+
+
 def standing_of(key: bytes, pool: Pool) -> str:
     """Why a key does not count, for its holder; empty if it does."""
     roster = pool.roster
@@ -249,7 +252,10 @@ def standing_of(key: bytes, pool: Pool) -> str:
     if seat is None:
         return "this agent's key has no seat in the group yet: members decide on it (`decbayes charter propose add`)"
     if not seat.present:
-        return f"the members have removed '{seat.name}': its evidence does not count any more"
+        return f"the members have removed '{seat.name}': its evidence does not count any more. {READMIT}"
     if key in roster.void:
         return "this agent's key has signed two things under one number, and is excluded: its seat needs a new key"
-    return f"the members have replaced this key: '{seat.name}' has another one now, and this one is revoked"
+    return (
+        f"the members have replaced this key: '{seat.name}' has another one now, and this one is revoked. Put the new "
+        "one into the agent's key file"
+    )

@@ -124,9 +124,9 @@ def tells_members(description: dict[str, Any]) -> bool:
     groups = description.get("groups", {})
     if not isinstance(groups, dict) or not isinstance(groups.get("warnings", []), list):
         return False
-    if not all(isinstance(groups.get(name, 0), int | float) for name in ("largest", "share", "change")):
+    if not all(isinstance(groups.get(name, 0), int | float) for name in ("largest", "share", "members", "change")):
         return False
-    numbers = ("observations", "shards", "share", "times_median", "log_bayes_factor", "apart")
+    numbers = ("in_prior", "observations", "shards", "share", "times_median", "log_bayes_factor", "apart")
     return all(
         isinstance(member, dict)
         and isinstance(member.get("flags", []), list)

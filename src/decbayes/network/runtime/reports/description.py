@@ -75,7 +75,8 @@ def groups_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
         "groups": {
             "largest": parties.largest,
             "share": round(parties.share, 4),
-            "change": round(parties.change, 2),
+            "members": len(names),
+            **({"change": round(parties.change, 2)} if parties.groups else {}),
             "warnings": [str(remark) for remark in parties.remarks(names)],
         }
     }
@@ -207,6 +208,9 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
             {**named(ballot), "needed": decisions.needed(ballot.motion)} for ballot in ballots if not ballot.settled
         ],
     }
+
+
+OVERRULED = "another decision came first, or it needs the vote of a key that was taken away at the same time"
 
 
 def decided(ballot: Ballot, pool: Pool) -> dict[str, Any]:

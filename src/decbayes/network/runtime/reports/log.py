@@ -122,7 +122,7 @@ SENTENCES = {
     "excluded": "{member} has signed two things under one number, and is excluded",
     "voted": "{votes} voted: {text} ({motion})",
     "settled": "decided: {text} ({motion})",
-    "overruled": "overruled: {text} ({motion}); who still wants it votes again",
+    "overruled": "without effect: {text} ({motion}); members who still want it vote again",
     "adopted": "another charter is in force",
     "revoked": "{why}",
     "flagged": "{member} {why}",
@@ -139,11 +139,15 @@ SENTENCES = {
 }
 
 
+def listed(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
 def sentence(line: Mapping[str, Any]) -> str:
     """What happened; of events without a sentence their name, and why."""
     event = str(line["event"])
     try:
-        return SENTENCES[event].format_map(line)
+        return SENTENCES[event].format_map({key: listed(value) for key, value in line.items()})
     except (KeyError, ValueError, TypeError):
         parts = [str(line[key]) for key in ("member", "why", "text") if line.get(key)]
         return ": ".join([event.replace("_", " "), *parts])

@@ -99,7 +99,10 @@ def lines(status: Status) -> Iterator[str]:
         yield from gauge(f"decbayes_member_{key}", about, values)
     decisions = status.get("decisions", {})
     motions: Values = [({"state": state}, len(decisions.get(state, ()))) for state in ("settled", "pending")]
-    yield from gauge("decbayes_motions", "What the group has decided, and what it is deciding.", motions)
+    overruled = sum(each.get("state") == "overruled" for each in decisions.get("settled", ()))
+    motions.append(({"state": "overruled"}, overruled))
+    about = "What the group has decided, what it is deciding, and which decisions have no effect."
+    yield from gauge("decbayes_motions", about, motions)
     yield from gauge("decbayes_seats", "Seats that vote and count.", [({}, decisions.get("seats", 0))])
     yield from gauge("decbayes_revoked", "This agent's key has no seat.", [({}, int(bool(status.get("revoked"))))])
     counted = status.get("accounts", {})
