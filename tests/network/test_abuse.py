@@ -148,6 +148,23 @@ def test_a_forged_proof_of_membership_is_refused():
         guests.recognise("two", digest, Roster.founded(CHARTER))
 
 
+def test_endless_lies_are_checked_no_faster_than_versions_are_accepted():
+    """A member that signed one lie after another kept an agent's thread busy: news took 25 s to pass it."""
+    agent = Agent(CHARTER, MEMBERS[0], rng=np.random.default_rng(0))
+    agent.on_connect("peer")
+    lies = encode(Batch(tuple(record(1, version, [1.0], scale=1e9).content for version in range(1, 51))))
+    ticks = 10
+    for _ in range(ticks):
+        agent.on_bytes("peer", lies)
+        agent.on_tick()
+    assert agent.refused["consistency"] <= agent.charter.limits.versions + ticks
+    assert agent.refused["pace"] > 0
+    for _ in range(agent.charter.limits.versions):
+        agent.on_tick()
+    agent.on_bytes("peer", encode(Batch((record(1, 60, [1.0]).content, record(2, 1, [1.0]).content))))
+    assert (agent.pool.version(MEMBERS[1].id), agent.pool.version(MEMBERS[2].id)) == (60, 1), "the truth counts"
+
+
 def test_thousands_of_valid_versions_cost_what_one_does():
     """One batch of them once froze a neighbour for a minute."""
     agent = Agent(gaussian_charter(MEMBERS, members=20_000), MEMBERS[0], rng=np.random.default_rng(0))

@@ -241,7 +241,7 @@ class Agent(AddingMember):
         try:
             sealed = open_record(content, self.charter, self.pool.roster)
             self._check_new(sealed)
-            record = self._verify(sealed, self.charter)
+            record = self._checked_content(sealed)
         except Refused as error:
             if error.entry is not None:
                 self._gossip.give_up(error.entry)
@@ -257,6 +257,15 @@ class Agent(AddingMember):
         if record.origin == self.id:
             taken += [*self._publisher.remind(record), *self._heard()]
         return taken
+
+    def _checked_content(self, sealed: Sealed) -> Record:
+        """A record whose content is sound. A member that signs lies waits as one that signs too fast: checks cost."""
+        try:
+            return self._verify(sealed, self.charter)
+        except Refused as error:
+            if error.entry is not None:
+                self._versions.spend(sealed.signed.origin, 1)
+            raise
 
     def on_proof(self, peer: Peer, pair: tuple[SignedBytes, SignedBytes]) -> list[Effect]:
         """Check a proof of equivocation: two versions with one number, both signed by the same member."""
