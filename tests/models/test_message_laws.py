@@ -110,8 +110,9 @@ def test_a_climb_without_a_start_leads_nowhere_and_rates_stay_finite(rng):
     assert np.isfinite(cloud.total)
 
 
-def test_a_forecast_is_the_next_term_of_the_likelihood(rng):
-    """−½ Σ w b x (xδ)² over rows, with b = 1 as counts have it: against that sum over the rows themselves."""
+@pytest.mark.parametrize("bend", [1.0, 0.4])
+def test_a_forecast_is_the_next_term_of_the_likelihood(bend, rng):
+    """−½ Σ w b x (xδ)² over rows, b being 1 of counts: against that sum over the rows themselves."""
     x = np.column_stack([np.ones(20_000), rng.normal(0.3, 1.2, size=(20_000, 2)) @ [[1.0, 0.4], [0.0, 0.8]]])
     estimate, prior = np.array([0.2, 0.1, -0.1]), Quadratic(np.zeros(SIDE), 1e-3 * np.eye(SIDE))
     anchor = Quadratic(np.zeros(SIDE), 1e-9 * np.eye(SIDE))
@@ -121,9 +122,10 @@ def test_a_forecast_is_the_next_term_of_the_likelihood(rng):
     joint, covariance = total([prior, one, other]).moments()
     slope = np.zeros(SIDE)
     for centre in (estimate, estimate + 0.3):
-        slope -= 0.5 * np.mean(x * (x @ (joint - centre))[:, None] ** 2, axis=0) * len(x) / 100
+        slope -= 0.5 * bend * np.mean(x * (x @ (joint - centre))[:, None] ** 2, axis=0) * len(x) / 100
     expected = np.abs(covariance @ slope) / np.sqrt(np.diag(covariance))
-    found = forecast([one, other], prior, anchor, np.array([1.0, 0.0, 0.0]), PoissonOutcome().bend)
+    assert PoissonOutcome().bend(0.3) == 1.0
+    found = forecast([one, other], prior, anchor, np.array([1.0, 0.0, 0.0]), lambda f: bend)
     np.testing.assert_allclose(found, expected, rtol=0.05)
 
 

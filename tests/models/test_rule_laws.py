@@ -10,10 +10,14 @@ from decbayes.errors import InvalidData, InvalidStructure, NotPrivate
 from decbayes.models.core.counts import as_counts
 from decbayes.models.mixtures import histogram
 from decbayes.models.regressions.formulas.factors import factor_of
+from decbayes.models.regressions.logistic import Logistic
+from decbayes.models.regressions.negative_binomial import NegativeBinomial
+from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.stacking import Intervals
 from decbayes.models.tables.profiles import standing_out
 from decbayes.models.topics._fitting import topics_at
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
+from decbayes.models.topics.finding import find
 from decbayes.privacy.mechanism import Total
 
 
@@ -138,6 +142,64 @@ def test_the_number_of_clusters_is_worth_its_price(heights, number, monkeypatch)
     worth = [heights[min(n, len(heights) - 1)] / 1.25 - 0.5 * (n + 1) * 3 * np.log(1600.0) for n in range(14)]
     assert int(np.argmax(worth[: len(tried)])) + 1 == number
     assert tried == list(range(1, min(number + 2, 10) + 1))
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "held"), [(2, 0.99, 1), (2, 0.01, 1), (1, 0.5, 0), (100, 0.05, 5), (3, 0.9, 2), (10, 0.0, 0)]
+)
+def test_some_are_held_back_and_some_are_kept(count, share, held):
+    kept, back = db.checking.hold_back(
+        db.models.GaussianMean(variance=1.0), np.arange(float(count))[:, None], share=share
+    )
+    assert (len(kept), len(back)) == (count - held, held)
+    assert sorted([*kept[:, 0], *back[:, 0]]) == list(range(count))
+
+
+def test_events_are_told_in_steps_of_enough():
+    times, died = [1.0] * 5 + [2.0] * 4 + [3.0] * 1 + [3.5] * 9, [True] * 10 + [False] * 9
+    assert db.SurvivalRegression.event_counts(times, died, [1, 2, 3, 4]) == [5, 5, 10, 10]
+    assert db.SurvivalRegression.event_counts(times, died, [1, 2, 3, 4], least=6) == [0, 9, 9, 9]
+
+
+def test_what_cannot_be_is_refused_when_a_model_is_made():
+    columns = {"a": db.columns.Gaussian(0, 1), "y": db.columns.YesNo()}
+    with pytest.raises((ValueError, InvalidStructure), match="laplace"):
+        db.LogisticRegression("y", columns=columns, approximation="exact")
+    with pytest.raises((ValueError, InvalidStructure), match="one column or more"):
+        db.LatentClasses(2, columns={})
+    for wrong in (0, -1, 1.5):
+        for make in (lambda n: db.LatentClasses(n, columns=columns), lambda n: db.HiddenMarkov(n, columns=columns)):
+            with pytest.raises((ValueError, InvalidStructure)):
+                make(wrong)
+
+
+def test_a_merge_without_documents_has_no_topic_to_be_found():
+    model = db.LatentDirichletAllocation(2, ("a", "b"))
+    assert find(db.Posterior.of_prior(model.structure), ["a"]) == []
+    assert db.LatentDirichletAllocation(2, ("a", "b"), seeds="").fit(np.ones((4, 2), dtype=int), rng=0).converged
+
+
+@pytest.mark.parametrize("outcome", [Logistic(), PoissonOutcome(), NegativeBinomial(2.0)])
+def test_the_most_improbable_outcome_has_a_logarithm(outcome):
+    """Without an overflow or the logarithm of zero, and never above that of the more probable one."""
+    mean, variance = np.array([-300.0, 40.0, 0.0]), np.array([1e-9, 1e-9, 25.0])
+    yes, no = (outcome.log_density(None, mean, variance, np.full(3, target)) for target in (1.0, 0.0))
+    assert np.isfinite([yes, no]).all()
+    assert yes[0] == pytest.approx(-300.0, rel=0.02)
+    assert no[1] < -35.0
+
+
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_rows_come_near_the_most_that_a_site_may_contribute(kind):
+    """Precision of rows at the ends of their range, where outcomes are as uncertain as can be: above half of it."""
+    columns = {"a": db.columns.Gaussian(0, 1), "y": kind.outcome.holds()}
+    model = kind("y", columns=columns, prior_variance=1e-6 if kind is db.LogisticRegression else 4.0)
+    targets = np.repeat([0.0, 1.0], 50) if kind is db.LogisticRegression else np.full(100, 3.0)
+    rows = np.column_stack([np.tile([-3.0, 3.0], 50), targets])
+    seen = np.abs(model.fit(rows).posterior.contribution["coefficients"][0, 2:])
+    most = 100 * model.largest_contribution(3.0)["coefficients"][0, 2:]
+    assert (seen <= most * (1 + 1e-9)).all()
+    assert seen[3] > 0.6 * most[3]
 
 
 def test_a_box_is_refused_where_cells_would_hide_clusters():

@@ -1,4 +1,7 @@
-"""One small model of every kind, and how much data to simulate from it."""
+"""One small model of every kind, and how much data to simulate from it.
+
+Priors and units are unusual ones: a term that is multiplied by one, or to which zero is added, could be left out.
+"""
 
 import decbayes as db
 
@@ -8,15 +11,23 @@ ASCENT = db.Ascent(passes=400, tolerance=1e-9)
 ALIKE = {"between_degrees": 20.0, "prior_between": 0.1}
 REGRESSED = {"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3), "c": "yes/no"}
 
+MIXED = {"weight_prior": 1.3, "ascent": ASCENT}
+SHAPED = {"prior_mean": (0.7, -1.2), "prior_strength": 0.05, "prior_scale": 0.8, "prior_degrees": 4.5}
+TABLE = {"category_prior": 0.6, "prior_strength": 0.02, "prior_degrees": 2.5, "prior_scale": 0.4}
+MOVING = {"transition_prior": 0.8, "start_prior": 1.4, "ascent": ASCENT}
+
 ZOO = {
-    "mean": (db.models.GaussianMean(variance=2.0, dimension=2), 40),
-    "known variance": (db.GaussianMixture(3, 2, variance=0.02, ascent=ASCENT), 80),
-    "spherical": (db.GaussianMixture(2, 2, covariance="spherical", prior_strength=0.05, ascent=ASCENT), 80),
-    "diagonal": (db.GaussianMixture(2, 2, covariance="diagonal", prior_strength=0.05, ascent=ASCENT), 80),
-    "full": (db.GaussianMixture(2, 2, covariance="full", prior_strength=0.05, ascent=ASCENT), 80),
-    "yes or no": (db.BernoulliMixture(2, 8, ascent=ASCENT), 80),
-    "counts": (db.PoissonMixture(2, 3, ascent=ASCENT), 80),
-    "categories": (db.CategoricalMixture(2, 4, categories=(4, 3, 5, 3), ascent=ASCENT), 80),
+    "mean": (db.models.GaussianMean(variance=2.0, dimension=2, prior_mean=(0.7, -1.2), prior_variance=1.5), 40),
+    "known variance": (
+        db.GaussianMixture(3, 2, variance=0.02, prior_mean=(0.7, -1.2), prior_variance=1.5, **MIXED),
+        80,
+    ),
+    "spherical": (db.GaussianMixture(2, 2, covariance="spherical", **SHAPED, **MIXED), 80),
+    "diagonal": (db.GaussianMixture(2, 2, covariance="diagonal", **SHAPED, **MIXED), 80),
+    "full": (db.GaussianMixture(2, 2, covariance="full", **SHAPED, **MIXED), 80),
+    "yes or no": (db.BernoulliMixture(2, 8, prior=0.6, ascent=ASCENT), 80),
+    "counts": (db.PoissonMixture(2, 3, **MIXED), 80),
+    "categories": (db.CategoricalMixture(2, 4, categories=(4, 3, 5, 3), prior=0.7, **MIXED), 80),
     "classes": (
         db.LatentClasses(
             components=2,
@@ -26,7 +37,8 @@ ZOO = {
                 "c": db.columns.YesNo(),
                 "d": db.columns.Poisson(4),
             },
-            ascent=ASCENT,
+            **TABLE,
+            **MIXED,
         ),
         80,
     ),
@@ -35,7 +47,8 @@ ZOO = {
             states=2,
             columns={"a": db.columns.Gaussian(5, 2), "b": db.columns.Categorical(3)},
             stickiness=3.0,
-            ascent=ASCENT,
+            **TABLE,
+            **MOVING,
         ),
         3,
     ),
@@ -54,7 +67,7 @@ ZOO = {
         ),
         3,
     ),
-    "linear regression": (db.LinearRegression("y", columns=REGRESSED | {"y": "real"}), 40),
+    "linear regression": (db.LinearRegression("y", columns=REGRESSED | {"y": db.columns.Gaussian(10, 4)}), 40),
     "logistic regression": (
         db.LogisticRegression("y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, ascent=ASCENT),
         60,
@@ -64,11 +77,19 @@ ZOO = {
         60,
     ),
     "groups of regressions": (
-        db.RegressionMixture(2, "y", columns={"a": db.columns.Gaussian(5, 2), "y": "real"}, ascent=ASCENT),
+        db.RegressionMixture(
+            2, "y", columns={"a": db.columns.Gaussian(5, 2), "y": db.columns.Gaussian(10, 4)}, ascent=ASCENT
+        ),
         100,
     ),
     "linear, varying": (
-        db.LinearRegression("y", columns=REGRESSED | {"y": "real"}, varying=("intercept", "a"), ascent=ASCENT, **ALIKE),
+        db.LinearRegression(
+            "y",
+            columns=REGRESSED | {"y": db.columns.Gaussian(10, 4)},
+            varying=("intercept", "a"),
+            ascent=ASCENT,
+            **ALIKE,
+        ),
         80,
     ),
     "logistic, varying": (

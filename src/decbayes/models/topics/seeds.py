@@ -14,8 +14,6 @@ def check_seeds(seeds: Any, vocabulary: Sequence[str], topics: Any) -> None:
     """Refuse seeds of more topics than there are, and those of which no word is known."""
     if not isinstance(seeds, str):
         raise ValueError("seeds must be a string: words separated by commas, topics by semicolons.")
-    if not seeds:
-        return
     groups, known = seed_groups(seeds), set(vocabulary)
     if isinstance(topics, int) and len(groups) > topics:
         raise ValueError(f"seeds are for {len(groups)} topics, and there are {topics}.")
@@ -26,7 +24,5 @@ def check_seeds(seeds: Any, vocabulary: Sequence[str], topics: Any) -> None:
 
 def seeded_words(seeds: str, vocabulary: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """For each of the first topics, the columns of its seeds."""
-    if not seeds:
-        return ()
     places = {word: place for place, word in enumerate(vocabulary)}
     return tuple(tuple(places[word] for word in group if word in places) for group in seed_groups(seeds))
