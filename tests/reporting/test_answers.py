@@ -95,6 +95,37 @@ def test_sites_that_differ_are_said_to(rng):
     assert "site 0" not in agree
 
 
+@pytest.mark.filterwarnings("ignore:Column 'weight'")
+def test_a_site_in_another_unit_is_named_and_no_other(rng):
+    columns = {"weight": db.columns.Gaussian(70.0, 10.0), "age": db.columns.Gaussian(60.0, 10.0)}
+    model = db.LinearRegression("days", columns={**columns, "days": db.columns.Gaussian(5.0, 5.0)})
+    posteriors = []
+    for grams, size in ((1, 90), (1, 300), (1, 60), (1000, 90)):
+        weight, age = rng.normal(70.0, 10.0, size), rng.normal(60.0, 10.0, size)
+        days = 5.0 + 0.03 * (weight - 70.0) + 0.3 * (age - 60.0) + rng.normal(size=size)
+        posteriors.append(model.fit(np.column_stack([grams * weight, age, days])).posterior)
+    names = ["north", "south", "lake", "hill"]
+    findings = Findings.by_name(db.align(posteriors), names)
+    assert "hill seems to have weight in another unit than the others" in answer(findings)[2]
+    text = page(findings.alignment, names=findings.names)
+    assert "hill seems to have weight in another unit: it says far more about it" in text
+    assert not re.search("(north|south|lake) (seems|disagrees|has)", answer(findings)[2] + text)
+    honest = Findings.by_name(db.align(posteriors[:3]), names[:3])
+    assert "unit" not in answer(honest)[2]
+
+
+def test_a_site_that_shares_nothing_is_named_first_and_no_other(rng, monkeypatch):
+    monkeypatch.setattr(Findings, "heterogeneity", {})
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
+    shards = [np.concatenate([rng.normal(0, 1, (40, 1)), rng.normal(20, 1, (40, 1))]) for _ in range(4)]
+    shards[3] *= 10.0
+    shards[3] += 50.0
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    found = Findings.by_name(db.align(posteriors), ["a", "b", "c", "hill"])
+    assert answer(found)[2].startswith("hill has no cluster in common with the others")
+    assert "<b>1</b><span>site that stands out</span>" in page(found.alignment, names=found.names, reliability=False)
+
+
 def test_components_are_named_with_their_shares(rng):
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     shards = [np.concatenate([rng.normal(0, 1, (75, 1)), rng.normal(20, 1, (25, 1))]) for _ in range(3)]

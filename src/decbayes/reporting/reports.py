@@ -196,7 +196,8 @@ def figures(findings: Findings, about: About) -> Markup:
         if len(wrong) == len(findings.sureness):
             shown[f"{plural(findings.view.noun, 2)} expected to be matched wrongly"] = float(np.round(sum(wrong), 1))
     if several:
-        shown["sites that stand out"] = float(sum(bool(findings.influence.flags(site)) for site in findings.sites))
+        out = len({site for sites in findings.standing_out.values() for site in sites})
+        shown["site that stands out" if out == 1 else "sites that stand out"] = float(out)
     boxes = [tag("div", tag("b", number(value)), tag("span", name)) for name, value in shown.items()]
     return tag("div", boxes, class_="figures")
 

@@ -140,12 +140,14 @@ def how_sites_agree(findings: Findings) -> str:
     """Which sites differ, and in what."""
     if len(findings.sites) == 1:
         return "There is one site, so that nothing can be compared."
-    standing = [findings.names[site] for site in findings.sites if findings.influence.disagreeing[site]]
+    texts = [
+        f"{listed([findings.names[site] for site in sites])} {words[len(sites) > 1]}"
+        for words, sites in findings.standing_out.items()
+    ]
     differing = [*differences(findings)]
-    if standing:
-        verb = "disagrees" if len(standing) == 1 else "disagree"
-        text = f"{listed(standing)} {verb} with the other sites"
-        return f"{text}; sites differ by more than chance in {listed(differing)}." if differing else f"{text}."
+    if texts:
+        more = f"; sites differ by more than chance in {listed(differing)}" if differing else ""
+        return f"{'; '.join(texts)}{more}."
     if differing:
         return f"Sites differ by more than chance in {listed(differing)}; no single site stands out."
     if findings.undecided:

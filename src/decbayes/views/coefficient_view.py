@@ -19,6 +19,8 @@ from decbayes.views.view import LEVEL, TOP, View
 
 # Points of time of a curve.
 TIMES = 61
+# Sites to compare, and how many times smaller a deviation is where a column is probably in another unit.
+FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
 # The error of a merge that is worth a warning, in deviations (benchmarks/regression.py has forecasts beside errors).
 ROUGH = 0.5
 
@@ -75,13 +77,33 @@ class CoefficientView(View):
         compared = len(alignment.posteriors) > 1 and not overdispersed(alignment)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
+    def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
+        """A column whose numbers are a hundred times as large tells a hundred times as much about its coefficient."""
+        if len(posteriors) < FEWEST_COMPARED:
+            return ()
+        columns = {name: column for name, column in self.model.columns.items() if not column.flag}
+        estimates = [self.estimates(posterior) for posterior in posteriors]
+        known = np.log([[term.deviation for term in site] for site in estimates])
+        # Large sites know more about all terms, and all sites may know little about one.
+        known -= np.median(known, axis=1, keepdims=True)
+        known -= np.median(known, axis=0, keepdims=True)
+        far = np.argwhere(known < -np.log(ANOTHER_UNIT)).tolist()
+        return [(site, name) for site, place in far if (name := estimates[site][place].name) in columns]
+
     def undecided(self, alignment: Alignment) -> str:
         if overdispersed(alignment):
             return "counts vary more than the model allows, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
     def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
-        """Which coefficients differ by more than chance, and how to let them."""
+        """Columns that may be in another unit; coefficients that differ by more than chance, and how to let them."""
+        for site, column in self.other_units(alignment.posteriors):
+            where = names[site] if names else f"site {site}"
+            yield Remark(
+                "units",
+                f"{where} seems to have {column} in another unit: it says far more about it than all others.",
+                "Compare what the numbers are; one site in another unit decides the merged value alone.",
+            )
         notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
         if not notable:
             return

@@ -228,6 +228,10 @@ class View:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
 
+    def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
+        """Sites that seem to have a column in another unit than the others, and that column."""
+        return ()
+
     def undecided(self, alignment: "Alignment") -> str:
         """Why it is not known whether sites differ by more than chance; empty if it is, or if nothing is compared."""
         return ""

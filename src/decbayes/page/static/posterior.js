@@ -45,7 +45,7 @@ function summarise(posterior) {
   line.classList.remove("error");
   if (!sites.length) setText(line, observations ? `${plural(observations, "observation")} of earlier data are in the prior; nothing was published since.` : "No site has published anything yet. Components appear here with the first contribution.");
   else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged.`);
-  else setText(line, `${plural(components.length, "component")} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
+  else setText(line, `${plural(components.length, posterior.noun)} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
 }
 
 export function drawFailure(why) {
