@@ -39,9 +39,9 @@ def summing_charter(keys, **rules):
 
 
 def vector(charter, data):
-    """What a member of a group that estimates one mean adds to each sum, in steps of 2⁻²⁰."""
+    """What a member of a group that estimates one mean adds to the first sum, in steps of 2⁻²⁰; later, nothing."""
     assert charter.settings["variance"] == 1.0
-    numbers = [data.sum(), -0.5 * len(data), *[len(data)] * 3]
+    numbers = [data.sum(), -0.5 * len(data), *[len(data)] * 3, *[0] * 4]
     return np.array([round(number * 2**20) for number in numbers], dtype=np.int64)
 
 
@@ -54,7 +54,7 @@ class Observer:
     terms: dict = field(default_factory=dict)
     sent: dict = field(default_factory=dict)
     results: dict = field(default_factory=dict)
-    opened: set = field(default_factory=set)
+    opened: dict = field(default_factory=dict)
     fresh: bool = False
 
     def see(self, packet):
@@ -77,7 +77,7 @@ class Observer:
             bare = {seat: self.unmasked(terms, seat) for seat in honest}
             for size in range(1, len(honest) + 1):
                 for some in combinations(honest, size):
-                    if self.opens(bare, some):
+                    if self.opens(terms, bare, some):
                         self.note(terms, frozenset(some))
 
     def unmasked(self, terms, seat):
@@ -96,8 +96,8 @@ class Observer:
                 known.append(words - mask if seat < HOSTILE else words + mask)
         return known
 
-    def opens(self, bare, some):
-        expected = sum(self.vectors[seat] for seat in some)
+    def opens(self, terms, bare, some):
+        expected = sum(self.vectors[seat] for seat in some) * (terms.round == 1)
         return any(
             (sum(parts[1:], parts[0]).view(np.int64) == expected).all() for parts in product(*(bare[s] for s in some))
         )
@@ -106,9 +106,12 @@ class Observer:
         honest = frozenset(terms.seats) - {HOSTILE}
         if some != honest or len(some) < 2 or len(terms.seats) < terms.colluders + 2:
             raise Broken(f"{sorted(some)} of {sorted(terms.seats)} are open")
-        if any(other & some and other != some for other in self.opened):
-            raise Broken("two sums over different members are open")
-        self.opened.add(some)
+        for number, others in self.opened.items():
+            for other in others:
+                earlier, later = (other, some) if number < terms.round else (some, other)
+                if other & some and (not later <= earlier if number != terms.round else later != earlier):
+                    raise Broken("two sums over different members are open")
+        self.opened.setdefault(terms.round, set()).add(some)
 
 
 class Watched(Simulation):
@@ -172,8 +175,8 @@ class SumHistory:
 
     def look_at_own(self, site, played):
         """A member begins only sums over the seats in force; what it has made is known from now on."""
-        chain, roster = site.agent.pool.sums.chain(played.after), site.agent.pool.roster
-        sent = Seat.from_bytes(chain.gathered(played.terms).terms, played.seat).sent
+        (chain, gathered), roster = site.agent.pool.sums.about(played.after, played.terms), site.agent.pool.roster
+        sent = Seat.from_bytes(gathered.terms, played.seat).sent
         made = self.made.setdefault(site.seat, set())
         # A full disk may have made it wait while somebody was removed.
         new = not site.disk.full and sent["key"].digest not in self.tried
@@ -201,7 +204,7 @@ class SumHistory:
         return self
 
     def oust_after_opening(self):
-        """Once a sum is open all processes start again, and an honest member is removed: no other sum may open."""
+        """Once a sum is open all processes start again, and an honest member is removed: the others go on."""
         self.simulation.weather = Weather()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Secrets, "drawn", self.drawn)
@@ -385,12 +388,13 @@ class SumHistory:
         for number, merged in enumerate(chain.results, 1):
             if len(chain.agreement.members) < 3:
                 raise Broken("a sum over fewer than three members")
-            known = self.observer.results.setdefault((chain.keys, number), merged.posterior.digest)
+            sets = tuple(tuple(sorted(gathered.terms.seats)) for gathered in chain.sums[:number])
+            known = self.observer.results.setdefault(sets, merged.posterior.digest)
             if known != merged.posterior.digest:
                 raise Broken("two different results of one sum")
             if not honest or self.tampered & {gathered.terms.digest for gathered in chain.sums}:
                 continue
-            total = sum(self.observer.vectors[seat] for seat in chain.agreement.members) / 2**20
+            total = sum(self.observer.vectors[seat] for seat in chain.sums[0].terms.seats) / 2**20
             found = [*merged.posterior.contribution["mean"][0], merged.share.rows]
             if not np.array_equal(found, total[:3]):
                 raise Broken("a wrong sum")

@@ -90,8 +90,8 @@ def test_nothing_is_written_that_shows_a_members_numbers(run, begun, tmp_path):
     """Of what lies in the shared folder, nothing but openings and keys is shorter than masked numbers, and no masked
     numbers are close to any contribution."""
     turns(run, begun, times=2)
-    length = len(np.frombuffer(next(iter(Folder("sums").sums())).of("masked")[0].body, dtype="<i8"))
-    for message in next(iter(Folder("sums").sums())).of("masked"):
+    length = len(np.frombuffer(Folder("sums").next().of("masked")[0].body, dtype="<i8"))
+    for message in Folder("sums").next().of("masked"):
         steps = np.abs(np.frombuffer(message.body, dtype="<i8").astype(float))
         assert np.median(steps) > 2**55
         assert len(steps) == length
@@ -130,7 +130,7 @@ def test_a_missing_member_is_left_out_by_all_before_the_first_sum(run, made, tmp
     status, _, errors = visit(run, "south", agreed)
     assert (status, "The others have opened a sum without south" in errors) == (1, True)
     status, _, errors = visit(run, "north", agreed, "--without west")
-    assert (status, "A sum over 3 members was opened. Another one over fewer" in errors) == (1, True), errors
+    assert (status, "A sum needs at least 3 members" in errors) == (1, True), errors
 
 
 def test_too_few_members_cannot_go_on(run, begun):

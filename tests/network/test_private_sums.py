@@ -9,7 +9,7 @@ from groups import charter_of, gaussian_charter, identities
 
 import decbayes as db
 from decbayes.errors import BudgetExceeded, InvalidCharter
-from decbayes.network import Agent, Charter, PrivacyRules, Remove, SumRules
+from decbayes.network import Agent, Charter, PrivacyRules, Remove, Rules, SumRules
 from decbayes.network.protocol.sums import Due, Part, Played, spending_in
 from decbayes.network.runtime.reports.description import status_of, sum_lines
 from decbayes.network.runtime.store import ledgered
@@ -26,11 +26,11 @@ ROUNDS = MODEL.mechanism().rounds
 ROWS = 1500
 
 
-def private_charter(epsilon=3.0, **sums):
+def private_charter(epsilon=3.0, noise="shared", **sums):
     plain = charter_of(MODEL, KEYS)
     members = {name.replace(" ", "_"): key for name, key in plain.members.items()}
     rules = SumRules(**{"rounds": ROUNDS, **sums})
-    return replace(plain, members=members, sums=rules, privacy=PrivacyRules(epsilon=epsilon, delta=1e-6))
+    return replace(plain, members=members, sums=rules, privacy=PrivacyRules(epsilon=epsilon, delta=1e-6, noise=noise))
 
 
 def patients(seed, count=ROWS):
@@ -196,6 +196,48 @@ def test_a_round_begun_again_without_somebody_costs_nothing_more(tmp_path, monke
     assert release.variance >= 3 / 2 * alone, "two of three have all of the noise"
 
 
+def test_a_member_that_stops_for_good_is_removed_and_the_others_add_more_noise_each(tmp_path):
+    group = Group(tmp_path)
+    while group.opened() < 2:
+        group.talk()
+    group.simulation.stop(group.sites[3])
+    for number in range(3):
+        group.simulation.perform(group.sites[number], group.agent(number).propose(Remove("agent_3")))
+    group.talk(3 * ROUNDS)
+    results = group.agent(0).pool.sums.opened.results
+    sites = [result.release.privacy.sites for result in results]
+    assert (len(sites), sites[0], sites[-1]) == (ROUNDS, SEATS, SEATS - 1)
+    assert [each.round for each in group.spent()] == [*range(ROUNDS)]
+    assert sum(each.mu**2 for each in group.spent()) <= db.Privacy(3.0, 1e-6).mu ** 2
+    last = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[-1]))
+    assert results[-1].release.variance == pytest.approx(3 / 2 * last**2, rel=0.01)
+    posterior = group.agent(0).posterior()
+    np.testing.assert_allclose(posterior.mean("coefficients").ravel(), [0.5, 1.0], atol=0.3)
+
+
+def test_members_who_trust_nobody_add_all_of_the_noise_each(tmp_path):
+    group = Group(tmp_path, noise="each").talk(3 * ROUNDS)
+    assert group.opened() == ROUNDS
+    for number, result in enumerate(group.agent(0).pool.sums.opened.results):
+        alone = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[number]))
+        assert result.release.variance == pytest.approx(SEATS * alone**2, rel=0.01)
+    assert sum(each.mu**2 for each in group.spent()) == pytest.approx(db.Privacy(3.0, 1e-6).mu ** 2, rel=1e-3)
+    merge = group.agent(0).pool.sums.opened.results[-1].merge
+    # As by files: the same rows, each site's release with all of its noise.
+    prior, releases = db.Posterior.of_prior(MODEL.structure), []
+    for _ in range(ROUNDS):
+        anchor = db.private_merge(MODEL.structure, releases) if releases else prior
+        for number in range(SEATS):
+            books = db.disclosure.Ledger(tmp_path / f"{number}.files")
+            releases.append(
+                MODEL.release(anchor, patients(number), db.Privacy(3.0, 1e-6), ledger=books, site=str(number))
+            )
+    files = db.private_merge(MODEL.structure, releases)
+    assert merge.price == pytest.approx(files.price, rel=0.1)
+    kinds = [{remark.kind for remark in each.posterior.remarks} for each in (merge, files)]
+    assert kinds[0] == kinds[1]
+
+
 def test_rows_are_released_as_they_are_whatever_the_disclosure_rules_would_pool(tmp_path, monkeypatch):
     """Pooling depends on all rows: a person who is the fifth of a category would move four others, too."""
     monkeypatch.setattr(releasing, "discrete_gaussian", lambda variance, size: np.zeros(size, dtype=np.int64))
@@ -227,6 +269,7 @@ def test_people_are_told_the_promise(tmp_path):
         ({"sums": None}, "only sums"),
         ({"sums": SumRules(rounds=ROUNDS + 1)}, "rounds"),
         ({"anchor": db.Posterior.of_prior(MODEL.structure)}, "begin at the prior"),
+        ({"rules": Rules(validation=0.1)}, "validation beside privacy"),
     ],
 )
 def test_promises_that_cannot_be_kept_are_refused(changes, why):

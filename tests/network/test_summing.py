@@ -13,7 +13,7 @@ from decbayes.network.protocol.sums import Part, Sums, chains, heard
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
 from decbayes.network.simulation.guarantees import Violation
-from decbayes.secure import gathered, seat, terms
+from decbayes.secure import Agreement, gathered, seat, terms
 
 STEPS = 60
 
@@ -29,39 +29,53 @@ def test_more_histories_open_whole_sums_only(seed):
     SumHistory(seed).run(STEPS)
 
 
-def test_nothing_more_opens_once_a_member_of_an_open_sum_was_removed():
+def test_rounds_go_on_over_fewer_once_a_member_of_an_open_sum_was_removed():
     history = SumHistory(0, **OUSTED).oust_after_opening()
     sums = history.simulation.sites[0].agent.pool.sums
-    assert len(sums.opened.keys) == SEATS
-    assert not sums.now.sums[0].begun
+    assert len(sums.opened.keys) == SEATS - 1
+    assert len(sums.opened.results) > sums.opened.inherited >= 1
+    assert len({len(terms.seats) for terms in history.observer.terms.values()}) == 2
 
 
 # ---- broken protocols: each is caught
 
 
 def opens_over_two_sets(patch):
-    patch.setattr(Part, "_bound", lambda self: None)
+    patch.setattr(Part, "_opened", lambda self: {})
 
 
 def is_free_again_once_a_sum_is_open(patch):
-    bound = Part._bound
+    opened = Part._opened
 
     def forgets(self):
-        keys = bound(self)
-        return None if keys is None or self._sums.chains[keys].results else keys
+        done = {keys for chain in self._sums.chains.values() for keys in [chain.keys] if chain.results}
+        return {number: keys for number, keys in opened(self).items() if keys not in done}
 
-    patch.setattr(Part, "_bound", forgets)
+    patch.setattr(Part, "_opened", forgets)
+    begins_again_over_those_who_are_left(patch)
 
 
 def is_free_again_at_each_start(patch):
-    patch.setattr(Part, "_bound", lambda self: self.__dict__.get("_at_hand"))
+    patch.setattr(Part, "_opened", lambda self: self.__dict__.get("_at_hand", {}))
     written = Part.written
 
     def remembers(self, played):
-        self._at_hand = played.keys if played.opened else self.__dict__.get("_at_hand")
+        self._at_hand = {played.round: played.keys} if played.opened else self.__dict__.get("_at_hand", {})
         return written(self, played)
 
     patch.setattr(Part, "written", remembers)
+    begins_again_over_those_who_are_left(patch)
+
+
+def begins_again_over_those_who_are_left(patch):
+    """Later sums are not continued over fewer members: these add all that they have once more."""
+    patch.setattr(Sums, "_larger", lambda self, keys: [])
+    turn = Part._chain
+    patch.setattr(Part, "_chain", lambda self: turn(self) or (None if self._sums.why_not else self._sums.now))
+
+
+def adds_all_again_in_each_round(patch):
+    patch.setattr(Agreement, "added", lambda self, share, before: share.steps(self.step))
 
 
 def lenient(patch, kind):
@@ -187,9 +201,11 @@ CHEAT = {"hostile": True}
 OUSTED = {**QUIET, "topology": "clique", "rounds": 20}
 # Each with the kind of history that shows it, and a seed to begin with.
 BROKEN = {
-    opens_over_two_sets: (0, OUSTED),
+    opens_over_two_sets: (0, VOTES),
     is_free_again_once_a_sum_is_open: (0, OUSTED),
     is_free_again_at_each_start: (0, OUSTED),
+    begins_again_over_those_who_are_left: (0, OUSTED),
+    adds_all_again_in_each_round: (0, QUIET),
     masks_for_those_who_are_there: (0, QUIET),
     opens_before_all_have_masked: (0, QUIET),
     draws_new_secrets_at_each_start: (0, QUIET),

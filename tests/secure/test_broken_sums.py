@@ -178,7 +178,7 @@ def late_packet(tmp_path):
     rest = ("east", "north", "west")
     sites.turns(*rest, times=3, without=("south",))
     assert opened_total(sites.folder) == sites.total(rest)
-    larger = sites.folder.agreement.terms(1, sites.folder.agreement.anchor)
+    larger = sites.folder.agreement.next_terms()
     assert all(sites.site(name)._stored(larger).secrets is None for name in rest)
     # South masks for all, and everything that was ever sent comes together.
     sites.visit("south", folder=Folder(away))
@@ -186,16 +186,33 @@ def late_packet(tmp_path):
         shutil.copy(file, sites.folder.path / "round_1")
     for name in rest:
         refused(lambda name=name: sites.visit(name, folder=Folder(away)))
-    joined = Folder(away).looked_at(1, sites.folder.agreement.anchor, ())
+    joined = Folder(away).looked_at(folder.Opened(sites.folder.agreement.members), ())
     assert not joined.is_open
     assert len(joined.messages["masked"]) == 4
 
 
 def left_out_after_a_result(tmp_path):
-    """Once a sum is open, none over fewer members is."""
-    sites = Sites(tmp_path).turns(times=3)
-    assert len(sites.folder.results()) >= 1
-    assert refused(lambda: sites.visit("west", without=("south",)))
+    """Once a sum is open, a later one may be over fewer members: it adds what has changed, and south stays in."""
+    sites = Sites(tmp_path)
+    while not sites.folder.results():
+        sites.turns()
+    rest = ("east", "north", "west")
+    before, sites.values = sites.total(), {name: value + 1.0 for name, value in sites.values.items()}
+    sites.turns(*rest, times=3, without=("south",))
+    assert len(sites.folder.opened().sums[1].terms.seats) == 3
+    assert opened_total(sites.folder, 2) == before + 5.0 * len(rest)
+    assert sites.folder.results()[1].share.rows == 20, "nothing of that is counted twice"
+
+
+def left_out_of_a_round_that_is_half_open(tmp_path):
+    """Whoever has opened its part of a sum takes part in no other sum of that round."""
+    sites = Sites(tmp_path, rounds=1).turns(times=2)
+    sites.visit("east")
+    opened_by = sites.folder.next().messages["opening"].keys()
+    (gone,) = set(NAMES) - opened_by
+    for name in sorted(opened_by):
+        assert refused(lambda name=name: sites.visit(name, without=(gone,)))
+    assert not sites.folder.results()
 
 
 def same_model_other_members(tmp_path):
@@ -222,7 +239,7 @@ def nobody_is_left_out_unasked(tmp_path):
     sites = Sites(tmp_path).turns()
     sites.visit("east", without=("south",))
     sites.turns("north", "west", times=3)
-    smaller = sites.folder.looked_at(1, sites.folder.agreement.anchor, ("south",))
+    smaller = sites.folder.looked_at(folder.Opened(sites.folder.agreement.members), ("south",))
     assert set(smaller.messages["key"]) == {"east"}
 
 
@@ -473,9 +490,13 @@ def published_first(self, contribute, without):
     return kind
 
 
-def agrees_to_anything(self, without=()):
-    shared = self.folder.first()
-    return CURRENT(self, without or (self.folder.agreement.members.keys() - shared.terms.seats.keys()))
+def agrees_to_anything(self, without=(), history=None):
+    shared = self.folder.next()
+    return CURRENT(self, without or (self.folder.agreement.members.keys() - shared.terms.seats.keys()), history)
+
+
+def all_again(self, share, before):
+    return share.steps(self.step)
 
 
 def anchor_unchecked(cls, text, anchor):
@@ -524,6 +545,8 @@ BROKEN = {
     "a site forgets its secrets": (site.Site, "_stored", always_new, lost_file),
     "messages are sent before secrets are stored": (site.Site, "_step", published_first, interrupted),
     "members are left out unasked": (site.Site, "current", agrees_to_anything, nobody_is_left_out_unasked),
+    "a later round adds all again": (folder.Agreement, "added", all_again, left_out_after_a_result),
+    "what was opened is given up for fewer": (Seat, "giving_up", gives_up_late, left_out_of_a_round_that_is_half_open),
     "files are not checked": (folder, "read_message", unchecked_file, forged_file),
     "any anchor": (folder.Agreement, "of", classmethod(anchor_unchecked), another_anchor),
     "no bound on a member": (Share, "bounded", itself, heavy_member),

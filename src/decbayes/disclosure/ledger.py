@@ -109,15 +109,19 @@ class Ledger:
             file.flush()
             os.fsync(file.fileno())
 
-    def spend(self, spending: "Spending") -> None:
-        """Record a private release before it is sent; refused if it spends more than its data set has left."""
+    def spend(self, spending: "Spending", *, once: bool = False) -> None:
+        """Record a private release before it is sent; refused if it spends more than its data set has left.
+
+        `once`: unless it is recorded already, by a command that was interrupted then.
+        """
         from decbayes.disclosure.budgets import check_spending
 
         promise, name = spending.privacy, spending.data_set
         spent = Spent(name, promise.epsilon, promise.delta, spending.mu, spending.round)
         entry = Entry(today(), "", spending.release, spending.site, spending.model, 0, "", private=spent)
 
-        self.append(entry, lambda entries: check_spending(self.path, spending, entries))
+        if not once or all(known.posterior != spending.release for known in self.entries()):
+            self.append(entry, lambda entries: check_spending(self.path, spending, entries))
 
     def set_budget(self, data_set: str, epsilon: float, delta: float, *, approver: str, reason: str = "") -> None:
         """Allow a data set to spend so much in all, from now on; whoever decides that is named.

@@ -58,7 +58,7 @@ def private_merge(
     if components is not None:
         number = mechanism.best_number([total_of(sites) for sites in rounds]) if components == "auto" else components
         mechanism = renumbered(structure, mechanism, number)
-    privacy = rounds[0][0].privacy
+    privacy = rounds[-1][0].privacy
     totals, anchor = [], mechanism.start()
     for number, sites in enumerate(rounds):
         total = total_of(sites)
@@ -109,7 +109,7 @@ def by_round(structure: Structure, releases: Sequence[Release]) -> list[list[Rel
         parts = [name for one in sites for name in one.ids]
         if len(set(names)) < len(names) or len(set(parts)) < len(parts):
             raise NotPrivate(f"A site's release of round {number} is there twice.")
-        if check_one_round(sites).privacy != rounds[0][0].privacy:
+        if not check_one_round(sites).privacy.same_as(rounds[0][0].privacy):
             raise NotPrivate(f"Round {number} promises {sites[0].privacy}; round 0 promises {rounds[0][0].privacy}.")
     return rounds
 

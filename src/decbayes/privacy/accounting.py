@@ -108,6 +108,11 @@ class Privacy:
         """How many sites' noise makes up the noise of a sum."""
         return self.sites - self.colluders if self.noise == "shared" else 1
 
+    def same_as(self, other: "Privacy") -> bool:
+        """Whether both promise the same; noise may be shared by fewer sites once some are gone."""
+        both = [{**promise.plain(), "sites": 0} for promise in (self, other)]
+        return both[0] == both[1]
+
     def __str__(self) -> str:
         rows = "1 row" if self.rows_per_person == 1 else f"up to {self.rows_per_person} rows"
         each = "every site adds noise"

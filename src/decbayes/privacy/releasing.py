@@ -128,7 +128,7 @@ def public_anchor(
     if isinstance(anchor, PrivateMerge):
         if anchor.posterior.structure != structure:
             raise NotPrivate("The anchor is of another model: go on from the private merge of this one's releases.")
-        if anchor.privacy != privacy:
+        if not anchor.privacy.same_as(privacy):
             raise NotPrivate(f"The releases so far promise {anchor.privacy}; this one would promise {privacy}.")
         if anchor.round >= mechanism.rounds:
             raise NotPrivate(
@@ -232,4 +232,5 @@ def total_of(releases: Sequence[Release]) -> Total:
             )
     whole = summed(releases)
     deviation = sqrt(whole.variance) * GRID.step
-    return Total(GRID.values(whole.values), deviation, whole.anchor, len(releases))
+    copies = len(whole.ids) if whole.privacy.noise == "each" else len(releases)
+    return Total(GRID.values(whole.values), deviation, whole.anchor, copies)

@@ -20,8 +20,10 @@ from decbayes.secure.anchored import Share, length_of
 from decbayes.secure.terms import Terms
 from decbayes.structure import canonical_json
 
-FORMAT = "decbayes secure sums 1"
+FORMAT = "decbayes secure sums 2"
 USUAL = Rules()
+# Standard errors by which a merge must be behind before anybody is told.
+CLEARLY = 3.0
 NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
 LOST = Remark(
     "only sums",
@@ -49,8 +51,8 @@ class Agreement:
     >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
     >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
     >>> agreed = db.secure.Agreement("study 12", publics, anchor)
-    >>> agreed.terms(1, anchor).length
-    9
+    >>> agreed.next_terms().length
+    13
     """
 
     name: str
@@ -73,24 +75,37 @@ class Agreement:
             raise SumRefused(f"rounds must be a whole number from 1 to 1000, not {self.rounds!r}.")
         if not is_number(self.most_rows) or not 1.0 <= self.most_rows <= 1e9:
             raise SumRefused(f"most_rows must be a number from 1 to 1e9, not {self.most_rows!r}.")
-        self.terms(1, self.anchor)
+        self.next_terms()
 
-    def terms(self, number: int, anchor: Posterior, without: Collection[str] = ()) -> Terms:
-        """Those of the sum of one round; its anchor is the merge before it."""
+    def next_terms(self, results: "Sequence[Merged]" = (), without: Collection[str] = ()) -> Terms:
+        """Those of the sum after some that were opened, over all members but some; its anchor is the last merge."""
+        anchor, length = results[-1].posterior if results else self.anchor, length_of(self.anchor.structure)
+        seats = self.seats(without)
+        return Terms(self.fingerprint, len(results) + 1, seats, anchor.digest, length, self.step, self.colluders)
+
+    def seats(self, without: Collection[str]) -> dict[str, bytes]:
+        """The public keys of all members but some."""
         unknown = sorted(set(without) - self.members.keys())
         if unknown:
             raise SumRefused(f"There is no member {unknown[0]!r}; there are {', '.join(self.members)}.")
-        seats = {name: key for name, key in self.members.items() if name not in without}
-        length = length_of(self.anchor.structure)
-        return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders)
+        return {name: key for name, key in self.members.items() if name not in without}
 
-    def next_terms(self, results: "Sequence[Merged]") -> Terms:
-        """Those of the sum after some that were opened."""
-        return self.terms(len(results) + 1, results[-1].posterior if results else self.anchor)
+    def added(self, share: "Share", before: Integers | None) -> Integers:
+        """What a member adds in a round, in steps: all it has in the first, and what has changed in later ones.
 
-    def result(self, steps: Integers, results: "Sequence[Merged]") -> "Merged":
+        So a later sum may be over fewer members: it says how their total has moved, and not what it is.
+        """
+        steps = share.bounded(self.most_rows).steps(self.step)
+        return steps if before is None else steps - before
+
+    def result(self, steps: Integers, results: "Sequence[Merged]", terms: Terms) -> "Merged":
         """What the next opened sum says, after some others."""
-        return self.merged(steps, len(self.members))
+        total = steps + results[-1].share.steps(self.step) if results else steps
+        share = Share.of_steps(self.anchor.structure, total, self.step)
+        contradiction = contradicted(share)
+        doubts = [*([] if contradiction is None else [doubtful(contradiction)]), *doubts_about_scores(share)]
+        posterior = replace(share.posterior, remarks=ordered([*doubts, LOST]))
+        return Merged(posterior, share, len(terms.seats))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,28 +126,27 @@ class Agreement:
         }
 
     @classmethod
+    def fields_in(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What plain values of a file say, but for the anchor."""
+        members = {name: bytes.fromhex(key) for name, key in values["members"].items()}
+        rules = None if values["rules"] is None else Rules.of(values["rules"])
+        plain = {name: values[name] for name in ("name", "rounds", "colluders", "most_rows", "step")}
+        return {**plain, "members": members, "rules": rules}
+
+    @classmethod
     def of(cls, text: bytes, anchor: Posterior) -> "Agreement":
         """The agreement in a file that somebody else wrote."""
         try:
             values = json.loads(text)
             if values["format"] != FORMAT:
                 raise ValueError
-            members = {name: bytes.fromhex(key) for name, key in values["members"].items()}
-            rules = None if values["rules"] is None else Rules.of(values["rules"])
-            plain = {name: values[name] for name in ("name", "rounds", "colluders", "most_rows", "step")}
+            plain = cls.fields_in(values)
         except (ValueError, KeyError, TypeError, AttributeError, InvalidRules, RecursionError):
             raise SumRefused("The agreement is damaged, or of another version.") from None
-        agreed = cls(**plain, members=members, anchor=anchor, rules=rules)
+        agreed = cls(**plain, anchor=anchor)
         if agreed.plain() != values:
             raise SumRefused("The anchor is not the one that was agreed on, or the agreement was changed.")
         return agreed
-
-    def merged(self, steps: Integers, members: int) -> "Merged":
-        """The posterior of all members' data, from an opened sum."""
-        share = Share.of_steps(self.anchor.structure, steps, self.step)
-        contradiction = contradicted(share)
-        doubt = [] if contradiction is None else [doubtful(contradiction)]
-        return Merged(replace(share.posterior, remarks=ordered([*doubt, LOST])), share, members)
 
 
 @dataclass(frozen=True)
@@ -143,7 +157,7 @@ class Merged:
     >>> publics = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
     >>> agreed = db.secure.Agreement("means", publics, db.Posterior.of_prior(model.structure))
     >>> share = db.secure.Share(model.fit(np.full((5, 1), 2.0)).posterior, rows=5, persons=5, units=5)
-    >>> merged = agreed.merged(share.steps(agreed.step), members=3)
+    >>> merged = agreed.result(share.steps(agreed.step), [], agreed.next_terms())
     >>> merged.posterior == share.posterior, merged.share.rows
     (True, 5.0)
     """
@@ -157,6 +171,23 @@ def contradicted(share: Share) -> str | None:
     """How a sum contradicts the amounts of data that members have added up; None if it does not."""
     tally = model_for(share.posterior.structure).tally(share.posterior)
     return None if tally is None else tally.contradiction(share.units, share.rows)
+
+
+def doubts_about_scores(share: Share) -> list[Remark]:
+    """A doubt if members' rows that were held back are predicted worse by the last merge than by their own fits."""
+    found = share.held_back
+    if found is None or found.gain > -CLEARLY * found.error:
+        return []
+    return [
+        Remark(
+            "worse than alone",
+            "Members predict rows that they have held back better by themselves than with the merge.",
+            "Members' data may differ, the anchor may have too few slots, or somebody has added wrong numbers: ask "
+            "members for released files, and merge those.",
+            f"With the merge of the round before, the log-likelihood per held-back unit is {found.gain:.2g} ± "
+            f"{found.error:.2g} against members' own fits.",
+        )
+    ]
 
 
 def doubtful(contradiction: str) -> Remark:

@@ -8,6 +8,7 @@ itself, so that sums suffice and nobody compares components of two sites.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,15 +118,33 @@ def matched(gains: Array) -> Indices:
     return best_permutation(square)[:components]
 
 
-TOLD = ("rows", "persons", "units")
-"""What a member adds beside its contribution: how much data is behind it."""
+TOLD = ("rows", "persons", "units", "held", "score", "alone", "squares")
+"""What a member adds beside its contribution: how much data is behind it, and how well held-back data are predicted."""
+
+
+class HeldBack(NamedTuple):
+    """How well the merge of the round before predicts what members have held back.
+
+    Attributes:
+        units: how much was held back, in what the model counts.
+        score: log-likelihood per unit.
+        gain: how much better that is than members' own fits.
+        error: the standard error of the gain.
+    """
+
+    units: float
+    score: float
+    gain: float
+    error: float
 
 
 @dataclass(frozen=True)
 class Share:
     """What one member adds, or the sum itself: a contribution in the anchor's slots, and how much data is behind it.
 
-    `units` are what the model counts: rows, words of documents, or steps of sequences.
+    `units` are what the model counts: rows, words of documents, or steps of sequences. `held` are those that the member
+    has kept out of its fits, `score` their log-likelihood under the merge of the round before, `alone` that under the
+    member's own part of it, and `squares` the sum of squares of the differences.
 
     >>> posterior = db.models.GaussianMean(variance=1.0).fit(np.full((50, 1), 2.0)).posterior
     >>> share = db.secure.Share(posterior, rows=50, persons=50, units=50)
@@ -137,6 +156,18 @@ class Share:
     rows: float
     persons: float
     units: float
+    held: float = 0.0
+    score: float = 0.0
+    alone: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def held_back(self) -> HeldBack | None:
+        """How held-back data are predicted; None if there are none."""
+        if self.held <= 0.0:
+            return None
+        error = np.sqrt(max(self.squares, 0.0)) / self.held
+        return HeldBack(self.held, self.score / self.held, (self.score - self.alone) / self.held, float(error))
 
     def bounded(self, most: float) -> "Share":
         """The same with the weight of `most` rows, if it has more. A bound on what a single member can move."""

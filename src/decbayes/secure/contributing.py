@@ -15,6 +15,7 @@ from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.rules import Rules
 from decbayes.merging import product
 from decbayes.models.core.ascent import OnPass
+from decbayes.models.core.evaluation import to_predict
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
@@ -35,6 +36,7 @@ def contribution(
     rules: Rules | None = USUAL,
     persons: Any = None,
     damping: float = 1.0,
+    held_back: Any = None,
     progress: OnPass | None = None,
     **context: Any,
 ) -> tuple[Share, Manifest]:
@@ -50,6 +52,7 @@ def contribution(
         rules: what may leave the site; None for public or made-up data.
         persons: whom each observation is about, where a person may have several.
         damping: below 1, a refit goes only that part of the way.
+        held_back: data that the site has kept out of `data`; from the second round on, their score goes into the sum.
         progress: called after each pass of a fit.
         context: what the manifest and the rules take besides: `site`, `changed`, `left_out`, `person`, `frequency`.
 
@@ -62,6 +65,7 @@ def contribution(
     (60.0, [5.0, -5.0])
     """
     fitted = (model or model_for(before.structure)).for_posterior(before)
+    scores = {} if own is None or held_back is None else scored(fitted, before, own, held_back)
     if own is None:
         moved, others = in_slots(fitted.fit(data, rng=rng, progress=progress).posterior, before), None
         belief = moved
@@ -74,7 +78,18 @@ def contribution(
         belief = product([moved, others])
     kept, manifest = drafted(moved, data, rules, persons=persons, belief=belief, others=others, **context)
     units = float(np.sum(fitted.units(data)))
-    return Share(kept, float(manifest.rows), float(manifest.persons), units), manifest
+    return Share(kept, float(manifest.rows), float(manifest.persons), units, **scores), manifest
+
+
+def scored(model: Model, merged: Posterior, own: Posterior, held_back: Any) -> dict[str, float]:
+    """How the merge and the site's own part in it predict what was held back: what its `Share` says of that."""
+    if not model.count(held_back):
+        return {}
+    given, asked = to_predict(model, held_back)
+    together, alone = (np.asarray(model.log_predictive(each, given, asked)) for each in (merged, own))
+    sums = {"score": together, "alone": alone, "squares": (together - alone) ** 2}
+    found = {name: float(np.sum(values)) for name, values in sums.items()}
+    return {"held": float(np.sum(model.units(given, asked))), **found}
 
 
 def told_apart(

@@ -4,7 +4,7 @@
     round_1/north.key                       a member's three messages for the sum of round 1
     round_1/north.masked
     round_1/north.opening
-    round_1-without-south/…                 the same round, begun again without a member
+    round_1-without-south/…                 a round that is begun again without a member
 
 Nobody vouches for what lies in the folder. Only messages that their members have signed for the sum at hand count; all
 else is named and left alone.
@@ -12,8 +12,8 @@ else is named and left alone.
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from decbayes.files import check_inside, load, save, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import KINDS, Gathered, no_messages
+from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.secure.seat import opened
 from decbayes.secure.terms import Message, Terms, check_message, message_from
 from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
-FIRST = re.compile(r"round_1(?:-without-(\w+(?:-\w+)*))?")
+PLACE = re.compile(r"round_([1-9][0-9]{0,3})(?:-without-(\w+(?:-\w+)*))?")
 # Longer files are no agreement; a message has its numbers and little else.
 MOST_BYTES, AROUND = 1 << 22, 4096
 
@@ -39,6 +40,30 @@ class Sum(Gathered):
 
     place: Path = Path()
     problems: tuple[str, ...] = ()
+
+
+@dataclass
+class Opened:
+    """The sums that are open so far, one of each round, and the merge after each."""
+
+    members: Mapping[str, bytes]
+    sums: list[Sum] = field(default_factory=list)
+    results: list[Merged] = field(default_factory=list)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Members who have no part in the last of them, nor in later ones."""
+        return frozenset(self.members.keys() - self.sums[-1].terms.seats.keys()) if self.sums else frozenset()
+
+    def add(self, agreement: Agreement, one: Sum) -> None:
+        steps = opened(one.terms, one.of("masked"), one.of("opening"))
+        self.results.append(agreement.result(steps, self.results, one.terms))
+        self.sums.append(one)
+
+
+def read_agreement(text: bytes, anchor: Posterior) -> Agreement:
+    """The agreement in a file; a private one promises something."""
+    return (PrivateAgreement if b'"privacy"' in text else Agreement).of(text, anchor)
 
 
 class Folder:
@@ -79,65 +104,52 @@ class Folder:
         if file.stat().st_size > MOST_BYTES:
             raise InvalidFile(f"{file} is too long for an agreement.")
         try:
-            return Agreement.of(file.read_bytes(), load(anchor))
+            return read_agreement(file.read_bytes(), load(anchor))
         except SumRefused as error:
             raise SumRefused(f"{file}: {error}") from None
 
-    def sums(self, without: Collection[str] | None = None) -> Iterator[Sum]:
-        """The sums of the rounds so far, each opened but perhaps the last one.
+    def opened(self) -> Opened:
+        """The sums of all rounds that are open, and what they say."""
+        history = Opened(self.agreement.members)
+        while len(history.sums) < self.agreement.rounds:
+            complete = [each for each in self.tried(history) if each.is_open]
+            if not complete:
+                break
+            history.add(self.agreement, complete[0])
+        return history
 
-        `without` names those who are left out of the first round, as long as no sum of it was opened; by default those
-        of the smallest that was begun.
-        """
-        agreed = self.agreement
-        anchor, left_out = agreed.anchor, None
-        for number in range(1, agreed.rounds + 1):
-            current = self.first(without) if left_out is None else self.looked_at(number, anchor, left_out)
-            yield current
-            if not current.is_open:
-                return
-            anchor, left_out = self.merged(current).posterior, agreed.members.keys() - current.terms.seats.keys()
-
-    def next(self, without: Collection[str] | None = None) -> Sum:
-        """The last sum that was begun, or the one that comes next."""
-        return list(self.sums(without))[-1]
+    def next(self) -> Sum:
+        """The sum that is not open yet, over the fewest members if several were begun; else the last one."""
+        history = self.opened()
+        if len(history.sums) == self.agreement.rounds:
+            return history.sums[-1]
+        tried = self.tried(history)
+        return min((each for each in tried if each.begun), key=lambda each: len(each.terms.seats), default=tried[0])
 
     def results(self) -> list[Merged]:
         """The merge after each round that was opened."""
-        return [self.merged(each) for each in self.sums() if each.is_open]
+        return self.opened().results
 
-    def merged(self, one: Sum) -> Merged:
-        """The merge of an opened sum."""
-        return self.agreement.merged(opened(one.terms, one.of("masked"), one.of("opening")), len(one.terms.seats))
+    def tried(self, history: Opened) -> list[Sum]:
+        """All sums of the next round that were begun over different members, that over the most of them first."""
+        number = len(history.sums) + 1
+        places = (PLACE.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
+        named = {frozenset((found[2] or "").split("-")) - {""} for found in places if found and int(found[1]) == number}
+        possible = {names | history.left_out for names in named if history.left_out <= names} | {history.left_out}
+        chosen = sorted((sorted(names) for names in possible if self._possible(history, names)), key=len)
+        return [self.looked_at(history, names) for names in chosen]
 
-    def first(self, without: Collection[str] | None = None) -> Sum:
-        """The sum of the first round: the one that was opened; else that without some members, or the smallest."""
-        tried = self.tried()
-        if complete := [each for each in tried if each.is_open]:
-            return complete[0]
-        if without is not None:
-            return self.looked_at(1, self.agreement.anchor, without)
-        return min((each for each in tried if each.begun), key=lambda each: len(each.terms.seats), default=tried[0])
-
-    def tried(self) -> list[Sum]:
-        """All sums of the first round that were begun over different members, that over all of them first."""
-        places = (FIRST.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
-        named = {frozenset(filter(None, (found[1] or "").split("-"))) for found in places if found}
-        everybody: frozenset[str] = frozenset()
-        possible = sorted((sorted(names) for names in named | {everybody} if self._possible(names)), key=len)
-        return [self.looked_at(1, self.agreement.anchor, names) for names in possible]
-
-    def _possible(self, without: Collection[str]) -> bool:
+    def _possible(self, history: Opened, without: Collection[str]) -> bool:
         try:
-            self.agreement.terms(1, self.agreement.anchor, without)
+            self.agreement.next_terms(history.results, without)
         except SumRefused:
             return False
         return True
 
-    def looked_at(self, number: int, anchor: Posterior, without: Collection[str]) -> Sum:
-        """What lies there for one sum, over all members but some."""
-        terms = self.agreement.terms(number, anchor, without)
-        place = self.path / "-".join([f"round_{number}", *(["without", *sorted(without)] if without else [])])
+    def looked_at(self, history: Opened, without: Collection[str]) -> Sum:
+        """What lies there for the sum after some others, over all members but some."""
+        terms = self.agreement.next_terms(history.results, without)
+        place = self.path / "-".join([f"round_{terms.round}", *(["without", *sorted(without)] if without else [])])
         if place.is_symlink():
             raise SumRefused(f"{place} is a link that leads elsewhere. Remove it.")
         messages = no_messages()

@@ -4,12 +4,15 @@ A member's release is masked at once and spends nothing: nobody can read it. Wha
 before the member opens its part. A sum that is given up costs nobody anything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from decbayes.disclosure.private_merging import private_merge
+from decbayes.errors import SumRefused
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
@@ -38,6 +41,14 @@ class PrivateAgreement(Agreement):
 
     privacy: Privacy = field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.anchor != Posterior.of_prior(self.anchor.structure):
+            raise SumRefused("Private releases begin at the prior, which no data have a part in.")
+        if self.rounds != self.mechanism.rounds:
+            name = type(model_for(self.anchor.structure)).__name__
+            raise SumRefused(f"{name} divides its budget among {self.mechanism.rounds} rounds, not {self.rounds}.")
+        super().__post_init__()
+
     @cached_property
     def mechanism(self) -> Mechanism:
         return model_for(self.anchor.structure).mechanism()
@@ -45,29 +56,47 @@ class PrivateAgreement(Agreement):
     def plain(self) -> dict[str, Any]:
         return {**super().plain(), "privacy": self.privacy.plain()}
 
-    def next_terms(self, results: Sequence[Merged]) -> Terms:
-        number = len(results)
-        place = place_of(self.anchor.structure, self.privacy, releases_in(results))
-        length = self.mechanism.size(number)
-        return Terms(self.fingerprint, number + 1, self.members, place, length, GRID.step, self.colluders)
+    def next_terms(self, results: Sequence[Merged] = (), without: Collection[str] = ()) -> Terms:
+        number, seats = len(results), self.seats(without)
+        place = place_of(self.anchor.structure, self.promise(len(seats)), releases_in(results))
+        # After the last round there is none, and nobody takes part in it.
+        length = self.mechanism.size(min(number, self.rounds - 1))
+        return Terms(self.fingerprint, number + 1, seats, place, length, GRID.step, self.colluders)
 
-    def result(self, steps: Integers, results: Sequence[Merged]) -> PrivateMerged:
-        number, terms, before = len(results), self.next_terms(results), releases_in(results)
-        _, _, variance = noise_in(self.mechanism, self.privacy, number)
-        anchor = merge_in(results)
+    def promise(self, sites: int) -> Privacy:
+        """The same promise where so many sites take part: fewer add larger shares of the noise."""
+        if self.privacy.noise == "each" or self.privacy.sites == sites:
+            return self.privacy
+        if sites < self.colluders + FEWEST_HONEST:
+            raise SumRefused(f"{sites} members cannot share the noise if {self.colluders} of them may collude.")
+        return replace(self.privacy, sites=sites)
+
+    def added(self, share: "Share | PrivateShare", before: Integers | None) -> Integers:
+        """A release as it is: rows are bounded one by one, and noise hides what two sums differ by."""
+        assert isinstance(share, PrivateShare)
+        return share.release.values
+
+    def result(self, steps: Integers, results: Sequence[Merged], terms: Terms) -> PrivateMerged:
+        number, before, sites = len(results), releases_in(results), len(terms.seats)
+        privacy, anchor = self.promise(sites), merge_in(results)
+        _, _, variance = noise_in(self.mechanism, privacy, number)
         release = Release(
             self.anchor.structure,
-            self.privacy,
+            privacy,
             number,
             self.mechanism.start() if anchor is None else anchor.anchor,
             steps,
-            variance * len(self.members),
-            tuple(sorted(made_id(terms, name) for name in self.members)),
+            variance * sites,
+            tuple(sorted(made_id(terms, name) for name in terms.seats)),
         )
         merge = private_merge(self.anchor.structure, [*before, release])
         posterior = replace(merge.posterior, remarks=ordered([*merge.posterior.remarks, LOST]))
         share = Share(posterior, rows=0.0, persons=0.0, units=0.0)
-        return PrivateMerged(posterior, share, len(self.members), release, merge)
+        return PrivateMerged(posterior, share, sites, release, merge)
+
+    @classmethod
+    def fields_in(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().fields_in(values), "privacy": Privacy.of(values["privacy"])}
 
 
 def releases_in(results: Sequence[Merged]) -> list[Release]:
@@ -86,12 +115,8 @@ class PrivateShare:
     release: Release
     spending: Spending
 
-    def bounded(self, most: float) -> "PrivateShare":
-        """Rows are bounded one by one already."""
-        return self
 
-    def steps(self, step: float) -> Integers:
-        return self.release.values
+FEWEST_HONEST = 2
 
 
 class Later:
@@ -118,3 +143,14 @@ def private_share(
     books, anchor = Later(), before or Posterior.of_prior(model.structure)
     release = model.release(anchor, data, privacy, ledger=books, site=site, persons=persons)
     return PrivateShare(release, replace(books.spending[0], known=own))
+
+
+def spent_bytes(spending: Spending) -> bytes:
+    """What a part will have spent, to be stored until it is open."""
+    fields = {**vars(spending), "privacy": spending.privacy.plain(), "known": sorted(spending.known)}
+    return msgspec.json.encode(fields)
+
+
+def spent_in(content: bytes) -> Spending:
+    fields = msgspec.json.decode(content)
+    return Spending(**{**fields, "privacy": Privacy.of(fields["privacy"]), "known": frozenset(fields["known"])})

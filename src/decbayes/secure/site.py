@@ -3,19 +3,27 @@
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from decbayes.disclosure.ledger import Ledger
 from decbayes.errors import SumRefused
-from decbayes.files import load, to_bytes, write_whole
-from decbayes.posterior import Posterior
+from decbayes.files import write_whole
+from decbayes.privacy.grid import Integers
+from decbayes.privacy.releasing import Spending
 from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
-from decbayes.secure.folder import Folder, Sum
+from decbayes.secure.folder import Folder, Opened, Sum
 from decbayes.secure.gathered import turn
+from decbayes.secure.private_rounds import PrivateAgreement, merge_in, spent_bytes, spent_in
 from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Sign, Terms
 
-Contribute = Callable[[int, Posterior, Posterior | None], Share]
-"""What a member adds in a round, given the merge before it and its own part in that; in round 1 there is none."""
+Contribute = Callable[[int, Any, Any], Any]
+"""What a member adds in a round, a `Share`, given the merge before it and its own part in that, if there is one.
+
+Where sums are private, a `PrivateShare`, given the private merge or the prior, and the ids of its releases so far."""
 
 OPENED = "opened.json"
 
@@ -28,6 +36,7 @@ class Site:
         name: the member's name.
         sign: signs with the member's private key.
         private: a folder that nobody else can read. Losing it ends this member's part in sums that are not open yet.
+        ledger: where private sums record what they spend.
 
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     >>> keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west")}
@@ -43,15 +52,18 @@ class Site:
     15.0
     """
 
-    def __init__(self, folder: Folder, name: str, sign: Sign, private: str | Path) -> None:
+    def __init__(
+        self, folder: Folder, name: str, sign: Sign, private: str | Path, *, ledger: Ledger | None = None
+    ) -> None:
         if name not in folder.agreement.members:
             raise SumRefused(f"{name} is no member; there are {', '.join(folder.agreement.members)}.")
         self.folder, self.name, self.sign, self.private = folder, name, sign, Path(private)
+        self.ledger = ledger
 
     def advance(self, contribute: Contribute, without: Collection[str] = ()) -> list[str]:
         """Do all that is this member's turn, and say what was done.
 
-        `without` names members to go on without, in the first round; all others must say the same.
+        `without` names members to go on without, from the round at hand on; all others must say the same.
         """
         done: list[str] = []
         while (step := self._step(contribute, frozenset(without))) is not None:
@@ -60,7 +72,8 @@ class Site:
 
     def _step(self, contribute: Contribute, without: frozenset[str]) -> str | None:
         """The next message, once it is stored; None if it is not this member's turn."""
-        current = self.current(without)
+        history = self.folder.opened()
+        current = self.current(without, history)
         kind, missing = current.waiting_for()
         if kind is None or self.name not in missing:
             return None
@@ -70,43 +83,47 @@ class Site:
         elif seat is None:
             raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")
         elif kind == "masked":
-            seat = self._masked(current, seat, contribute)
+            seat = self._masked(history, current, seat, contribute)
         else:
             self._check_opened(current.terms)
+            self._spend(current.terms)
             seat = seat.opening(current.of("masked"), self.sign)
             self._remember_opened(current.terms)
         self._store(seat)
         self.folder.publish(current, seat.sent[kind])
         return f"round {current.number}: {DONE[kind]}"
 
-    def current(self, without: Collection[str] = ()) -> Sum:
+    def current(self, without: Collection[str] = (), history: Opened | None = None) -> Sum:
         """The sum that is next for this member; begun again without some members if they are named."""
-        members, without = self.folder.agreement.members.keys(), frozenset(without)
-        current = self.folder.next(without or self._joined())
-        left_out = members - current.terms.seats.keys()
-        if self.name in left_out:
+        history, named = history or self.folder.opened(), frozenset(without)
+        if self.name in history.left_out:
             raise SumRefused(f"The others have opened a sum without {self.name}, who has no part in it any more.")
-        if without and without != left_out:
-            raise SumRefused(
-                f"A sum over {len(current.terms.seats)} members was opened. Another one over fewer would show what the "
-                "missing ones have. `decbayes secure result` writes what was opened last."
-            )
-        if without and current.number == 1:
-            self._give_up_all_but(current)
+        if len(history.sums) == self.folder.agreement.rounds:
+            if named - history.left_out:
+                raise SumRefused(
+                    f"A sum over {len(history.sums[-1].terms.seats)} members was opened, and it was the last one. "
+                    "`decbayes secure result` writes it."
+                )
+            return history.sums[-1]
+        current = self.folder.looked_at(history, history.left_out | (named or self._joined(history)))
+        if self.name not in current.terms.seats:
+            raise SumRefused(f"{self.name} cannot go on without itself.")
+        if named:
+            self._give_up_all_but(current, history)
         return current
 
-    def _joined(self) -> frozenset[str]:
-        """Those without whom this member has begun the first round, if it has not given up that sum."""
+    def _joined(self, history: Opened) -> frozenset[str]:
+        """Those without whom this member has begun the next round, if it has not given up that sum."""
         members = self.folder.agreement.members.keys()
-        for each in self.folder.tried():
+        for each in self.folder.tried(history):
             seat = self._stored(each.terms)
             if seat is not None and not seat.given_up:
                 return frozenset(members - each.terms.seats.keys())
         return frozenset()
 
-    def _give_up_all_but(self, chosen: Sum) -> None:
-        """Give up all sums of the first round over other members: they stay closed."""
-        for other in self.folder.tried():
+    def _give_up_all_but(self, chosen: Sum, history: Opened) -> None:
+        """Give up all sums of the same round over other members: they stay closed."""
+        for other in self.folder.tried(history):
             seat = self._stored(other.terms)
             if other.terms.digest != chosen.terms.digest and seat is not None:
                 self._store(seat.giving_up())
@@ -115,32 +132,54 @@ class Site:
         self._check_opened(current.terms)
         return seat or Seat.begun(current.terms, self.name, self.sign)
 
-    def _masked(self, current: Sum, seat: Seat, contribute: Contribute) -> Seat:
+    def _masked(self, history: Opened, current: Sum, seat: Seat, contribute: Contribute) -> Seat:
         """Mask this member's numbers; those of an interrupted command are taken up again."""
         if "masked" in seat.sent:
             return seat
         agreement = self.folder.agreement
-        before, own = self._before(current)
-        share = contribute(current.number, before, own).bounded(agreement.most_rows)
-        steps = share.steps(agreement.step)
-        kept = Share.of_steps(agreement.anchor.structure, steps, agreement.step)
+        if isinstance(agreement, PrivateAgreement):
+            ids = frozenset(self._spending(each.terms).release for each in history.sums)
+            before = merge_in(history.results) or agreement.anchor
+            share = contribute(current.number, before, ids)
+            steps, kept = agreement.added(share, None), spent_bytes(share.spending)
+        else:
+            last = self._own_steps(history.sums[-1].terms) if history.sums else None
+            own = None if last is None else Share.of_steps(agreement.anchor.structure, last, agreement.step).posterior
+            merged = history.results[-1].posterior if history.results else agreement.anchor
+            steps = agreement.added(contribute(current.number, merged, own), last)
+            kept = (steps if last is None else last + steps).astype("<i8").tobytes()
         masked = seat.masking(steps, current.of("key"), self.sign)
-        self._save(kept.posterior, masked.terms)
+        write_whole(self._made() / self._file(masked.terms, "added").name, kept, private=True)
         return masked
 
-    def _before(self, current: Sum) -> tuple[Posterior, Posterior | None]:
-        """The merge before a round, and this member's part in it."""
-        agreement = self.folder.agreement
-        if current.number == 1:
-            return agreement.anchor, None
-        *_, last, _ = self.folder.sums(self._joined())
-        return self.folder.merged(last).posterior, load(self._file(last.terms, "posterior"))
+    def _own_steps(self, terms: Terms) -> Integers:
+        """All that this member has added up to a round, in steps."""
+        return np.frombuffer(self._added(terms), dtype="<i8")
+
+    def _spending(self, terms: Terms) -> Spending:
+        return spent_in(self._added(terms))
+
+    def _added(self, terms: Terms) -> bytes:
+        file = self._file(terms, "added")
+        if not file.exists():
+            raise SumRefused(f"What {self.name} has added to round {terms.round} is not in {self.private}. {RESTORE}")
+        return file.read_bytes()
+
+    def _spend(self, terms: Terms) -> None:
+        """Record what opening this part spends of persons' privacy, where sums are private."""
+        if isinstance(self.folder.agreement, PrivateAgreement):
+            if self.ledger is None:
+                raise SumRefused("Private sums need the site's ledger: it records what they spend.")
+            self.ledger.spend(self._spending(terms), once=True)
 
     def _check_opened(self, terms: Terms) -> None:
         """Refuse a sum of a model whose sum over other members was opened: the difference would show some of them.
 
-        The anchor does not matter: it only says into which slots a site's fit goes.
+        The anchor does not matter: it only says into which slots a site's fit goes. Later rounds add what has changed,
+        and private ones have noise and a budget.
         """
+        if terms.round > 1 or isinstance(self.folder.agreement, PrivateAgreement):
+            return
         before = self._opened().get(self._model())
         if before is not None and before != members_of(terms):
             raise SumRefused(
@@ -149,6 +188,8 @@ class Site:
             )
 
     def _remember_opened(self, terms: Terms) -> None:
+        if terms.round > 1 or isinstance(self.folder.agreement, PrivateAgreement):
+            return
         opened = self._opened() | {self._model(): members_of(terms)}
         write_whole(self._made() / OPENED, json.dumps(opened, sort_keys=True).encode(), private=True)
 
@@ -168,10 +209,6 @@ class Site:
     def _store(self, seat: Seat) -> None:
         self._made()
         write_whole(self._file(seat.terms, "seat"), seat.to_bytes(), private=True)
-
-    def _save(self, posterior: Posterior, terms: Terms) -> None:
-        self._made()
-        write_whole(self._file(terms, "posterior"), to_bytes(posterior), private=True)
 
     def _made(self) -> Path:
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -200,11 +237,11 @@ def whose_turn(agreement: Agreement, current: Sum) -> str:
 
 
 def proposals(folder: Folder, current: Sum) -> list[str]:
-    """Sums of the first round that others have begun over other members, in a line each."""
-    members = folder.agreement.members.keys()
+    """Sums of a round that others have begun over other members, in a line each."""
+    members, history = folder.agreement.members.keys(), folder.opened()
     lines = []
-    for other in folder.tried() if current.number == 1 else ():
-        left_out = sorted(members - other.terms.seats.keys())
+    for other in folder.tried(history) if not current.is_open else ():
+        left_out = sorted(members - other.terms.seats.keys() - history.left_out)
         if left_out and other.begun and other.terms.digest != current.terms.digest:
             who = ", ".join(other.messages["key"])
             lines.append(

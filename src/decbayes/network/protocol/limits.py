@@ -88,8 +88,9 @@ class SumRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class PrivacyRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is promised to each person by all sums of a group together: (ε, δ)-differential privacy.
 
-    `rows_per_person` is the most rows that one person has at a site. Members share one noise, which stays what it is if
-    as many of them collude as the group's sums allow.
+    `rows_per_person` is the most rows that one person has at a site. With `noise` "shared" members share one noise,
+    which stays what it is if as many of them collude as the group's sums allow; with "each" every member adds all of
+    the noise, and need trust nobody.
 
     >>> network.PrivacyRules(epsilon=1.0, delta=1e-6).rows_per_person
     1
@@ -98,6 +99,7 @@ class PrivacyRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     epsilon: Annotated[float, Meta(gt=0.0, le=100.0)]
     delta: Annotated[float, Meta(gt=0.0, lt=1.0)]
     rows_per_person: Annotated[int, Meta(ge=1)] = 1
+    noise: Literal["shared", "each"] = "shared"
 
 
 Share = Annotated[float, Meta(gt=0.0, le=1.0)]

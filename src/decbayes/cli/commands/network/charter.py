@@ -91,8 +91,8 @@ def new(
     privacy: Annotated[
         tuple[str, ...],
         Parameter(
-            help="NAME=VALUE with --secure: epsilon, delta and perhaps rows_per_person. Each member adds a share of "
-            "one noise, and all sums together keep that promise."
+            help="NAME=VALUE: epsilon, delta, perhaps rows_per_person and noise ('shared', or 'each' for members who "
+            "trust nobody). Only sums open, as with --secure, and all of them together keep that promise."
         ),
     ] = (),
     as_json: Json = False,
@@ -115,6 +115,7 @@ def new(
     from decbayes.network.protocol.group.proposals import limits_from
 
     made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
+    secure = secure or bool(privacy)
     given = values(rules) if secure else with_answer(values(rules))
     counting, leaving = both_rules(given, rules_named(disclosure))
     charter = Charter(
@@ -127,8 +128,8 @@ def new(
         disclosure=leaving,
         vocabulary=listed.words,
     )
-    if not secure and (sums or privacy or anchor is not None):
-        raise InvalidCharter("--sum, --anchor and --privacy are for groups that open only sums: say --secure, too.")
+    if not secure and (sums or anchor is not None):
+        raise InvalidCharter("--sum and --anchor are for groups that open only sums: say --secure, too.")
     if secure:
         charter = adding_up(charter, values(sums), anchor, values(privacy))
     charter.save(file)

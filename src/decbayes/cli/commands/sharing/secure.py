@@ -113,7 +113,8 @@ def status(
     ```
     """
     shared = Folder(folder)
-    sums = list(shared.sums())
+    history = shared.opened().sums
+    sums = history if len(history) == shared.agreement.rounds else [*history, shared.next()]
     rows = [
         {"round": each.number, "member": name, **{kind: name in each.messages[kind] for kind in KINDS}}
         for each in sums

@@ -168,10 +168,12 @@ class Charter:
         return PrivateAgreement(*agreed, rules=self.disclosure, privacy=self.promised(len(members)))
 
     def promised(self, sites: int) -> Privacy:
-        """What is promised to each person, where so many sites share the noise."""
+        """What is promised to each person, where so many sites take part."""
         assert self.privacy is not None
         assert self.sums is not None
         promise, colluders = self.privacy, self.sums.colluders
+        if promise.noise == "each":
+            return Privacy(promise.epsilon, promise.delta, rows_per_person=promise.rows_per_person)
         if sites < colluders + FEWEST_HONEST:
             raise SumRefused(f"{sites} members cannot share the noise if {colluders} of them may collude.")
         return Privacy(promise.epsilon, promise.delta, "shared", colluders, promise.rows_per_person, sites)
@@ -327,7 +329,7 @@ def check_sums(charter: Charter) -> None:
     lost = {
         "robust = true": rules.robust,
         "share": rules.share < 1.0,
-        "validation": rules.validation > 0.0,
+        "validation beside privacy": rules.validation > 0.0 and charter.privacy is not None,
         "intervals = true": rules.intervals,
         "components": rules.components != "model",
         "approval = true": charter.disclosure is not None and charter.disclosure.approval,
@@ -373,7 +375,7 @@ def check_adding_up(charter: Charter) -> None:
     if charter.sums is None:
         return
     try:
-        length = charter.agreement(charter.members).next_terms(()).length
+        length = charter.agreement(charter.members).next_terms().length
     except SumRefused as error:
         raise InvalidCharter(str(error)) from None
     if NUMBER_BYTES * length + AROUND > charter.limits.record_bytes:

@@ -4,15 +4,17 @@ The messages, masks and terms are those of `decbayes.secure`, by files or not. H
 
 1. A sum is over the seats that count under one version of the charter (`Chain`), all of them or none. Whoever is
    missing is removed by a resolution, and the round begins again over the others, as another sum with other keys.
-2. An agent opens sums over one set of keys only, for good. So of two sums over different members at most one opens,
-   and no difference of two sums shows what a member has. Masking for two sets is harmless: each packet has a mask of
-   its own that only its opening gives away.
+2. An agent opens each round over one set of keys only. So of two sums of a round over different members at most one
+   opens, and no difference of two sums shows what a member has. Masking for two sets is harmless: each packet has a
+   mask of its own that only its opening gives away.
 3. Once somebody who still counts has opened a round, it is finished over its members, whoever is removed meanwhile:
-   who has opened takes part in no other one.
-4. Rounds begin under the charter in force only, and the data of the first round are those of all.
-5. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that hears a
+   who has opened takes part in no other one of this round.
+4. Members add all that they have in the first round, and what has changed in later ones. So a later round may be over
+   fewer members, and who was removed counts as before. Nobody is added: its first part would be alone in the change.
+5. Rounds begin under the charter in force only, and the data of the first round are those of all.
+6. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that hears a
    message of its own that its store does not know has lost its store, and takes part in these sums no more.
-6. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
+7. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
 """
 
 from decbayes.network.protocol.sums.chains import Chain as Chain

@@ -24,7 +24,10 @@ IMPOSSIBLE = (DecbayesError, ArithmeticError, ValueError)
 
 @dataclass
 class Chain:
-    """The sums over the seats of one version of the charter; the merge of each round is the anchor of the next."""
+    """The sums over the seats of one version of the charter; the merge of each round is the anchor of the next.
+
+    The first `inherited` of them were opened over more members, before some of these were removed.
+    """
 
     agreement: Agreement
     after: tuple[bytes, ...]
@@ -34,7 +37,17 @@ class Chain:
     """Why the last sum cannot be opened, though all have opened their parts."""
 
     def __post_init__(self) -> None:
-        self.sums.append(Gathered(self.agreement.next_terms(())))
+        self.inherited = len(self.results)
+        self._begin()
+
+    def _begin(self) -> None:
+        if len(self.results) < self.agreement.rounds:
+            self.sums.append(Gathered(self.agreement.next_terms(self.results)))
+
+    @property
+    def begun(self) -> bool:
+        """Whether somebody has begun a sum over these members."""
+        return any(gathered.begun for gathered in self.sums[self.inherited :])
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
@@ -77,14 +90,18 @@ class Chain:
             return
         try:
             steps = opened(current.terms, current.of("masked"), current.of("opening"))
-            merged = self.agreement.result(steps, self.results)
+            merged = self.agreement.result(steps, self.results, current.terms)
         except IMPOSSIBLE as error:
             self.broken = str(error)
             return
         self.broken = ""
         self.results.append(merged)
-        if current.number < self.agreement.rounds:
-            self.sums.append(Gathered(self.agreement.next_terms(self.results)))
+        self._begin()
+
+
+def keys_of(gathered: Gathered) -> tuple[bytes, ...]:
+    """The public keys of a sum's members."""
+    return tuple(sorted(gathered.terms.seats.values()))
 
 
 def better(gathered: Gathered, known: Message, other: Message) -> bool:

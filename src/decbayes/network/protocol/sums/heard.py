@@ -1,7 +1,8 @@
 """What an agent has heard of its group's sums: messages that their members have signed, a set that only grows."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -13,14 +14,14 @@ from decbayes.errors import Refused, SumRefused
 from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.motions import MOST_LATEST, Proof
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.sums.chains import Chain, Hash, signed_message
+from decbayes.network.protocol.sums.chains import Chain, Hash, keys_of, signed_message
 from decbayes.secure.agreement import LOST, Merged
-from decbayes.secure.gathered import turn
+from decbayes.secure.gathered import Gathered, turn
 from decbayes.secure.terms import Message, check_message, message_from
 
 INSTEAD = (
-    "no member counts more than most_rows rows, a sum that contradicts itself is remarked on, and members can be asked "
-    "for released files"
+    "no member counts more than most_rows rows, a sum that contradicts itself is remarked on, held-back rows are "
+    "scored under the same sums (rule validation), and members can be asked for released files"
 )
 # Sets of members under different versions of the charter; an honest group has few.
 MOST_CHAINS = 64
@@ -63,8 +64,8 @@ class Sums:
     """The sums of a group, over each set of members that has begun some."""
 
     def __init__(self, decisions: Decisions) -> None:
-        self.chains: dict[tuple[bytes, ...], Chain] = {}
-        """By the public keys of their members."""
+        self.chains: dict[tuple[tuple[bytes, ...], ...], Chain] = {}
+        """By the public keys of their members, and of those of the sums before that were over more."""
         self._decisions = decisions
         self._packets: dict[bytes, Packet] = {}
         self._root: bytes | None = None
@@ -84,15 +85,50 @@ class Sums:
         return ""
 
     def chain(self, after: tuple[bytes, ...]) -> Chain:
-        """The sums over the seats of one version of the charter."""
+        """The sums over the seats of one version of the charter, after those that were opened over more members."""
         members = members_of(self._decisions.roster_at(after))
-        keys = tuple(sorted(members.values()))
-        if keys not in self.chains:
+        larger = max(self._larger({*members.values()}), key=order_of, default=None)
+        done = 0 if larger is None else len(larger.results)
+        return self._continued(members, after, larger, done)
+
+    def about(self, after: tuple[bytes, ...], terms: bytes) -> tuple[Chain, Gathered | None]:
+        """The sum of these terms over the seats of a version of the charter, and the sums that it is one of.
+
+        It may come after fewer open ones than are known here: whoever has made it did not know them yet.
+        """
+        chain = self.chain(after)
+        for each in (chain, *(one for one in list(self.chains.values()) if one.keys == chain.keys)):
+            gathered = each.gathered(terms)
+            if gathered is not None and gathered not in each.sums[: each.inherited]:
+                return each, gathered
+        for larger in self._larger({*chain.keys}):
+            for done in range(len(larger.results)):
+                if chain.agreement.next_terms(larger.results[:done]).digest == terms:
+                    earlier = self._continued(chain.agreement.members, after, larger, done)
+                    return earlier, earlier.gathered(terms)
+        return chain, None
+
+    def _continued(
+        self, members: Mapping[str, bytes], after: tuple[bytes, ...], larger: Chain | None, done: int
+    ) -> Chain:
+        """The sums over some members, after so many that were opened over more."""
+        before = [] if larger is None else larger.sums[:done]
+        place = (tuple(sorted(members.values())), *map(keys_of, before))
+        if place not in self.chains:
             agreement = self._decisions.founding.agreement(members)
             if len(self.chains) >= MOST_CHAINS:
-                self.chains = {key: chain for key, chain in self.chains.items() if chain.sums[0].begun}
-            self.chains[keys] = Chain(agreement, after)
-        return self.chains[keys]
+                self.chains = {name: chain for name, chain in self.chains.items() if chain.begun}
+            results = [] if larger is None else larger.results[:done]
+            self.chains[place] = Chain(agreement, after, before, results)
+        return self.chains[place]
+
+    def _larger(self, keys: AbstractSet[bytes]) -> list[Chain]:
+        """The sums that were opened over more members than these, all of these among them."""
+        return [chain for chain in self._opened() if {*chain.keys} > keys]
+
+    def _opened(self) -> list[Chain]:
+        """The sums of which more are open than they have inherited."""
+        return [chain for chain in list(self.chains.values()) if len(chain.results) > chain.inherited]
 
     def knows(self, after: tuple[bytes, ...]) -> bool:
         """Whether a version of the charter is known here, by its proper name."""
@@ -110,14 +146,13 @@ class Sums:
         if not self.knows(packet.after):
             raise Refused("ahead", "it comes after resolutions that are not known here yet.")
         try:
-            chain = self.chain(packet.after)
-            gathered = chain.gathered(message.terms)
+            chain, gathered = self.about(packet.after, message.terms)
             if gathered is None:
                 raise Refused("ahead", "it belongs to a sum that has not begun here, or is over other members.")
             check_message(gathered.terms, message, message.kind)
         except SumRefused as error:
             raise Refused("sum", str(error)) from None
-        if len(self.chains) >= MOST_CHAINS and not chain.sums[0].begun:
+        if len(self.chains) >= MOST_CHAINS and not chain.begun:
             raise Refused("budget", "sums over more sets of members than are kept in mind.")
         return chain, Packet(chain.after, message)
 
@@ -154,7 +189,7 @@ class Sums:
     def in_order(self) -> Iterator[bytes]:
         """Digests in an order in which each can be understood when it arrives."""
         for chain in list(self.chains.values()):
-            for gathered in chain.sums:
+            for gathered in chain.sums[chain.inherited :]:
                 for messages in gathered.messages.values():
                     yield from (message.digest for message in messages.values())
 
@@ -168,8 +203,7 @@ class Sums:
     @property
     def opened(self) -> Chain | None:
         """The sums of which most are open: what the posterior follows from. Honest members open no others."""
-        some = [chain for chain in list(self.chains.values()) if chain.results]
-        return max(some, key=lambda chain: (len(chain.results), chain.keys), default=None)
+        return max(self._opened(), key=order_of, default=None)
 
     @property
     def merged(self) -> Merged | None:
@@ -201,7 +235,9 @@ class Sums:
             about["privacy"] = str(founding.promised(len(founding.members) if shown is None else len(shown.keys)))
         about["opened"] = 0 if shown is None else len(shown.results)
         if shown is not None:
-            about |= {"members": sorted(shown.agreement.members), "rows": shown.results[-1].share.rows}
+            share, found = shown.results[-1].share, shown.results[-1].share.held_back
+            about |= {"members": sorted(shown.sums[0].terms.seats), "rows": share.rows}
+            about |= {} if found is None else {"held_back": found._asdict()}
         try:
             chain = self.now
         except SumRefused as error:
@@ -210,6 +246,11 @@ class Sums:
         kind, missing = current.waiting_for()
         about |= {"round": current.number, "waiting_for": kind, "missing": missing, "why_not": chain.broken}
         return {**about, "text": turn(current.number, rules.rounds, kind, missing)}
+
+
+def order_of(chain: Chain) -> tuple[int, list[tuple[bytes, ...]]]:
+    """What decides among several: most rounds first, then the same everywhere."""
+    return len(chain.results), [keys_of(one) for one in chain.sums[: len(chain.results)]]
 
 
 def members_of(roster: Roster) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from decbayes.errors import Refused, SumRefused
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.protocol.sums.chains import Chain
+from decbayes.network.protocol.sums.chains import Chain, keys_of
 from decbayes.network.protocol.sums.heard import Packet, Sums
 from decbayes.posterior import Posterior
 from decbayes.privacy.accounting import Privacy
@@ -16,7 +16,7 @@ from decbayes.privacy.mechanism import PrivateMerge
 from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share
 from decbayes.secure.gathered import Gathered
-from decbayes.secure.private_rounds import PrivateAgreement, PrivateShare, merge_in
+from decbayes.secure.private_rounds import PrivateAgreement, PrivateShare, merge_in, spent_bytes, spent_in
 from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Terms, digest_of
 
@@ -52,15 +52,9 @@ def played_from(content: bytes) -> Played:
         raise Refused("envelope", "the row is damaged.") from None
 
 
-def spent_bytes(spending: Spending) -> bytes:
-    fields = {**vars(spending), "privacy": spending.privacy.plain(), "known": sorted(spending.known)}
-    return msgspec.json.encode(fields)
-
-
 def spending_in(played: Played) -> Spending:
     """What a member's part in a private sum spends."""
-    fields = msgspec.json.decode(played.spending)
-    return Spending(**{**fields, "privacy": Privacy.of(fields["privacy"]), "known": frozenset(fields["known"])})
+    return spent_in(played.spending)
 
 
 @dataclass(frozen=True)
@@ -96,8 +90,7 @@ class Part:
         """What the store has kept: it can be sent again."""
         self._played[played.terms] = played
         self._seats.pop(played.terms, None)
-        chain = self._sums.chain(played.after) if self._sums.knows(played.after) else None
-        gathered = None if chain is None else chain.gathered(played.terms)
+        gathered = self._sums.about(played.after, played.terms)[1] if self._sums.knows(played.after) else None
         seat = None if gathered is None else self._seat(gathered)
         return [] if seat is None else [Packet(played.after, message) for message in seat.sent.values()]
 
@@ -154,10 +147,12 @@ class Part:
         seat = self._seat(gathered)
         if seat is None:
             return None
-        steps = share.bounded(chain.agreement.most_rows).steps(chain.agreement.step)
-        masked = seat.masking(steps, gathered.of("key"), self._sign)
-        spending = spent_bytes(share.spending) if isinstance(share, PrivateShare) else b""
-        return self._write(chain, masked, steps.astype("<i8").tobytes(), shards, spending)
+        before = self._steps(chain, gathered.number - 1)
+        added = chain.agreement.added(share, before)  # type: ignore[arg-type]
+        masked = seat.masking(added, gathered.of("key"), self._sign)
+        if isinstance(share, PrivateShare):
+            return self._write(chain, masked, b"", shards, spent_bytes(share.spending))
+        return self._write(chain, masked, (added if before is None else before + added).astype("<i8").tobytes(), shards)
 
     def written(self, played: Played) -> list[Packet]:
         """The messages that may be sent, now that they are durable."""
@@ -180,30 +175,38 @@ class Part:
             return None, None, None
         kind, missing = gathered.waiting_for()
         if not self._in_force(chain) and kind != "opening":
-            self._obstacle = OTHERS if self._bound() is not None else self._obstacle
             return None, None, None
+        if not self._in_force(chain) and name not in missing:
+            self._obstacle = HALF
         return chain, gathered, kind if name in missing else None
 
     def _chain(self) -> Chain | None:
-        """The set of members that this one adds up with: once it has opened a sum, it is that of this sum for good."""
-        bound = self._bound()
-        if bound is not None:
-            return self._sums.chains.get(bound)
+        """The sums that this member has to do with: one of which it has opened its part is finished first."""
+        mine = self._opened()
+        last = max(mine, default=0)
         for chain in list(self._sums.chains.values()):
-            if not self._in_force(chain) and self._opened_by_others(chain):
+            if last and chain.keys == mine[last] and len(chain.results) < last <= len(chain.sums):
                 return chain
-        return None if self._sums.why_not else self._sums.now
+            current = chain.current
+            free = current is not None and current.number not in mine
+            if free and not self._in_force(chain) and self._opened_by_others(chain):
+                return chain
+        if self._sums.why_not:
+            return None
+        now = self._sums.now
+        if last and (len(now.results) < last or not {*now.keys} <= {*mine[last]}):
+            self._obstacle = OTHERS
+            return None
+        return now
 
-    def _bound(self) -> tuple[bytes, ...] | None:
-        """The set over which this member has opened a sum, by its own store or by what others have heard from it."""
-        stored = (played.keys for played in self._played.values() if played.opened)
-        heard = (
-            chain.keys
-            for chain in list(self._sums.chains.values())
-            for gathered in chain.sums
-            if self._name(chain) in gathered.messages["opening"]
-        )
-        return next(iter([*stored, *heard]), None)
+    def _opened(self) -> dict[int, tuple[bytes, ...]]:
+        """The members over which this one has opened its part, by round: by its store, or by what others have heard."""
+        mine = {played.round: played.keys for played in self._played.values() if played.opened}
+        for chain in list(self._sums.chains.values()):
+            for gathered in chain.sums:
+                if self._name(chain) in gathered.messages["opening"]:
+                    mine.setdefault(gathered.number, keys_of(gathered))
+        return mine
 
     def _opened_by_others(self, chain: Chain) -> bool:
         """Whether somebody who still counts has opened the sum at hand, for which all have masked their numbers."""
@@ -273,6 +276,10 @@ LOST = (
     "seat needs a new key (`decbayes charter propose rotate`)"
 )
 OTHERS = (
-    "this agent has opened a sum over other members than there are now. A sum over these would show what the others "
-    "have: what was opened last stands"
+    "this agent has opened a sum over other members than there are now: some are new, or have new keys. What was "
+    "opened last stands"
+)
+HALF = (
+    "this agent has opened its part of a sum that another member has not opened. A sum without that member would show "
+    "what it has: bring it back with its store; else what was opened last stands"
 )

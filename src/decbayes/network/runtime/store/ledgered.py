@@ -25,8 +25,7 @@ class Ledgered:
     def _spend(self, spending: Spending) -> None:
         """A crash may have come between the ledger and the store: a release is recorded once."""
         try:
-            if not any(entry.posterior == spending.release for entry in self.ledger.entries()):
-                self.ledger.spend(spending)
+            self.ledger.spend(spending, once=True)
         except (DecbayesError, OSError) as error:
             raise StoreFailed(f"{self.ledger.path}: {error}") from None
 
