@@ -68,7 +68,7 @@ def rounds(model, shards, fits, anchor, number, score):
     """Scores after each round of sums; the first has the sites' fits in the anchor's slots."""
     keys, publics = members(len(shards))
     agreed = Agreement("topics", publics, anchor, rounds=number, rules=None)
-    merged, own, scores = anchor, [None] * len(shards), []
+    merged, own, scores, before, results = anchor, [None] * len(shards), [], dict.fromkeys(keys), []
     for done in range(1, number + 1):
         if done == 1:
             sizes = [float(model.count(shard)) for shard in shards]
@@ -77,10 +77,13 @@ def rounds(model, shards, fits, anchor, number, score):
         else:
             refit = partial(contribution, before=merged, rng=0, model=model, rules=None)
             shares = [refit(data, own=part)[0] for data, part in zip(shards, own, strict=True)]
-        steps = dict(zip(keys, (share.steps(agreed.step) for share in shares), strict=True))
-        total, _, _ = summed(agreed.terms(done, merged), keys, steps)
-        own = [Share.of_steps(anchor.structure, each, agreed.step).posterior for each in steps.values()]
-        merged = agreed.merged(total, len(keys)).posterior
+        steps = {name: agreed.added(share, before[name]) for name, share in zip(keys, shares, strict=True)}
+        terms = agreed.next_terms(results)
+        total, _, _ = summed(terms, keys, steps)
+        before = {name: part if before[name] is None else part + before[name] for name, part in steps.items()}
+        own = [Share.of_steps(anchor.structure, each, agreed.step).posterior for each in before.values()]
+        results.append(agreed.result(total, results, terms))
+        merged = results[-1].posterior
         scores.append(score(merged))
     return scores
 

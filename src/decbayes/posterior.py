@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.arguments import Seed, check_kind, check_level, check_whole, generator, real_array
 from decbayes.calibrated import Calibration
 from decbayes.display import Displayed, text_of
-from decbayes.errors import InvalidPosterior, OutOfDomain
+from decbayes.errors import InvalidPosterior, NotCalibrated, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.dirichlets.relevance import leading, relevance
 from decbayes.families.matrices import Value, is_sparse, stored
@@ -171,6 +171,14 @@ class Posterior(Displayed):
         """Whether a remark says that there are no intervals; deviations and intervals are then NaN."""
         return any(remark.kind == NO_INTERVALS for remark in self.remarks)
 
+    def check_uncertainty(self, task: str) -> None:
+        """Refuse what would count deviations that mean nothing as if they did."""
+        if self.means_only:
+            raise NotCalibrated(
+                f"{task} needs intervals, and private releases of classes and clusters have none that would hold. "
+                "`decbayes show` and `decbayes export` print the means; more sites join by their releases."
+            )
+
     @property
     def uncertainty(self) -> str:
         """Where deviations and intervals come from, in words, and where they should not be used."""
@@ -198,6 +206,7 @@ class Posterior(Displayed):
     def sample(self, size: int, rng: Seed) -> dict[str, Any]:
         """Independent draws of every factor, the first axis counting the draws."""
         check_whole(0, size=size)
+        self.check_uncertainty("A draw of parameters")
         random, families = generator(rng), self.structure.families
         return {name: family.sample(self.natural[name], size, random) for name, family in families.items()}
 

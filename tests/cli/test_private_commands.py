@@ -17,6 +17,7 @@ SHARED = "--site {site} --ledger {site}.ledger"
 def sites(tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     (tmp_path / "agreed.columns").write_text(AGREED)
+    (tmp_path / "narrow.columns").write_text(AGREED.replace('"m"', '"x"'))
     for site in ("north", "south"):
         age, sex = rng.normal(50, 20, 1317).round(1), rng.choice(["f", "m"], 1317)
         ill = rng.random(1317) < 1 / (1 + np.exp(-(age - 50) / 20))
@@ -88,7 +89,8 @@ def test_a_second_release_of_the_same_round_exceeds_no_budget_unseen(run, sites)
         (FIT.replace(" --epsilon 3", ""), "--private needs --epsilon"),
         (FIT.replace(" --private", ""), "go with --private"),
         (FIT + " --passes 3", "--passes does not go with --private"),
-        ("fit mixture north.csv --columns age --components 2 --private --epsilon 1", "found in data are not private"),
+        ("fit mixture north.csv --columns age --components 2 --private --epsilon 1", "State where means are"),
+        (FIT.replace("agreed.columns", "narrow.columns"), "none of the 2 agreed categories"),
         ("refine north.csv --private --folder all --site north", "There is no release in all"),
         ("refine north.csv --private", "Give --folder and --site"),
         ("refine north.csv --own a --others b --person age", "go with --private"),

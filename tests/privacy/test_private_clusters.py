@@ -1,10 +1,12 @@
 """Private releases of clusters in one and two dimensions: a histogram, what is found again, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.errors import NotPrivate
+from decbayes.errors import NotCalibrated, NotPrivate
 from decbayes.models.mixtures.histogram import SIDE, Grid
 from decbayes.privacy import releasing
 from decbayes.privacy.mechanism import Total
@@ -159,6 +161,46 @@ def test_no_interval_is_stated_that_would_not_hold(tmp_path):
             ).all()
         assert sorted(round(row["mean"], -1) for row in model.profiles(each)) == [30.0, 80.0]
     assert not db.Posterior.of_prior(model.structure).means_only
+
+
+def refused_ways(model, posterior, tmp_path):
+    """What would use deviations that mean nothing, by name."""
+    rows = {"age": np.array([20.0, 30.0, 80.0, 90.0])}
+    other = model.fit(rows, rng=0).posterior
+    alone = db.GaussianMixture(2, 1, covariance="full", prior_strength=0.05)
+    clusters = replace(alone.fit(np.array([[1.0], [2.0]]), rng=0).posterior, remarks=posterior.remarks)
+    return {
+        "merge": lambda: db.merge([posterior, other]),
+        "merge of one": lambda: db.merge([posterior]),
+        "robust merge": lambda: db.merge([other, posterior], robust=True),
+        "product": lambda: db.merging.product([posterior, other]),
+        "align": lambda: db.align([other, posterior]),
+        "prior of a fit": lambda: model.fit(rows, prior=posterior, rng=0),
+        "refine": lambda: db.refine(model, [rows, rows], [posterior, other], rng=0),
+        "calibrate": lambda: db.calibrate(model, [rows], posterior),
+        "draws": lambda: posterior.sample(10, 0),
+        "draws for ArviZ": lambda: db.interop.to_arviz(posterior, draws=10, rng=0),
+        "scikit-learn": lambda: db.interop.to_sklearn(clusters),
+        "report": lambda: db.report(db.align([posterior]), tmp_path / "a.html"),
+    }
+
+
+def test_no_way_out_uses_deviations_that_mean_nothing(tmp_path):
+    """Refused with one reason, in Python; the commands of these are `test_nothing_prints_an_interval…`."""
+    model, posterior = without_intervals()
+    for name, way in refused_ways(model, posterior, tmp_path).items():
+        with pytest.raises(NotCalibrated, match="needs intervals"):
+            print(name, way())
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_shown_of_means_alone_has_no_interval():
+    _, posterior = without_intervals()
+    shown = posterior._repr_html_()
+    assert "nan" not in shown.lower()
+    assert "Use the means only" in shown
+    bars = [len(db.plot.components(each).axes[0].lines) for each in (posterior, replace(posterior, remarks=()))]
+    assert bars[0] <= bars[1], "nothing that would be an interval is drawn"
 
 
 @pytest.mark.parametrize(

@@ -206,13 +206,15 @@ def left_out_after_a_result(tmp_path):
 
 def left_out_of_a_round_that_is_half_open(tmp_path):
     """Whoever has opened its part of a sum takes part in no other sum of that round."""
-    sites = Sites(tmp_path, rounds=1).turns(times=2)
-    sites.visit("east")
+    sites = Sites(tmp_path)
+    names = (name for _ in range(9) for name in NAMES)
+    while sites.folder.next().number == 1 or not sites.folder.next().messages["opening"]:
+        sites.visit(next(names))
     opened_by = sites.folder.next().messages["opening"].keys()
-    (gone,) = set(NAMES) - opened_by
+    gone = min(set(NAMES) - opened_by)
     for name in sorted(opened_by):
         assert refused(lambda name=name: sites.visit(name, without=(gone,)))
-    assert not sites.folder.results()
+    assert len(sites.folder.results()) == 1
 
 
 def same_model_other_members(tmp_path):

@@ -154,6 +154,7 @@ def calibrate(
     """
     data = tuple(shards)
     check_kind(Posterior, posterior=merged)
+    merged.check_uncertainty("A calibration")
     check_whole(2, replicas=replicas)
     check_whole(0, seed=seed)
     model = model.for_posterior(merged).sized_for(merged)

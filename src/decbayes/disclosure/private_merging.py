@@ -179,7 +179,8 @@ class PrivatePlan:
     def __str__(self) -> str:
         wider = f"Intervals would be about {self.price:.2g} times as wide as without noise"
         cost = wider if self.price == self.price else "Means would be released, without intervals"
-        text = f"{cost} (Q = {self.quality:.3g}), after {self.rounds} rounds. {self.privacy}."
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+        text = f"{cost} (Q = {self.quality:.3g}), after {rounds}. {self.privacy}."
         return " ".join([text, *map(str, self.remarks)])
 
 

@@ -115,6 +115,7 @@ def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
     1.0
     """
     check_kind(Posterior, posterior=posterior)
+    posterior.check_uncertainty("An estimator")
     name = posterior.structure.model.get("name")
     if name == "LatentDirichletAllocation":
         estimator = topic_estimator(posterior)

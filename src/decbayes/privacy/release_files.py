@@ -38,7 +38,8 @@ def save_release(release: Release, path: str | os.PathLike[str]) -> None:
     """
     if not release.open:
         raise NotPrivate(
-            "A release with shared noise protects nobody by itself: only a secure sum may see it. Use noise='each'."
+            "A release with shared noise protects nobody by itself: only a secure sum may see it. `decbayes secure new "
+            "--private` begins one by files, `decbayes charter new --privacy` on a network; else use noise='each'."
         )
     numbers = {"anchor": release.anchor.tolist(), "values": release.values.tolist()}
     files.save(Posterior.of_prior(release.structure), path, note={KEY: release.facts | numbers})

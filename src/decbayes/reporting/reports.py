@@ -12,7 +12,6 @@ import numpy as np
 
 import decbayes
 from decbayes.arguments import check_kind
-from decbayes.errors import NotCalibrated
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
@@ -131,11 +130,6 @@ def page_of(
 
 def findings_of(alignment: Alignment, names: Sequence[str] | None, **known: Any) -> Findings:
     """What follows from an alignment, with the reliability of matches learned where that takes seconds."""
-    if any(posterior.means_only for posterior in alignment.posteriors):
-        raise NotCalibrated(
-            "A report states intervals, and private releases of classes and clusters have none that would hold. "
-            "`decbayes show` and `decbayes export` print the means."
-        )
     sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
     if isinstance(known.setdefault("reliability", True), bool):
         length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length

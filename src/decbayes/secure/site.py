@@ -20,10 +20,10 @@ from decbayes.secure.private_rounds import PrivateAgreement, merge_in, spent_byt
 from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Sign, Terms
 
-Contribute = Callable[[int, Any, Any], Any]
+Contribute = Callable[[Any, Any, Any], Any]
 """What a member adds in a round, a `Share`, given the merge before it and its own part in that, if there is one.
 
-Where sums are private, a `PrivateShare`, given the private merge or the prior, and the ids of its releases so far."""
+Where sums are private, a `PrivateShare`, given the promise, the private merge, and the ids of its releases so far."""
 
 OPENED = "opened.json"
 
@@ -139,8 +139,8 @@ class Site:
         agreement = self.folder.agreement
         if isinstance(agreement, PrivateAgreement):
             ids = frozenset(self._spending(each.terms).release for each in history.sums)
-            before = merge_in(history.results) or agreement.anchor
-            share = contribute(current.number, before, ids)
+            promise = agreement.promise(len(current.terms.seats))
+            share = contribute(promise, merge_in(history.results), ids)
             steps, kept = agreement.added(share, None), spent_bytes(share.spending)
         else:
             last = self._own_steps(history.sums[-1].terms) if history.sums else None

@@ -129,6 +129,7 @@ def agreeing(posteriors: Sequence[Posterior], *, strictly: bool) -> Iterator[Pos
     structure = None
     for index, posterior in enumerate(posteriors):
         check_kind(Posterior, **{f"posteriors[{index}]": posterior})
+        posterior.check_uncertainty("A merge")
         structure = structure or posterior.structure
         if posterior.structure != structure and (strictly or not alike(posterior.structure, structure)):
             raise StructureMismatch(

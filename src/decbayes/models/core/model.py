@@ -90,6 +90,9 @@ class Model(Settings):
     record: ClassVar[str] = "observation"
     """What one person's data are called where contributions count parts of it: a document, a sequence."""
 
+    said_by_options: ClassVar[bool] = False
+    """Whether options and the names of columns say all of the model, whatever data are in a file."""
+
     reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
     """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
 

@@ -145,6 +145,8 @@ def check_prior_and_start(structure: Structure, prior: Posterior | None, start: 
     for role, posterior in (("prior", prior), ("start", start)):
         if posterior is not None:
             check_structure(posterior, structure, role)
+    if prior is not None:
+        prior.check_uncertainty("A prior")
 
 
 def check_structure(posterior: Posterior, structure: Structure, role: str) -> None:

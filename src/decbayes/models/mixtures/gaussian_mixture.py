@@ -69,6 +69,7 @@ class GaussianMixture(Mixture):
 
     about: ClassVar[str] = "Clusters of points: a Gaussian mixture."
     command: ClassVar[str] = "mixture"
+    said_by_options: ClassVar[bool] = True
     example: ClassVar[str] = "geyser.csv --columns duration,waiting"
     view: ClassVar[str] = "points"
 

@@ -131,6 +131,7 @@ class BernoulliMixture(Mixture):
 
     about: ClassVar[str] = "Clusters of yes and no: a mixture of Bernoulli distributions."
     command: ClassVar[str] = "yes-no"
+    said_by_options: ClassVar[bool] = True
     points_per_centre: ClassVar[int] = 1000
     column: ClassVar[Column] = YesNo()
     example: ClassVar[str] = "answers.csv --components 4"

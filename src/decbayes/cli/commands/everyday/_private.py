@@ -17,6 +17,7 @@ from decbayes.errors import NotPrivate
 from decbayes.files import check_inside, save
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
+from decbayes.models.core.settings import Number
 from decbayes.posterior import Posterior
 from decbayes.privacy import Privacy, PrivateMerge, Release, load_release, save_release
 from decbayes.remarks import lines
@@ -119,13 +120,13 @@ def releases_in(folder: Path) -> list[Path]:
     return found
 
 
-def merge_releases(paths: Sequence[Path], output: Path, as_json: bool) -> None:
+def merge_releases(paths: Sequence[Path], output: Path, components: Number | None, as_json: bool) -> None:
     """Write the posterior of private releases: all rounds of all sites."""
     others = [path for path in paths if not is_release(path)]
     if others:
         raise WrongArgument(f"{others[0]} is no private release, and others are: merge one kind at a time.")
     releases = read_releases(paths)
-    merged = private_merge(releases[0].structure, complete(releases))
+    merged = private_merge(releases[0].structure, complete(releases), components=components)
     save(merged.posterior, output, note={"privacy": merged.privacy.plain()})
     sites = len({one.site for one in releases if one.round == 0}) or 1
     messages().print(plain(f"{output}: {many(sites, 'site')}, {merged.round} of {merged.rounds} releases each"))

@@ -236,7 +236,7 @@ def fit_privately(
     useless = sorted(LOCAL & settings.keys())
     if useless:
         raise WrongArgument(f"{as_option(useless[0])} does not go with --private: nothing is fitted here.")
-    if like is None and settings.get("agreed_columns") is None:
+    if like is None and settings.get("agreed_columns") is None and not kind.said_by_options:
         raise WrongArgument(NOT_AGREED)
     file = table_file(data) if isinstance(data, Path) else data
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))

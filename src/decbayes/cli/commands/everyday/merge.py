@@ -239,7 +239,10 @@ def merge(
     if any(map(is_release, posteriors)):
         from decbayes.cli.commands.everyday._private import merge_releases
 
-        merge_releases(posteriors, output, telling.as_json)
+        number = number_of(options.components)
+        if number == "largest":
+            raise WrongArgument("Private releases have no largest site: --components takes a number, or 'auto'.")
+        merge_releases(posteriors, output, number, telling.as_json)
         return
     telling.check(posteriors)
     options.check(telling)

@@ -43,6 +43,8 @@ from decbayes.updates.rounds import Round, Sent
 from decbayes.updates.update import shift
 
 AS_THEY_ARE = Reading()
+# What `decbayes secure new` writes into its folder.
+AGREEMENT = "agreement.json"
 
 
 @Parameter(name="*")
@@ -119,6 +121,10 @@ def refine(
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
+    if where.folder is not None and (where.folder / AGREEMENT).is_file():
+        raise WrongArgument(
+            f"{where.folder} holds secure sums: `decbayes secure round {where.folder} DATA --key KEY` takes part."
+        )
     if private:
         from decbayes.cli.commands.everyday._private import refine_privately
 

@@ -29,9 +29,10 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
-from decbayes.files import write_whole
+from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import command_name
+from decbayes.posterior import Posterior
 
 app = App(name="plan", help="Simulate a plan: how good would the merged posterior be?")
 
@@ -45,7 +46,11 @@ Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random st
 Like = Annotated[Path | None, Parameter(help="A posterior: use its model and prior, and draw the truth from it.")]
 Output = Annotated[
     Path | None,
-    Parameter(name=["--output", "-o"], help="Keep the figures in this file; the same command goes on from there."),
+    Parameter(
+        name=["--output", "-o"],
+        help="Keep the figures in this file; the same command goes on from there. With --private: write the prior, "
+        "which all sites begin at (`fit --like`, `secure new --anchor`).",
+    ),
 ]
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
 SharingNoise = Annotated[
@@ -155,16 +160,20 @@ def plan_privately(
     sites: int,
     observations: int,
     like: Path | None = None,
+    output: Path | None = None,
     as_json: bool = False,
     **settings: Any,
 ) -> None:
-    """Print what privacy would cost, from public numbers alone."""
+    """Print what privacy would cost, from public numbers alone; and write the prior that all sites begin at."""
     from decbayes.disclosure.private_merging import private_plan
 
+    check_output(output, like)
     ours = {parameter.name for parameter in (*FIRST, *LAST)}
     model, _, _ = before_data(kind, {name: settings[name] for name in settings.keys() - ours}, like)
     privacy = promise.privacy() if colluders is None else promise.privacy(sites, colluders)
     found = private_plan(model, sites=sites, rows=observations, privacy=privacy)
+    if output is not None:
+        save(Posterior.of_prior(model.structure), output)
     if as_json:
         numbers = {"quality": found.quality, "price": found.price, "rounds": found.rounds}
         print_json(numbers | {"rows_needed": found.rows_needed, "advice": " ".join(map(str, found.remarks))})

@@ -2,50 +2,43 @@
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 from rich.table import Table
 
 from decbayes.cli.commands.network.charter import keys
-from decbayes.cli.shared.common_options import HoldBack, Reading, check_hold_back, the_data
+from decbayes.cli.commands.sharing._visits import Visit
+from decbayes.cli.shared.common_options import NO_PROMISE, HoldBack, Promise, Reading, check_hold_back
 from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
     RulesOption,
-    Told,
-    persons_of,
     public_documents,
     public_note,
     rules_named,
-    safe_to_fit,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
-from decbayes.cli.shared.terminal import fitting, many, messages, output, plain
+from decbayes.cli.shared.terminal import many, messages, output
 from decbayes.disclosure import Ledger, Rules
 from decbayes.disclosure.drafting import in_words
-from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest
-from decbayes.disclosure.releasing import person_digests, release
-from decbayes.errors import NotDisclosed, SumRefused
+from decbayes.errors import NotDisclosed, NotPrivate, SumRefused
 from decbayes.extras import require_extra
 from decbayes.files import load, save, write_whole
 from decbayes.merging import pad
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.secure.agreement import Agreement
-from decbayes.secure.anchored import Share
-from decbayes.secure.contributing import contribution
-from decbayes.secure.folder import ANCHOR, Folder, Sum
+from decbayes.secure.agreement import Agreement, Merged
+from decbayes.secure.folder import Folder, Sum
 from decbayes.secure.gathered import KINDS
+from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.secure.site import Site, proposals, whose_turn
-from decbayes.updates.rounds import check_data
 from decbayes.updates.update import shift
 
 if TYPE_CHECKING:
@@ -55,6 +48,9 @@ app = App(name="secure", help="Add up what sites have learned so that nobody see
 AS_THEY_ARE = Reading()
 AGREED = "agreed.json"
 SHOWN = 16
+MOST_ROWS = 1e6
+AGREEMENT_FIELDS = ("folder", "members", "rounds", "colluders", "privacy", "fingerprint")
+RESULT_FIELDS = ("file", "round", "members", "rows", "persons", "shift", "score")
 FolderOption = Annotated[Path, Parameter(help="The folder that all members share.")]
 
 
@@ -67,17 +63,25 @@ def new(
     members: Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")],
     name: Annotated[str, Parameter(help="What the sums are for.")] = "secure sums",
     spare: Annotated[NonNegativeInt, Parameter(help="Slots beside the anchor's, for what it does not have.")] = 0,
-    rounds: Annotated[PositiveInt, Parameter(help="How many sums are opened at most; each refines the last.")] = 3,
+    rounds: Annotated[
+        PositiveInt | None,
+        Parameter(help="How many sums are opened at most, each refining the last; default: 3, or as --private needs."),
+    ] = None,
     colluders: Annotated[
         PositiveInt, Parameter(help="How many members may join forces without learning about a single other one.")
     ] = 1,
     most_rows: Annotated[float, Parameter(help="The most rows that one member may count.", validator=Number(gte=1))] = (
-        1e6
+        MOST_ROWS
     ),
     rules: RulesOption = None,
-    as_json: Annotated[bool, json_option("agreement", "folder", "members", "rounds", "colluders", "fingerprint")] = (
-        False
-    ),
+    promise: Promise = NO_PROMISE,
+    noise: Annotated[
+        Literal["shared", "each"],
+        Parameter(help="With --private: one noise that members share, or all of it by each, who need trust nobody."),
+    ] = "shared",
+    as_json: Annotated[
+        bool, json_option("agreement", "folder", "members", "rounds", "colluders", "privacy", "fingerprint")
+    ] = (False),
 ) -> None:
     """Write what members agree on into a folder. They compare its fingerprint before they take part.
 
@@ -89,12 +93,40 @@ def new(
     ```
     """
     require_extra("net", task="decbayes secure")
+    promise.check_used()
     given = load(anchor)
-    slots = given if not spare else pad(given, number_of_slots(given) + spare)
-    public = public_documents(anchor, model_for(given.structure))
-    agreed = Agreement(name, keys(members), slots, rounds, colluders, float(most_rows), rules=rules_named(rules))
-    Folder.begin(folder, agreed, note=public_note(public))
+    if promise.private:
+        if spare or rules is not None or most_rows != MOST_ROWS:
+            raise WrongArgument("--spare, --rules and --most-rows do not go with --private: noise hides each person.")
+        agreed, note = private_agreement(given, name, keys(members), rounds, colluders, promise, noise), None
+    else:
+        slots = given if not spare else pad(given, number_of_slots(given) + spare)
+        note = public_note(public_documents(anchor, model_for(given.structure)))
+        agreed = Agreement(
+            name, keys(members), slots, rounds or 3, colluders, float(most_rows), rules=rules_named(rules)
+        )
+    Folder.begin(folder, agreed, note=note)
     print_agreement(folder, agreed, as_json)
+
+
+def private_agreement(
+    prior: Posterior,
+    name: str,
+    members: Mapping[str, bytes],
+    rounds: int | None,
+    colluders: int,
+    promise: Promise,
+    noise: str,
+) -> Agreement:
+    """What members agree on whose sums are private releases, in as many rounds as the model needs."""
+    needed = model_for(prior.structure).mechanism().rounds
+    if prior != Posterior.of_prior(prior.structure):
+        raise NotPrivate(
+            "The anchor holds what data have contributed, and noise at such an anchor protects nobody. `decbayes plan "
+            "… --private -o FILE` writes the prior."
+        )
+    privacy = promise.privacy(len(members), colluders) if noise == "shared" else promise.privacy()
+    return PrivateAgreement(name, members, prior, rounds or needed, colluders, rules=None, privacy=privacy)
 
 
 @app.command
@@ -145,7 +177,7 @@ def take_part(
     reason: Annotated[str, Parameter(help="Why they leave.", show_default=False)] = "",
     without: Annotated[
         tuple[str, ...],
-        Parameter(help="Members to go on without, before the first sum is open.", consume_multiple=True, negative=""),
+        Parameter(help="Members to go on without, from the round at hand on.", consume_multiple=True, negative=""),
     ] = (),
     private: Annotated[
         Path | None,
@@ -162,6 +194,7 @@ def take_part(
         float, Parameter(help="Size of the step; smaller if rounds oscillate.", validator=Number(gt=0, lte=1))
     ] = 1.0,
     hold_back: HoldBack = 0.0,
+    data_set: Annotated[str, Parameter(help="In private sums: whose privacy is spent.")] = "data",
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     wait: Annotated[float, Parameter(help="Minutes to wait for the others and go on.", validator=Number(gte=0))] = 0.0,
     as_json: Annotated[bool, json_option("visit", "done", "round", "waiting_for")] = False,
@@ -180,15 +213,19 @@ def take_part(
     from decbayes.network import Identity
 
     shared, identity = Folder(folder), Identity.load(key)
-    site = Site(shared, seat_of(shared.agreement, identity, key), identity.private.sign, private or Path(f"{key}.sums"))
+    books, seat = Ledger(ledger or key.parent / "releases.ledger"), seat_of(shared.agreement, identity, key)
+    site = Site(shared, seat, identity.private.sign, private or Path(f"{key}.sums"), ledger=books)
     check_agreed(site, agreed)
     visit = Visit(
-        shared, data, rules_in_force(shared.agreement, rules), Ledger(ledger or key.parent / "releases.ledger"),
-        site.name, approve, reason, person, passes, damping, hold_back, seed, reading,
+        shared, data, rules_in_force(shared.agreement, rules), books,
+        site.name, approve, reason, person, passes, damping, hold_back, seed, reading, data_set,
     )  # fmt: skip
+    secret = isinstance(shared.agreement, PrivateAgreement)
+    if secret and (hold_back or rules is not None):
+        raise WrongArgument("--hold-back and --rules do not go with private sums: what they say is in no budget.")
     end, done = time.monotonic() + 60.0 * wait, []
     while True:
-        for step in site.advance(visit.share, without):
+        for step in site.advance(visit.private_share if secret else visit.share, without):
             done.append(step)
             messages().print(step)
         current = site.current()
@@ -209,7 +246,9 @@ def result(
     number: Annotated[
         PositiveInt | None, Parameter(name="--round", help="Of this round; default: the last open one.")
     ] = None,
-    as_json: Annotated[bool, json_option("result", "file", "round", "members", "rows", "persons", "shift")] = False,
+    as_json: Annotated[
+        bool, json_option("result", "file", "round", "members", "rows", "persons", "shift", "score")
+    ] = False,
 ) -> None:
     """Write the posterior of all members' data, from the last sum that is open.
 
@@ -227,99 +266,32 @@ def result(
         raise SumRefused(f"No sum of round {number or 1} is open yet: {whose_turn(shared.agreement, shared.next())}.")
     chosen = number or len(results)
     merged = results[chosen - 1]
-    rows, persons = round(merged.share.rows), round(merged.share.persons)
-    words = in_words(model_for(merged.posterior.structure))
-    manifest = Manifest(merged.posterior.digest, words, shared.agreement.rules, rows=rows, persons=persons)
-    save(merged.posterior, file, note={KEY: manifest.plain()})
+    size, note = size_and_note(merged, shared.agreement)
+    save(merged.posterior, file, note=note)
     moved = shift(results[chosen - 2].posterior, merged.posterior) if chosen > 1 else None
     by = "" if moved is None else f"; it moved the merge by {moved:.2g} standard deviations per parameter"
-    messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}, {many(rows, 'row')}{by}")
+    rows = "" if size["rows"] is None else f", {many(size['rows'], 'row')}"
+    messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}{rows}{by}")
+    if (found := merged.share.held_back) is not None:
+        messages().print(
+            f"With the merge of round {chosen - 1}, {found.units:,.0f} held-back units have a log-likelihood of "
+            f"{found.score:.4g} each, {found.gain:+.2g} ± {found.error:.2g} against members' own fits."
+        )
     for remark in merged.posterior.remarks:
         messages().print(str(remark))
     if as_json:
-        size = {"members": merged.members, "rows": rows, "persons": persons}
-        print_json({"file": file, "round": chosen, **size, "shift": moved})
+        score = None if found is None else found.score
+        print_json({"file": file, "round": chosen, "members": merged.members, **size, "shift": moved, "score": score})
 
 
-@dataclass(frozen=True)
-class Visit:
-    """What a site adds when it is its turn, once that is in the ledger."""
-
-    folder: Folder
-    data: Sequence[Path]
-    rules: Rules | None
-    ledger: Ledger
-    site: str
-    approver: str
-    reason: str
-    person: str
-    passes: int | None
-    damping: float
-    hold_back: float
-    seed: int
-    reading: Reading
-
-    def share(self, number: int, before: Posterior, own: Posterior | None) -> Share:
-        if self.rules is not None and not self.approver.strip():
-            raise NotDisclosed("Numbers leave this site now: whoever lets them go gives a name, --approve NAME.")
-        model, told = model_for(before.structure), Told()
-        sources = self.reading.options(type(model))
-        read = model.read(the_data(model, self.data), report=told, **sources)
-        persons = persons_of(model, self.data, self.person, **sources)
-        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, told=told)
-        if own is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
-            check_data(model, safe.data, own, f"What {self.site} has added to the last sum")
-        fitted: Any = safe.model
-        ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
-        with fitting(1, ascent.passes) as bar:
-            share, manifest = contribution(
-                safe.data,
-                before,
-                own,
-                rng=np.random.default_rng(self.seed),
-                model=replace(fitted, ascent=ascent),
-                rules=self.rules,
-                persons=safe.persons,
-                damping=self.damping,
-                progress=bar,
-                site=self.site,
-                changed=safe.changed,
-                left_out=told.left_out,
-                person=self.person,
-                frequency=public_documents(self.folder.path / ANCHOR, model),
-            )
-        for change in manifest.changed[len(safe.changed) :]:
-            messages().print(plain(change))
-        if own is None and before.structure.symmetry:
-            messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
-        if share.rows > self.folder.agreement.most_rows:
-            messages().print(
-                f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the most agreed."
-            )
-        self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
-        return share
-
-    def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
-        """Write into the ledger what is about to leave."""
-        if not self.approver.strip():
-            return
-        why = f"masked, for a sum of {len(self.folder.agreement.members)} members"
-        release(
-            manifest,
-            f"{self.folder.path.name}/round_{number}/{self.site}.masked",
-            self.ledger,
-            approver=self.approver,
-            reason=f"{self.reason} ({why})" if self.reason else why,
-            date=today(),
-            members=members,
-        )
-
-
-def slots_filled(posterior: Posterior) -> str:
-    """How many slots a site's components are in: if nearly all share one, the anchor says too little."""
-    (coupled,) = posterior.structure.symmetry
-    empty = posterior.untouched(coupled)
-    return f"{len(empty) - int(empty.sum())} of {len(empty)} slots are filled"
+def size_and_note(merged: Merged, agreement: Agreement) -> tuple[dict[str, int | None], dict[str, Any]]:
+    """How many rows and persons are behind a result, where that is known; and what goes into its file."""
+    if isinstance(agreement, PrivateAgreement):
+        return {"rows": None, "persons": None}, {"privacy": agreement.privacy.plain()}
+    rows, persons = round(merged.share.rows), round(merged.share.persons)
+    words = in_words(model_for(merged.posterior.structure))
+    manifest = Manifest(merged.posterior.digest, words, agreement.rules, rows=rows, persons=persons)
+    return {"rows": rows, "persons": persons}, {KEY: manifest.plain()}
 
 
 def number_of_slots(posterior: Posterior) -> int:
@@ -369,6 +341,7 @@ def print_agreement(folder: Path, agreement: Agreement, as_json: bool) -> None:
         "members": list(agreement.members),
         "rounds": agreement.rounds,
         "colluders": agreement.colluders,
+        **({"privacy": str(agreement.privacy)} if isinstance(agreement, PrivateAgreement) else {}),
         "fingerprint": agreement.fingerprint[:SHOWN],
     }
     print_fields(fields, as_json=as_json)

@@ -1,0 +1,131 @@
+"""What a site adds to a secure sum when it is its turn, once that is in the ledger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.sharing import Told, persons_of, public_documents, safe_to_fit
+from decbayes.cli.shared.terminal import fitting, messages, plain
+from decbayes.disclosure import Ledger, Rules
+from decbayes.disclosure.budgets import check_spending
+from decbayes.disclosure.ledger import today
+from decbayes.disclosure.manifest import Manifest
+from decbayes.disclosure.preparing import prepared
+from decbayes.disclosure.releasing import person_digests, release
+from decbayes.errors import NotDisclosed
+from decbayes.models.core.evaluation import hold_back
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.privacy import Privacy
+from decbayes.privacy.mechanism import PrivateMerge
+from decbayes.secure.anchored import Share
+from decbayes.secure.contributing import contribution
+from decbayes.secure.folder import ANCHOR, Folder
+from decbayes.secure.private_rounds import PrivateShare, private_share
+from decbayes.updates.rounds import check_data
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a site adds when it is its turn, once that is in the ledger."""
+
+    folder: Folder
+    data: Sequence[Path]
+    rules: Rules | None
+    ledger: Ledger
+    site: str
+    approver: str
+    reason: str
+    person: str
+    passes: int | None
+    damping: float
+    hold_back: float
+    seed: int
+    reading: Reading
+    data_set: str = "data"
+
+    def private_share(self, promise: Privacy, before: PrivateMerge | None, own: frozenset[str]) -> PrivateShare:
+        """A private release of this site's rows, with its share of the noise; refused if the ledger has too little."""
+        model = model_for(self.folder.agreement.anchor.structure)
+        sources = self.reading.options(type(model))
+        rows = model.read(the_data(model, self.data), report=Told(), **sources)
+        persons = persons_of(model, self.data, self.person, **sources)
+        share = private_share(
+            model, rows, promise, before, own, site=self.site, persons=persons, data_set=self.data_set
+        )
+        check_spending(self.ledger.path, share.spending, self.ledger.entries())
+        return share
+
+    def share(self, number: int, before: Posterior, own: Posterior | None) -> Share:
+        if self.rules is not None and not self.approver.strip():
+            raise NotDisclosed("Numbers leave this site now: whoever lets them go gives a name, --approve NAME.")
+        model, told = model_for(before.structure), Told()
+        sources = self.reading.options(type(model))
+        read = model.read(the_data(model, self.data), report=told, **sources)
+        persons = persons_of(model, self.data, self.person, **sources)
+        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, told=told)
+        if own is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
+            check_data(model, safe.data, own, f"What {self.site} has added to the last sum")
+        fitted: Any = safe.model
+        ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
+        with fitting(1, ascent.passes) as bar:
+            share, manifest = contribution(
+                safe.data,
+                before,
+                own,
+                rng=np.random.default_rng(self.seed),
+                model=replace(fitted, ascent=ascent),
+                rules=self.rules,
+                persons=safe.persons,
+                damping=self.damping,
+                held_back=self.held_back(model, read, persons),
+                progress=bar,
+                site=self.site,
+                changed=safe.changed,
+                left_out=told.left_out,
+                person=self.person,
+                frequency=public_documents(self.folder.path / ANCHOR, model),
+            )
+        for change in manifest.changed[len(safe.changed) :]:
+            messages().print(plain(change))
+        if own is None and before.structure.symmetry:
+            messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
+        if share.rows > self.folder.agreement.most_rows:
+            messages().print(
+                f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the most agreed."
+            )
+        self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
+        return share
+
+    def held_back(self, model: Any, read: Any, persons: Any) -> Any:
+        """The rows that fits leave out, as the rules leave them."""
+        if not self.hold_back:
+            return None
+        whole = read if self.rules is None else prepared(model, read, self.rules, agreed=True, persons=persons).data
+        return hold_back(model, whole, share=self.hold_back)[1]
+
+    def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
+        """Write into the ledger what is about to leave."""
+        if not self.approver.strip():
+            return
+        why = f"masked, for a sum of {len(self.folder.agreement.members)} members"
+        release(
+            manifest,
+            f"{self.folder.path.name}/round_{number}/{self.site}.masked",
+            self.ledger,
+            approver=self.approver,
+            reason=f"{self.reason} ({why})" if self.reason else why,
+            date=today(),
+            members=members,
+        )
+
+
+def slots_filled(posterior: Posterior) -> str:
+    """How many slots a site's components are in: if nearly all share one, the anchor says too little."""
+    (coupled,) = posterior.structure.symmetry
+    empty = posterior.untouched(coupled)
+    return f"{len(empty) - int(empty.sum())} of {len(empty)} slots are filled"
