@@ -68,7 +68,8 @@ def test_a_few_visits_of_all_give_the_refined_posterior(run, begun, tmp_path):
     assert (status, "round 2, 3 members, 210 rows" in errors, "Only the sum" in errors) == (0, True, True), errors
     found = json.loads(out)
     assert 0.0 <= found.pop("shift") < 0.1  # clusters far apart: nothing moves
-    assert found == {"file": "merged.posterior", "round": 2, "members": 3, "rows": 210, "persons": 210}
+    size = {"members": 3, "rows": 210, "persons": 210, "score": None}
+    assert found == {"file": "merged.posterior", "round": 2, **size}
     model = db.GaussianMixture(3, 2, covariance="full")
     merged = db.load(tmp_path / "merged.posterior", rules=None)
     model, everything = db.model_for(merged.structure), np.concatenate([points(60 + 10 * s, s) for s in range(3)])
@@ -76,6 +77,16 @@ def test_a_few_visits_of_all_give_the_refined_posterior(run, begun, tmp_path):
     later = points(500, 77)
     assert model.score(merged, later) == pytest.approx(model.score(batch, later), abs=0.01)
     assert merged.contribution["weights"].sum() == pytest.approx(210, abs=1e-4)
+
+
+def test_rows_that_are_held_back_are_scored_under_the_same_sums(run, begun, tmp_path):
+    turns(run, begun, times=5, options="--hold-back 0.2")
+    status, out, errors = run("secure result sums -o merged.posterior --json")
+    assert (status, "42 held-back units have a log-likelihood of" in errors) == (0, True), errors
+    first = db.secure.Folder("sums").results()[0].posterior
+    model = db.model_for(first.structure)
+    parts = [db.checking.hold_back(model, points(60 + 10 * seed, seed).round(4), share=0.2)[1] for seed in range(3)]
+    assert json.loads(out)["score"] == pytest.approx(model.score(first, np.concatenate(parts)), abs=1e-4)
 
 
 def test_every_release_is_in_the_ledger_before_it_leaves(run, begun, tmp_path):

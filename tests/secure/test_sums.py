@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from masked_sums import NAMES, Sum, drawn, public, signing, terms_of, whole
-from scipy.stats import chisquare
+from scipy.stats import chisquare, norm
 
+import decbayes as db
 from decbayes.errors import SumRefused
-from decbayes.secure import Message, Seat, Secrets, Terms, message_from, opened
+from decbayes.secure import Message, Seat, Secrets, Share, Terms, contribution, message_from, opened
 from decbayes.secure import masks as masks_module
 
 LARGEST = 2**53 // 4
@@ -205,3 +206,43 @@ def test_a_seat_is_stored_and_read_again():
     shown = repr(made.seats["east"])
     assert repr(drawn("private", "east", 0)) not in shown
     assert repr(drawn("last", "east", 0)) not in shown
+
+
+def held_back_sum(wrong_units):
+    """The second result of three members that hold rows back; one of them may measure something else."""
+    rng, model = np.random.default_rng(4), db.models.GaussianMean(variance=1.0, dimension=1)
+    anchor = db.Posterior.of_prior(model.structure)
+    agreed = db.secure.Agreement("means", {name: public(name) for name in NAMES[:3]}, anchor, rules=None)
+    rows = {name: (rng.normal(size=(60, 1)), rng.normal(size=(40, 1))) for name in agreed.members}
+    if wrong_units:
+        rows[NAMES[0]] = tuple(9.0 + part for part in rows[NAMES[0]])
+    first = {name: model.fit(fitted).posterior for name, (fitted, _) in rows.items()}
+    shares = [Share(posterior, 60, 60, 60) for posterior in first.values()]
+    result = agreed.result(sum(agreed.added(share, None) for share in shares), [], agreed.next_terms())
+    merged, later = result.posterior, []
+    for (name, (fitted, kept)), share in zip(rows.items(), shares, strict=True):
+        own = contribution(fitted, merged, first[name], rng=0, rules=None, held_back=kept)[0]
+        later.append(agreed.added(own, share.steps(agreed.step)))
+    return rows, first, merged, agreed.result(sum(later), [result], agreed.next_terms([result]))
+
+
+def test_a_sum_with_wrong_units_in_it_predicts_held_back_rows_worse_than_members_alone():
+    for wrong in (False, True):
+        _, _, _, result = held_back_sum(wrong)
+        assert ("worse than alone" in {remark.kind for remark in result.posterior.remarks}) == wrong
+
+
+def test_scores_under_sums_are_those_of_all_members_together():
+    rows, first, merged, result = held_back_sum(wrong_units=False)
+
+    def densities(posterior, values):
+        mean, variance = posterior.mean("mean").item(), posterior.deviation("mean").item() ** 2 + 1.0
+        return norm.logpdf(values.ravel(), mean, np.sqrt(variance))
+
+    together = np.concatenate([densities(merged, kept) for _, kept in rows.values()])
+    alone = np.concatenate([densities(first[name], kept) for name, (_, kept) in rows.items()])
+    found = result.share.held_back
+    assert found.units == 120
+    assert found.score == pytest.approx(together.mean(), abs=1e-5)
+    assert found.gain == pytest.approx((together - alone).mean(), abs=1e-5)
+    assert found.error == pytest.approx(np.sqrt(((together - alone) ** 2).sum()) / 120, abs=1e-5)

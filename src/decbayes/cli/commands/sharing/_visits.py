@@ -94,6 +94,11 @@ class Visit:
             messages().print(plain(change))
         if own is None and before.structure.symmetry:
             messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
+        if (found := share.held_back) is not None:
+            messages().print(
+                f"{found.units:,.0f} held-back units of this site: {found.score:.4g} each with the merge, "
+                f"{found.gain:+.2g} ± {found.error:.2g} against its own part alone"
+            )
         if share.rows > self.folder.agreement.most_rows:
             messages().print(
                 f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the most agreed."
