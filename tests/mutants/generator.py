@@ -41,6 +41,7 @@ SYMMETRIC = BOUNDS | {
     "swapaxes",
     "union",
 }
+TYPES = {"list", "dict", "set", "tuple", "frozenset"}  # what stands in brackets behind them are types
 # Keywords that change how something is shown, guard against our own mistakes, or name the type that values have.
 UNHEARD = {"strict", "stacklevel", "encoding", "category", "title", "description", "kw_only", "repr", "dtype"}
 # Texts, and examples, of which any other would do.
@@ -261,6 +262,8 @@ def _expression(
         case ast.Call():
             yield from _call(node, to, within)
     if isinstance(node, ast.Call) and _called(node) in ("cast", "TypeVar", "NewType", "reshape"):
+        return
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in TYPES:
         return
     for attribute, below in ast.iter_fields(node):
         if isinstance(below, ast.expr) and attribute != "format_spec":
