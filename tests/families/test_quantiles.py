@@ -25,6 +25,14 @@ def test_so_much_of_the_samples_lies_below_a_quantile(name, probability, rng):
         np.testing.assert_allclose((drawn[quantity] < bound).mean(axis=0), probability, atol=0.015)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_who_asks_for_no_stretch_gets_the_marginal_itself(name, rng):
+    family, point = FAMILIES[name], natural(name, rng, 2, 2)
+    plain, once = (family.quantities(family.quantile(point, 0.2, *stretch)) for stretch in ((), (1.0,)))
+    for quantity, values in plain.items():
+        np.testing.assert_array_equal(values, once[quantity])
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if name not in DISCRETE | {"InverseGamma"}])
 def test_a_stretched_marginal_has_its_mean_and_the_deviation_asked_for(name, rng):
     """Both taken from the quantile function itself, by an integral over probabilities."""

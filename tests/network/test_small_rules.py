@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 from groups import charter_of, gaussian_charter, identities, later_charter
@@ -13,8 +14,11 @@ import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
 from decbayes.network import Charter, Proof, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.group.decisions import PROTOCOL, check_vote, voters_hash
+from decbayes.network.protocol.group.motions import Name
+from decbayes.network.protocol.group.openings import check_proper
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
+from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import within_share
 from decbayes.network.protocol.records.notes import own_information
 from decbayes.network.protocol.records.pool import Pool
@@ -22,7 +26,8 @@ from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.talk.gossip import Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
-from decbayes.network.protocol.talk.messages import Digest, Listing, decode
+from decbayes.network.protocol.talk.messages import Digest, Listing, Packets, decode
+from decbayes.network.protocol.talk.sum_gossip import MOST_ASKED, SumGossip
 from decbayes.network.runtime.reports.description import members
 from decbayes.posterior import Posterior
 
@@ -286,3 +291,57 @@ def test_where_a_merge_is_no_sum_nobody_says_how_it_depends_on_their_data():
         charter = gaussian_charter(MEMBERS, rules=rules)
         found = own_information(charter, charter.model.fit(data).posterior, data)
         assert (found is not None) == known
+
+
+def test_neighbours_who_list_what_does_not_exist_fill_no_memory():
+    """What was asked for, of records and of sums, and what was given up, each up to its own limit."""
+    gossip = Gossip(Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
+    most = 4 * CHARTER.limits.members
+    entries = [(number.to_bytes(32, "big"), 1, bytes(32)) for number in range(most + 1)]
+    for number, entry in enumerate(entries, 1):
+        gossip.give_up(entry)
+        assert len(gossip._hopeless) == (number if number <= most else 0)
+    held = SimpleNamespace(holds=lambda digest: False, in_order=list)
+    sums = SumGossip(held, np.random.default_rng(0))
+    digests = [number.to_bytes(32, "big") for number in range(MOST_ASKED + 2)]
+    (asked,) = sums.answer("peer", Packets(tuple(digests[:-1])))
+    assert decode(asked.message, CHARTER).wanted == tuple(digests[:-1])
+    assert sums.answer("peer", Packets(tuple(digests[:3]))) == [], "asked for just now; and now forgotten"
+    assert len(sums._asked) == 0
+    assert len(sums.answer("peer", Packets(tuple(digests[:3])))) == 1
+
+
+def test_a_part_of_a_prior_is_proper_beside_others_like_it():
+    """λ0 + n c must be in the domain: the prior of the mean has a precision of its own, which a part may take from."""
+    structure = CHARTER.model.structure
+    (name,) = structure.families
+    precision = -2.0 * structure.prior[name][0, -1]
+
+    def part(share):
+        contribution = np.zeros_like(structure.prior[name])
+        contribution[0, -1] = 0.5 * share * precision  # takes so much of the prior's precision
+        return Posterior(structure, {name: contribution})
+
+    check_proper([part(0.4), part(0.4)], structure)
+    check_proper([part(0.9)], structure)
+    with pytest.raises(Refused, match="domain"):
+        check_proper([part(0.6), part(0.6)], structure)
+
+
+def test_the_next_epochs_prior_states_whose_units_it_holds():
+    pool = Pool(CHARTER)
+    for member, units in zip(MEMBERS, (3, 5), strict=True):
+        posterior = CHARTER.model.fit(np.ones(units), rng=None).posterior
+        pool.add(sign_record(CHARTER, member, 1, posterior=posterior, shards=frozenset("a"), observations=units))
+    question, _ = next_epoch(pool)
+    assert sorted((part.observations, part.units) for part in question.parts) == [(3, 3), (5, 5)]
+
+
+@pytest.mark.parametrize(("length", "fits"), [(0, False), (1, True), (256, True), (257, False)])
+def test_names_of_seats_have_a_length(length, fits):
+    content = msgspec.msgpack.encode("n" * length)
+    if fits:
+        assert msgspec.msgpack.decode(content, type=Name) == "n" * length
+    else:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.msgpack.decode(content, type=Name)
