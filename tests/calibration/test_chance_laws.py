@@ -1,13 +1,19 @@
 """How far equal sites differ by chance: what is made of simulated spreads and of rows, against plain sums."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import decbayes as db
 from decbayes.calibration.differences import chance_of, in_slots_of
+from decbayes.calibration.plans import PlanReport, advice
+from decbayes.calibration.sites import PREFIX, Information
+from decbayes.calibration.trials import BARS, Trial
 from decbayes.calibration.worlds import World
-from decbayes.errors import NotCalibrated
+from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.models.regressions.messages.redrawn import drawn_rows
+from decbayes.tensors import write_arrays
 
 
 @pytest.mark.parametrize("scale", [0.2, 3.0])
@@ -74,3 +80,64 @@ def test_rows_are_drawn_with_the_moments_of_a_sites_rows(rng):
         drawn_rows(np.zeros((2, 2)), rng)
     with pytest.raises(NotCalibrated, match="no rows have such sums"):
         drawn_rows(np.array([[1.0, 2.0], [2.0, np.inf]]), rng)
+
+
+PLAN = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=5, observations=8)
+USED = "about as good as one fit of all data, and its intervals can be used"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, USED), ({"covered": 0.81}, USED), ({"covered": 0.79, "at_once": 0.79}, "are too narrow, and so are those"),
+        ({"covered": 0.7, "at_once": 0.76}, "refine (--rounds)"), ({"covered": 0.7, "at_once": 0.74}, "and so are"),
+        ({"covered": 0.7, "at_once": 0.9, "sites": 1}, "and so are"),
+        ({"covered": 0.7, "at_once": 0.9, "rounds": 2}, "more rounds"),
+        ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.81}, "then 81% hold"),
+        ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.79}, "and so are"),
+        ({"right": 0.91}, USED), ({"right": 0.89}, "11% of matches are wrong"), ({"gap": 0.04}, USED),
+        ({"gap": 0.06}, "predicts 0.06 nat worse"), ({"gap": 0.06, "rounds": 2}, "more rounds, or more data"),
+        ({"differing": 0.1}, "so few data sets"), ({"differing": 0.04}, USED),
+    ],
+)  # fmt: skip
+def test_advice_begins_where_it_is_needed(change, said):
+    """Of intervals at 90 % that hold a tenth less, of a tenth of wrong matches, of a twentieth of a nat."""
+    usual = {"covered": 0.9, "at_once": 0.9, "gap": 0.0, "right": 1.0, "calibrated": 0.5, "differing": 0.0}
+    case = usual | {name: value for name, value in change.items() if name in usual}
+    matches = {name: [] for name in ("margins", "evidence", "losses", "overlaps", "nowhere")} | {
+        "right": [case["right"]]
+    }
+
+    def trial(side):
+        covered = {"x": case["covered"] + side * case["differing"]}
+        return Trial(
+            {"x": [1] * BARS}, covered, {"x": case["at_once"]}, case["gap"], matches, {"x": case["calibrated"]}
+        )
+
+    plan = replace(PLAN, **{name: value for name, value in change.items() if name not in usual})
+    assert said in advice(plan, PlanReport((trial(-1), trial(1)), 0.9))
+
+
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        ({}, True), ({"sites": np.array([3, 7], dtype="<i4")}, True), ({"sites": np.array([0], dtype="<i4")}, False),
+        ({"sites": np.array([3, 7, 1], dtype="<i4")}, False), ({"sites": np.array([], dtype="<i4")}, False),
+        ({"sites": np.array([3.0])}, False), ({"sites": np.array([[3]], dtype="<i4")}, False),
+        ({"contribution": np.ones(3)}, False), ({"contribution": np.ones((2, 1))}, False),
+        ({"contribution": np.array([1.0, np.nan])}, False), ({"matrix": np.array([[1.0, 2.0], [0.0, 1.0]])}, False),
+        ({"matrix": np.ones((2, 3))}, False), ({"matrix": np.full((2, 2), np.inf)}, False),
+        ({"more": np.ones(1)}, False),
+        ({"matrix": np.ones((2, 2), dtype="<f4")}, False),
+    ],
+)  # fmt: skip
+def test_information_of_a_site_is_checked_part_by_part(change, right):
+    arrays = {"matrix": np.eye(2), "contribution": np.ones(2), "sites": np.array([3], dtype="<i4")} | change
+    content = write_arrays({PREFIX + "digest": arrays.pop("matrix"), **arrays})
+    if not right:
+        with pytest.raises(InvalidFile):
+            Information.from_bytes(content)
+        return
+    found = Information.from_bytes(content)
+    assert (found.at, found.sites) == ("digest", 3)
+    assert found.to_bytes() == content

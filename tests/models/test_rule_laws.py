@@ -1,5 +1,7 @@
 """Rules that models keep, each with cases on both sides of it: names in formulas, times at risk, classes and cells."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import digamma
@@ -15,8 +17,10 @@ from decbayes.models.regressions.negative_binomial import NegativeBinomial
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.stacking import Intervals
 from decbayes.models.tables.profiles import standing_out
+from decbayes.models.topics import _search
 from decbayes.models.topics._fitting import topics_at
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
+from decbayes.models.topics._search import TopicState
 from decbayes.models.topics.finding import find
 from decbayes.privacy.mechanism import Total
 
@@ -110,6 +114,39 @@ def test_words_are_divided_among_topics_as_the_posterior_says(rng):
             weights = np.exp(digamma(alpha) - digamma((words + 0.3).sum(axis=0)) + digamma(gamma[document]))
             expected = documents[document, word] * weights / weights.sum()
             np.testing.assert_allclose([part[document, word] for part in found], expected)
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_a_batch_counts_the_less_the_later_it_comes(passes, monkeypatch):
+    """(1 + t)^−0.6 of all that is known, t counted on from pass to pass; an empty batch changes nothing."""
+    monkeypatch.setattr(_search, "bound_of_topics", lambda topics, before: 100.0)
+    sizes, watched = [4, 0, 4, 2], []
+
+    class Documents:
+        def __len__(self):
+            return 14
+
+        def span(self, span):
+            return SimpleNamespace(tokens=sizes[span.start // 4], first=span.start)
+
+    search = SimpleNamespace(
+        counts=Documents(), ascent=SimpleNamespace(batch=4), watch=watched.append,
+        before=SimpleNamespace(plus=lambda statistics: statistics),
+        _of_batch=lambda statistics, tables, part: (np.full(2, 10.0 + part.first), np.full(2, 1.0 * part.first), 3.0),
+        _steps=lambda tables: tables, _log_density=lambda steps: float(steps[0]),
+    )  # fmt: skip
+    begun = TopicState(np.ones(2), np.zeros(0), passes=passes, tables=np.full(2, 5.0))
+    state, bound = _search.TopicSearch._in_batches(search, begun)
+    statistics, tables = 1.0, 5.0
+    for number, size in enumerate(sizes):
+        if size:
+            share = (1.0 + 4 * passes + number) ** -0.6
+            statistics = (1 - share) * statistics + share * (10.0 + 4 * number)
+            tables = (1 - share) * tables + share * 4 * number
+    np.testing.assert_allclose(state.statistics, statistics)
+    np.testing.assert_allclose(state.tables, tables)
+    assert bound == pytest.approx(3 * 3.0 + 100.0 + tables)
+    assert (state.passes, watched) == (passes + 1, [4, 8, 12, 14])
 
 
 def test_private_classes_and_clusters_count_their_free_numbers():
