@@ -255,6 +255,7 @@ def estimators(reader):
     assert list(names["growing"].posteriors_) == ["Bern", "Genf"]
     assert names["both"].score(names["X"]) > names["there"].score(names["X"])
     assert sorted(names["topics"].transform(["pear plum pear", "saw hammer"]).argmax(axis=1)) == [0, 1]
+    assert names["chosen"] == [1, 6]
 
 
 def pictures(reader):

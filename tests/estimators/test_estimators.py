@@ -224,6 +224,34 @@ def test_a_grid_chooses_the_number_of_topics_with_sites(rng):
     assert len(search.best_estimator_.posteriors_) == 2
 
 
+def test_vocabularies_are_compared_on_the_same_words(rng):
+    """Six words tell the themes apart, a hundred are everywhere: per known word a single one scores best."""
+    usual = [f"word{n}" for n in range(100)]
+    documents = [f"{text} {' '.join(rng.choice(usual, 4))}" for text in texts(rng, ["fruit", "tools"] * 40)]
+    topics = estimators.LatentDirichletAllocation(2, max_iter=30, random_state=0)
+    pipe = make_pipeline(CountVectorizer(), topics)
+    grid, scorer = {"countvectorizer__max_features": [1, None]}, estimators.WordScorer(documents)
+    chosen = [
+        GridSearchCV(pipe, grid, cv=2, scoring=how).fit(documents).best_params_["countvectorizer__max_features"]
+        for how in (None, scorer)
+    ]
+    assert chosen == [1, None]
+    # By hand: frequencies of all words, those of topics for known ones.
+    small = make_pipeline(CountVectorizer(max_features=5), topics).fit(documents)
+    tokens = [word for text in documents for word in text.split()]
+    known = set(small[0].get_feature_names_out())
+    share = {word: tokens.count(word) / len(tokens) for word in set(tokens)}
+    rest = sum(share[word] for word in share if word not in known)
+    asked = documents[:30]
+    words = [word for text in asked for word in text.split()]
+    inside = [word for word in words if word in known]
+    expected = small.score(asked) * len(inside) + len(inside) * np.log(1 - rest)
+    expected += sum(np.log(share[word]) for word in words if word not in known)
+    assert scorer(small, asked) == pytest.approx(expected / len(words))
+    with pytest.raises(ValueError, match="other words of texts than the scorer"):
+        scorer(make_pipeline(CountVectorizer(ngram_range=(1, 2)), topics).fit(documents), documents)
+
+
 def test_the_same_state_gives_the_same_bits_and_clones_do_not_know_data(clouds):
     points, _, sites = clouds
     model = make_pipeline(StandardScaler(), estimators.GaussianMixture("auto", n_init=2, random_state=3))

@@ -130,10 +130,25 @@ def test_rounds_end_where_one_fit_of_all_documents_does(three_sites):
     deviation = np.sqrt(np.diag(np.linalg.inv(bends)))[order]
     away = []
     for number in (0, 1, 2):
-        mean, covariance = rounds(three_sites, number).estimate(posterior)
+        joint = rounds(three_sites, number)
+        mean, covariance = joint.estimate(posterior)
         away.append(np.abs((mean - pooled) / deviation).max())
     assert (np.array(away) < [1.0, 0.1, 0.01]).all(), away
-    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), deviation, rtol=0.01)
+    precision = np.sum([message.likelihood.precision for message in joint.messages.values()], axis=0) + 0.1 * np.eye(9)
+    np.testing.assert_allclose(np.sqrt(np.diag(np.linalg.inv(precision))), deviation, rtol=0.01)
+
+    def slopes(row):
+        """Of one document at the best coefficients, by differences."""
+
+        def height(flat):
+            return dirichlet_multinomial.logpmf(times[row], np.exp(design[row] @ flat.reshape(3, 3)), times[row].sum())
+
+        return [(height(best.x + move) - height(best.x - move)) / 2e-3 for move in steps]
+
+    scores = np.array([slopes(row) for row in range(len(times))])[:, order]
+    inside = scores.T @ scores * 50 / 47 + 0.1 * np.eye(9)  # 50 documents at each of three sites
+    outside = np.linalg.inv(bends)[np.ix_(order, order)]
+    np.testing.assert_allclose(covariance, outside @ inside @ outside, atol=0.02 * np.abs(covariance).max())
 
 
 def test_ratios_of_shares_and_their_intervals(three_sites):
@@ -177,6 +192,7 @@ def test_files_hold_the_same_and_nothing_else_passes_for_one(three_sites):
         {"sites": {"north": north | {"shift": north["shift"][:-1]}}},
         {"sites": {"north": north | {"shift": [float("nan"), *north["shift"][1:]]}}},
         {"sites": {"north": north | {"precision": [-value for value in north["precision"]]}}},
+        {"sites": {"north": north | {"spread": [-value for value in north["spread"]]}}},
     ]
     for change in spoiled:
         with pytest.raises(DecbayesError, match="does not hold effects"):
@@ -216,10 +232,18 @@ def test_nothing_is_said_of_topics_and_categories_that_few_documents_have(rng):
     frame = {"paper": ["left"] * 30 + ["right"] * 28 + ["rare"] * 2}
     columns = {"paper": db.columns.Categorical("left", "rare", "right")}
     safe = db.texts.effects(posterior, counts, frame, "paper", site="a", columns=columns, least=5)
-    ((_, _, likelihood),) = safe.messages.values()
+    ((_, _, likelihood, spread),) = safe.messages.values()
     blocks = likelihood.precision.reshape(3, 3, 3, 3)
     # Nothing about the third topic, nor about the category that two documents have.
-    for part in (likelihood.shift.reshape(3, 3)[2], blocks[2], blocks[:, :, 2], blocks[:, 1]):
+    squares = spread.reshape(3, 3, 3, 3)
+    for part in (
+        likelihood.shift.reshape(3, 3)[2],
+        blocks[2],
+        blocks[:, :, 2],
+        blocks[:, 1],
+        squares[2],
+        squares[:, 1],
+    ):
         assert not part.any()
     assert blocks[0, 2, 0, 2] > 0
     open_ = db.texts.effects(posterior, counts, frame, "paper", site="a", columns=columns)
@@ -239,3 +263,15 @@ def test_dates_are_years_and_documents_without_covariates_are_left_out(three_sit
     expected = {"day": [2023.0, 2024.0 + 182 / 366, np.nan, 2023.0 + 364 / 365] * 30}
     again = db.texts.effects(posterior, counts[:120], expected, "day", columns=found.plan.columns)
     np.testing.assert_allclose(again.estimate(posterior)[0], found.estimate(posterior)[0])
+
+
+def test_copies_of_documents_by_the_same_authors_narrow_nothing(three_sites):
+    posterior, columns, _, counts, frame, _ = three_sites
+    once = db.texts.effects(posterior, counts, frame, "year + paper", columns=columns)
+    twice = {name: np.concatenate([values, values]) for name, values in frame.items()}
+    authors = db.disclosure.Persons.of([*range(150), *range(150)])
+    copied = db.texts.effects(
+        posterior, np.vstack([counts, counts]), twice, "year + paper", columns=columns, persons=authors
+    )
+    widths = [np.sqrt(np.diag(found.estimate(posterior)[1])) for found in (once, copied)]
+    np.testing.assert_allclose(widths[1], widths[0], rtol=0.1)

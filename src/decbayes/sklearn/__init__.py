@@ -11,6 +11,7 @@ from decbayes.sklearn.regressions import (  # noqa: E402
     MultinomialRegression,
     PoissonRegression,
 )
+from decbayes.sklearn.word_scores import WordScorer  # noqa: E402
 
 __all__ = [
     "GaussianMixture",
@@ -20,4 +21,5 @@ __all__ = [
     "LogisticRegression",
     "MultinomialRegression",
     "PoissonRegression",
+    "WordScorer",
 ]

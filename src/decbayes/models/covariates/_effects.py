@@ -72,14 +72,20 @@ class Effects:
         return sum(message.documents for message in self.messages.values())
 
     def estimate(self, posterior: Posterior) -> tuple[Array, Array]:
-        """Mean (topics × coefficients,) and covariance of all coefficients, given all sites here."""
-        before = prior_of(self.plan, posterior, PRIOR)
+        """Mean (topics × coefficients,) and covariance of all coefficients, given all sites here.
+
+        The covariance is the sandwich V (P0 + Σ u uᵀ) V, V that of the quadratic and P0 the prior precision. Bounds of
+        documents are steeper than their likelihoods, and V alone is too small.
+        """
+        whole = prior_of(self.plan, posterior, PRIOR)
+        middle = whole.precision
         for site in self.sites:
             likelihood = self.messages[site].likelihood
-            if likelihood.shift.shape != before.shift.shape:
+            if likelihood.shift.shape != whole.shift.shape:
                 raise InvalidData(f"The file of {site or 'a site'} has another number of topics than the merge.")
-            before = before + likelihood
-        return before.moments()
+            whole, middle = whole + likelihood, middle + self.messages[site].spread
+        mean, covariance = whole.moments()
+        return mean, covariance @ middle @ covariance
 
     def moved(self, earlier: "Effects", posterior: Posterior) -> float:
         """How far estimates have moved since, at most, in posterior deviations."""
@@ -173,6 +179,12 @@ class Prepared(NamedTuple):
         precision = clipped(precision)
         return Quadratic((bend.slopes.T @ self.design).ravel() + precision @ coefficients, precision)
 
+    def spread(self, bend: Bend, persons: Persons) -> Array:
+        """Σ u uᵀ, u the slopes of all documents of a person."""
+        slopes = (bend.slopes[:, :, None] * self.design[:, None, :]).reshape(len(bend.slopes), -1)
+        summed, side = persons.summed(slopes), self.design.shape[1]
+        return np.asarray(summed.T @ summed) * len(summed) / max(len(summed) - side, 1)
+
     def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
         """The most probable coefficients, by Newton's method; steps are halved where the bound would fall."""
         here = prior.moments()[0]
@@ -253,7 +265,8 @@ def effects(
     if bend is None:
         place, bend = prepared.fitted(prior_of(plan, posterior, ANCHOR))
     number = 0 if around is None else 1 + max(message.round for message in around.messages.values())
-    return Effects(plan, {site: Message(len(whole), number, prepared.quadratic(place, bend))})
+    message = Message(len(whole), number, prepared.quadratic(place, bend), prepared.spread(bend, persons))
+    return Effects(plan, {site: message})
 
 
 def as_matrix(model: Any, data: Any) -> Any:

@@ -59,38 +59,52 @@ class Plan:
 
 
 class Message(NamedTuple):
-    """What a site's documents say of all coefficients, topic by topic: their log-likelihood, made quadratic."""
+    """What a site's documents say of all coefficients, topic by topic: their log-likelihood, made quadratic.
+
+    `spread` is Σ u uᵀ over documents, or persons, u their slopes: how uncertain the shift is, whatever the model says.
+    """
 
     documents: int
     round: int
     likelihood: Quadratic
+    spread: Array
 
     def plain(self) -> dict[str, Any]:
-        upper = self.likelihood.precision[np.triu_indices(len(self.likelihood.shift))]
-        numbers = {"shift": self.likelihood.shift, "precision": upper}
+        above = np.triu_indices(len(self.likelihood.shift))
+        numbers = {
+            "shift": self.likelihood.shift,
+            "precision": self.likelihood.precision[above],
+            "spread": self.spread[above],
+        }
         written = {name: [float(f"{value:.10g}") for value in values] for name, values in numbers.items()}
         return {"documents": self.documents, "round": self.round, **written}
 
     @classmethod
     def of_plain(cls, stored: Any, coefficients: int) -> "Message":
         """What `plain` has made; of a number of topics times so many coefficients."""
-        shift, upper = (np.array(stored[name], dtype=np.float64) for name in ("shift", "precision"))
+        shift, *uppers = (np.array(stored[name], dtype=np.float64) for name in ("shift", "precision", "spread"))
         side = len(shift)
         proper = (
             all(type(stored[name]) is int for name in ("documents", "round"))
             and stored["documents"] > 0 <= stored["round"]
             and side > 0 == side % coefficients
-            and upper.shape == (side * (side + 1) // 2,)
-            and bool(np.isfinite(shift).all() and np.isfinite(upper).all())
+            and all(upper.shape == (side * (side + 1) // 2,) for upper in uppers)
+            and all(bool(np.isfinite(part).all()) for part in (shift, *uppers))
         )
         if not proper:
             raise ValueError
-        precision = np.zeros((side, side))
-        precision[np.triu_indices(side)] = upper
-        precision = precision + precision.T - np.diag(np.diag(precision))
-        if np.linalg.eigvalsh(precision).min() < -1e-6 * (1.0 + np.abs(upper).max()):
-            raise ValueError
-        return cls(stored["documents"], stored["round"], Quadratic(shift, precision))
+        precision, spread = (mirrored(upper, side) for upper in uppers)
+        return cls(stored["documents"], stored["round"], Quadratic(shift, precision), spread)
+
+
+def mirrored(upper: Array, side: int) -> Array:
+    """A matrix from its upper half; refused if it has negative directions."""
+    matrix = np.zeros((side, side))
+    matrix[np.triu_indices(side)] = upper
+    matrix = matrix + matrix.T - np.diag(np.diag(matrix))
+    if np.linalg.eigvalsh(matrix).min() < -1e-6 * (1.0 + np.abs(upper).max()):
+        raise ValueError
+    return matrix
 
 
 def plan_of_plain(stored: Any) -> Plan:

@@ -1,0 +1,64 @@
+"""Scores of topics that can be compared between vocabularies."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import CountVectorizer
+
+from decbayes.families import Array
+
+
+class WordScorer:
+    """Log-likelihood per word of texts, words that a model does not know included: a scorer for searches.
+
+    `score` of topics is per known word, and is best if nearly no word is known. Here a word that is not in the
+    vocabulary has its frequency in `texts`, and known words share the rest of the probability,
+
+        p(w) = (1 − u) p(w | topics) if w is known,  f(w) otherwise,      u = Σ f(w) over all words that are not known
+
+    so that all vocabularies are scored on the same words. `texts` are those of the search, or others like them.
+    `vectorizer` says how texts become words, as that of the pipeline does; all words of `texts` count, whatever limits
+    it has.
+
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> texts = ["apple pear plum apple", "hammer saw drill saw"] * 20
+    >>> topics = [db.sklearn.LatentDirichletAllocation(2, random_state=0) for _ in range(2)]
+    >>> few = make_pipeline(CountVectorizer(max_features=1), topics[0]).fit(texts)
+    >>> many = make_pipeline(CountVectorizer(), topics[1]).fit(texts)
+    >>> scorer = db.sklearn.WordScorer(texts)
+    >>> few.score(texts) > many.score(texts), scorer(few, texts) < scorer(many, texts)
+    (True, True)
+    """
+
+    def __init__(self, texts: Iterable[str], vectorizer: CountVectorizer | None = None) -> None:
+        settings: dict[str, Any] = {} if vectorizer is None else vectorizer.get_params()
+        unlimited = {"min_df": 1, "max_df": 1.0, "max_features": None, "vocabulary": None, "dtype": np.int64}
+        self._words = CountVectorizer(**(settings | unlimited))
+        counts = csr_array(self._words.fit_transform(list(texts)))
+        times = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel()
+        self._frequency: Array = times / times.sum()
+
+    def __call__(self, pipeline: Any, texts: Any, y: Any = None) -> float:
+        """The score of a fitted pipeline, a vectorizer and then topics, on texts; words in none of the first texts are
+        left out.
+        """
+        texts = list(texts)
+        counted = csr_array(pipeline[:-1].transform(texts))
+        known = np.array([self._words.vocabulary_.get(word, -1) for word in pipeline[:-1].get_feature_names_out()])
+        counts = csr_array(self._words.transform(texts))
+        times = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel()
+        found = np.asarray(counted.sum(axis=0), dtype=np.float64).ravel()
+        if (known < 0).any() or not np.array_equal(times[known], found):
+            raise ValueError(
+                "The pipeline makes other words of texts than the scorer. Give the scorer the pipeline's vectorizer, "
+                "and texts that hold all its words."
+            )
+        unknown = np.ones(len(times), dtype=np.bool_)
+        unknown[known] = False
+        rest = self._frequency[unknown]
+        by_frequency = float(times[unknown] @ np.log(np.where(rest > 0, rest, 1.0)))
+        by_topics = found.sum() * (pipeline[-1].score(counted) + np.log1p(-min(rest.sum(), 1.0 - 1e-12)))
+        return float((by_topics + by_frequency) / times.sum())
