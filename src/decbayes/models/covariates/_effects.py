@@ -183,7 +183,7 @@ class Prepared(NamedTuple):
         """Σ u uᵀ, u the slopes of all documents of a person."""
         slopes = (bend.slopes[:, :, None] * self.design[:, None, :]).reshape(len(bend.slopes), -1)
         summed, side = persons.summed(slopes), self.design.shape[1]
-        return np.asarray(summed.T @ summed) * len(summed) / max(len(summed) - side, 1)
+        return np.asarray(summed.T @ summed * (len(summed) / max(len(summed) - side, 1)), dtype=np.float64)
 
     def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
         """The most probable coefficients, by Newton's method; steps are halved where the bound would fall."""
