@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from decbayes.calibration.plans import PlanReport as PlanReport
     from decbayes.calibration.plans import advice as advice
     from decbayes.calibration.plans import try_plan as try_plan
+    from decbayes.calibration.pooling import Pooled as Pooled
+    from decbayes.calibration.pooling import pool as pool
     from decbayes.calibration.shares import TopicShares as TopicShares
     from decbayes.calibration.shares import topic_shares as topic_shares
     from decbayes.calibration.sites import Information as Information
@@ -39,6 +41,7 @@ else:
             ".linear_response": "covariance",
             ".matches": "overlap",
             ".plans": "PlanReport advice try_plan",
+            ".pooling": "Pooled pool",
             ".shares": "TopicShares topic_shares",
             ".accuracy": "Accuracy",
             ".sites": "Information",

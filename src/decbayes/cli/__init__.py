@@ -153,6 +153,14 @@ command(
     "decbayes predict merged.posterior age=60 sex=f,m --times 30,90,365",
 )
 command(
+    EVERYDAY,
+    "impute",
+    """Write a table several times, with missing values drawn from the posterior of all sites: multiple imputation.
+
+    Fit the same regression to each table, merge each number over sites, and `decbayes pool` the merges.""",
+    "decbayes impute patients.csv merged.posterior -o here.csv --draws 20",
+)
+command(
     TOPICS,
     "find",
     "List the topics that have some words, that are like another topic, or that a document is about.",
@@ -271,6 +279,12 @@ command(
     files.""",
     "decbayes calibrate merged.posterior a.csv -o a.information",
     "decbayes calibrate merged.posterior a.information b.information -o calibrated.posterior",
+)
+command(
+    CHECKING,
+    "pool",
+    "Combine regressions of imputed tables by Rubin's rules: intervals contain the uncertainty about missing values.",
+    "decbayes pool merged-1.posterior merged-2.posterior merged-3.posterior",
 )
 command(
     CHECKING,

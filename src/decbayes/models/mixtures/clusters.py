@@ -218,7 +218,7 @@ class Clusters(Model):
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
         """log Σ_k exp(t(x_n) · T(θ_k)) + h(x_n): priors are conjugate, so contributions tell the likelihood."""
         families, prior = self.structure.families, self.structure.prior
-        statistics = np.concatenate([family.statistics(parameters[name]) for name, family in families.items()], axis=-1)
+        statistics = statistics_of(self.structure, parameters)
         expected = np.concatenate([family.mean(prior[name])[0] for name, family in families.items()])
         for some in in_blocks(self._open(data)):
             emissions = self.emissions.seeing(some)
@@ -313,6 +313,11 @@ def columns_of(structure: Structure, emissions: Emissions) -> Array:
     added["weights"] = np.zeros((len(next(iter(added.values()))), 1))
     added["weights"][-1] = 1.0
     return np.concatenate([added[name] for name in structure.families], axis=1)
+
+
+def statistics_of(structure: Structure, parameters: Mapping[str, Any]) -> Array:
+    """(…, K, d): T(θ_k) of the factors one after another, for parameters as they are drawn."""
+    return np.concatenate([family.statistics(parameters[name]) for name, family in structure.families.items()], axis=-1)
 
 
 def as_responsibilities(assignments: Any, observations: int, components: int) -> Array:

@@ -4,18 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from zlib import crc32
 
 import numpy as np
+from scipy.special import softmax
 
+from decbayes.arguments import check_whole
 from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import Number
+from decbayes.models.core.simulation import drawn_parameters
+from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
-from decbayes.models.mixtures.clusters import Clusters
+from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
@@ -101,6 +106,39 @@ class LatentClasses(Tabular, Clusters):
         check_structure(posterior, self.structure_for(posterior), "posterior")
         points = self.points(data)
         return fill(self.columns, self.emissions, posterior, points, self._log_joint(posterior, points), level)
+
+    def imputations(self, posterior: Posterior, data: Any, *, draws: int = 20, seed: int = 0) -> list[dict[str, Any]]:
+        """Tables without gaps, as `pandas.DataFrame` takes them: missing values are drawn, again and again.
+
+        Each table has its own draw of all parameters from the posterior, the same at all sites that use one `seed`, and
+        of each row's class. Analyse each table in the same way and `db.checking.pool` the results; see
+        docs/imputation.md for how many classes that needs.
+
+        >>> rng = np.random.default_rng(0)
+        >>> frame = {"a": [*rng.normal(size=99), None], "b": rng.random(100) < 0.5}
+        >>> model = db.LatentClasses.from_frame(frame, components=2)
+        >>> tables = model.imputations(model.fit(frame, rng=1).posterior, frame, draws=3)
+        >>> len({table["a"][99] for table in tables}), len({table["a"][0] for table in tables})
+        (3, 1)
+        """
+        check_whole(1, draws=draws)
+        check_whole(0, seed=seed)
+        known = self.for_posterior(posterior)
+        check_structure(posterior, known.structure_for(posterior), "posterior")
+        points = known.points(data)
+        emissions = known.emissions.seeing(points)
+        seen = emissions.features(points) @ columns_of(posterior.structure, emissions)
+        # Sites must draw the same parameters, or the pooled spread between tables would be too small; and different
+        # values, for which their data are the seed.
+        here = crc32(np.ascontiguousarray(points).tobytes())
+        tables = []
+        for draw in range(draws):
+            parameters = drawn_parameters(posterior, np.random.default_rng([seed, draw]))
+            rng = np.random.default_rng([seed, draw, here])
+            shares = np.asarray(softmax(seen @ statistics_of(posterior.structure, parameters).T, axis=1))
+            drawn = emissions.draw(parameters, draw_categories(shares, rng), rng)
+            tables.append(known.decoded(np.where(np.isnan(points), drawn, points)))
+        return tables
 
     def decoded(self, points: Array) -> dict[str, Any]:
         """A matrix of numbers as columns, as `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them."""
