@@ -75,7 +75,7 @@ def summary(results):
     (_, usual, _, _) = np.mean(results["all"], axis=0)
     for name, found in results.items():
         mean, _, low, high = np.moveaxis(found, 1, 0)
-        held = ((low <= EFFECTS) & (EFFECTS <= high)).mean(axis=1)
+        held = ((low <= EFFECTS) & (high >= EFFECTS)).mean(axis=1)
         yield {
             "way": name,
             "worlds": len(held),

@@ -1,7 +1,7 @@
 """Models: data → local posterior → prediction.
 
-Most models are at the front door (`db.GaussianMixture`). Here are the one without components, and what a posterior says
-of new data (`transform`).
+Most models are at the front door (`db.GaussianMixture`). Here are the one without components, the regression of
+membership in classes, and what a posterior says of new data (`transform`).
 """
 
 from typing import TYPE_CHECKING
@@ -11,5 +11,8 @@ from decbayes.lazily import exported
 if TYPE_CHECKING:
     from decbayes.models.core import transform as transform
     from decbayes.models.mixtures import GaussianMean as GaussianMean
+    from decbayes.models.regressions import ClassMembership as ClassMembership
 else:
-    __getattr__, __all__ = exported(__name__, {".core": "transform", ".mixtures": "GaussianMean"})
+    __getattr__, __all__ = exported(
+        __name__, {".core": "transform", ".mixtures": "GaussianMean", ".regressions": "ClassMembership"}
+    )

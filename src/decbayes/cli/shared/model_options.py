@@ -162,9 +162,21 @@ def as_option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def with_posteriors(kind: type[Model], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of `from_file` in which posteriors have been read from the files that name them."""
+    read = {setting.name for setting in file_settings(kind) if Posterior in get_args(unannotated(setting.hint))}
+    return {name: load(value) if name in read and value is not None else value for name, value in settings.items()}
+
+
+def unannotated(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
 def bare(hint: Any) -> Any:
-    """The type without its annotations; a number or an array is a number on a command line."""
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    """The type without its annotations; a number or an array is a number on a command line, a posterior a file."""
+    plain = unannotated(hint)
+    if Posterior in get_args(plain):
+        return Path | None
     if Any in get_args(plain):
         return Union[tuple(part for part in get_args(plain) if part is not Any)]  # noqa: UP007
     return float if plain is Any else plain

@@ -17,6 +17,7 @@ GROUP = "decbayes.models"
 SHIPPED = {
     "BernoulliMixture": ("mixtures", "yes-no"),
     "CategoricalMixture": ("mixtures", "categories"),
+    "ClassMembership": ("regressions", "membership"),
     "GaussianMean": ("mixtures", "mean"),
     "GaussianMixture": ("mixtures", "mixture"),
     "HiddenMarkov": ("sequences", "states"),

@@ -6,6 +6,7 @@ from decbayes.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.models.regressions._mixture import RegressionMixture as RegressionMixture
+    from decbayes.models.regressions.classes.membership import ClassMembership as ClassMembership
     from decbayes.models.regressions.linear import LinearRegression as LinearRegression
     from decbayes.models.regressions.logistic import LogisticRegression as LogisticRegression
     from decbayes.models.regressions.multinomial import MultinomialRegression as MultinomialRegression
@@ -18,6 +19,7 @@ else:
         __name__,
         {
             "._mixture": "RegressionMixture",
+            ".classes.membership": "ClassMembership",
             ".linear": "LinearRegression",
             ".logistic": "LogisticRegression",
             ".multinomial": "MultinomialRegression",

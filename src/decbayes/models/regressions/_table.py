@@ -166,6 +166,8 @@ class Table:
         """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
         points = self.points(data)
         targets = points[:, self.target_place]
+        if self.stack is not None:
+            targets = self.stack.stated(targets, dict(zip(self.columns, points.T, strict=False)))
         self.check_outcome(targets, least, persons)
         groups = outcome_groups(targets, each=self.stack is not None and self.stack.crossed)
 

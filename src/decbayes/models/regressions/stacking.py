@@ -62,6 +62,10 @@ class Stack(ABC):
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
         """The rows of some observations: their targets, and the values of the columns it needs."""
 
+    def stated(self, target: Array, values: Mapping[str, Array]) -> Array:
+        """The outcome of each observation, as rules count it."""
+        return target
+
     def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """Observations that sums over the rows of a level count: its name, and which these are."""
         rows = self.rows(target, values)

@@ -31,6 +31,7 @@ from decbayes.cli.shared.model_options import (
     as_option,
     lacking,
     model_options,
+    with_posteriors,
 )
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
@@ -383,7 +384,7 @@ def built(kind: type[Model], data: Any, settings: dict[str, Any], report: Report
     if needed:
         raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
     try:
-        model, observations = kind.from_file(data, report=report, **settings)
+        model, observations = kind.from_file(data, report=report, **with_posteriors(kind, settings))
         _ = model.structure
     except (ValueError, InvalidStructure) as error:
         raise WrongArgument(str(error)) from None

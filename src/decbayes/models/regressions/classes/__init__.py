@@ -1,0 +1,1 @@
+"""Who belongs to which class: regressions whose outcome is a class that nobody has seen."""

@@ -1,0 +1,125 @@
+"""What rows say about their class: log p(row | class), by the classes of a merged posterior.
+
+The classes are part of what sites agree on. A site computes these numbers from its own rows, as columns beside the
+predictors, and nobody else sees them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.columns import Column, Gaussian, declared, plain
+from decbayes.columns.frames import names_in, values_in
+from decbayes.errors import InvalidStructure
+from decbayes.families import Array
+from decbayes.models.core.registry import model_for
+from decbayes.models.core.settings import number_of
+from decbayes.models.regressions._table import Table
+from decbayes.models.regressions.stacking import Pairs, Stacked
+from decbayes.models.tables.latent_classes import LatentClasses
+from decbayes.posterior import Posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes with known parameters, and their names."""
+
+    model: LatentClasses
+    posterior: Posterior
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: Any) -> "Classes":
+        """Those of a posterior, or of the plain values that a structure holds."""
+        if isinstance(known, Posterior):
+            model = model_for(known.structure)
+            if not isinstance(model, LatentClasses):
+                raise InvalidStructure(f"A posterior of LatentClasses is needed, not one of {type(model).__name__}.")
+            names = [name or f"class {k}" for k, name in enumerate(known.names or [""] * number_of(known.structure))]
+            return cls(model, known, tuple(names))
+        try:
+            columns, natural = declared([*known["columns"]]), known["natural"]
+            model = LatentClasses(components=len(known["names"]), columns=columns)
+            held = {name: np.array(part, dtype=np.float64) for name, part in natural.items()}
+            return cls(model, Posterior.from_natural(model.structure, held), tuple(map(str, known["names"])))
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise InvalidStructure(f"These are no classes ({type(error).__name__}).") from None
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has them."""
+        natural = {name: np.asarray(part).tolist() for name, part in self.posterior.natural.items()}
+        return {"columns": plain(self.model.columns), "natural": natural, "names": list(self.names)}
+
+    @property
+    def evidence(self) -> dict[str, Column]:
+        """The columns that hold log p(row | class), one per class."""
+        return {f"evidence of {name}": Gaussian(0, 1) for name in self.names}
+
+    @property
+    def largest(self) -> str:
+        """The name of the most frequent class."""
+        return self.names[int(np.argmax(self.posterior.mean("weights")))]
+
+    def joined(self, frame: Any) -> dict[str, Any]:
+        """A frame with these columns beside its own; missing values of a row say nothing."""
+        columns = {name: values_in(frame, name) for name in names_in(frame)}
+        if not self.evidence.keys() <= columns.keys():
+            points = self.model.points(frame)
+            found = self.model.emissions.log_predictive(self.posterior.natural, points)
+            columns |= dict(zip(self.evidence, found.T, strict=True))
+        return columns
+
+
+@dataclass(frozen=True)
+class EvidenceTable(Table):
+    """Rows with what they say about their class, in place of an outcome."""
+
+    classes: Classes | None = None
+
+    def _coded(self, frame: Any, target: bool) -> Array:
+        assert self.classes is not None
+        return super()._coded(self.classes.joined(frame) if target else frame, target)
+
+    def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
+        assert self.classes is not None
+        if self.target not in names:
+            return super()._frame(path, names)
+        predictors = [name for name in names if name not in self.classes.evidence]
+        frame = super()._frame(path, [*predictors, *self.classes.model.columns])
+        whole = self.classes.joined(frame)
+        return {name: whole[name] for name in (*predictors, *self.classes.evidence)}
+
+
+@dataclass(frozen=True)
+class Memberships(Pairs):
+    """Classes that nobody has seen, compared two by two; the target of a row is how much it speaks for the first.
+
+    `columns` hold log p(row | class), in the order of the `compared` classes.
+    """
+
+    remedy = "Use fewer classes, or leave this site out."
+    columns: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.columns
+
+    def evidence(self, values: Mapping[str, Array]) -> Array:
+        return np.column_stack([values[name] for name in self.columns])
+
+    def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
+        rows, (later, earlier), found = self.every(len(target)), self.pairs, self.evidence(values)
+        constant = np.zeros((len(found), len(later)))
+        constant[:, 0] = found[:, 0]
+        return rows._replace(target=(found[:, later] - found[:, earlier]).ravel(), constant=constant.ravel())
+
+    def stated(self, target: Array, values: Mapping[str, Array]) -> Array:
+        return np.asarray(self.evidence(values).argmax(axis=1), dtype=np.float64)
+
+    def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        level = self.stated(target, values)
+        yield from ((name, level == place) for place, name in enumerate(self.compared))
