@@ -1,6 +1,6 @@
 """How often 90 % intervals of a regression over sites hold the truth, if values are missing and imputed.
 
-    python benchmarks/imputation.py [--quick] [--worlds N] [--classes 4,12] [--missing mcar,mar]
+    python benchmarks/imputation.py [--quick] [--worlds N] [--classes 4,12] [--missing mcar,mar] [--keep FOLDER]
 
 y depends on x and on three groups g; x and g are missing for about 30 % of the rows each, at random (mcar) or the more
 often the larger y is (mar). Five sites of 100 rows. "all" is the regression without missing values, "complete" that of
@@ -17,7 +17,11 @@ import warnings
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
+from _kept import kept
 from scipy.special import expit
 
 import decbayes as db
@@ -71,6 +75,12 @@ def ways(rng, missing, classes):
         yield f"imputed {number}", imputed(sites, number, rng)
 
 
+def world_of(world, missing, classes):
+    """What each way finds in one world, as JSON has it."""
+    found = ways(np.random.default_rng([world, len(missing)]), missing, map(int, classes.split(",")))
+    return [(name, np.array(each).tolist()) for name, each in found]
+
+
 def summary(results):
     (_, usual, _, _) = np.mean(results["all"], axis=0)
     for name, found in results.items():
@@ -92,15 +102,16 @@ def main():
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--classes", default="4,12")
     parser.add_argument("--missing", default="mcar,mar")
+    parser.add_argument("--keep", type=Path, default=Path("build/imputation"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     worlds, answer = 2 if chosen.quick else chosen.worlds, {}
     for missing in chosen.missing.split(","):
         results = {}
         for world in range(worlds):
-            rng = np.random.default_rng([world, len(missing)])
-            for name, found in ways(rng, missing, [int(number) for number in chosen.classes.split(",")]):
-                results.setdefault(name, []).append(found)
+            name = f"imputation-{missing}-{chosen.classes}-{world}"
+            for way, found in kept(chosen.keep, name, partial(world_of, world, missing, chosen.classes)):
+                results.setdefault(way, []).append(found)
             if world % 10 == 9 or world == worlds - 1:
                 answer[missing] = [*summary(results)]
                 for row in answer[missing]:

@@ -1,6 +1,6 @@
 """How often 90 % intervals of what explains membership in latent classes hold the truth, and how far estimates are off.
 
-    python benchmarks/membership.py [--quick] [--worlds N] [--apart clear,blurred]
+    python benchmarks/membership.py [--quick] [--worlds N] [--apart clear,blurred] [--keep FOLDER]
 
 Three classes of six yes/no items, two columns x and z that explain membership, five sites of 200 rows. Items say yes
 with 0.9 or 0.1 where classes are "clear", with 0.8 or 0.25 where they are "blurred". "known" is the regression of the
@@ -18,9 +18,12 @@ import warnings
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+from functools import partial
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
+from _kept import kept
 from scipy.special import softmax
 
 import decbayes as db
@@ -99,6 +102,11 @@ def ways(rng, apart):
     )
 
 
+def world_of(world, apart):
+    """What each way finds in one world, as JSON has it."""
+    return [(name, np.array(found).tolist()) for name, found in ways(np.random.default_rng([world, len(apart)]), apart)]
+
+
 def summary(results):
     truth = EFFECTS[1:, 1:].ravel()
     for name, found in results.items():
@@ -120,13 +128,14 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--apart", default="clear,blurred")
+    parser.add_argument("--keep", type=Path, default=Path("build/membership"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     worlds, answer = 2 if chosen.quick else chosen.worlds, {}
     for apart in chosen.apart.split(","):
         results = {}
         for world in range(worlds):
-            for name, found in ways(np.random.default_rng([world, len(apart)]), apart):
+            for name, found in kept(chosen.keep, f"membership-{apart}-{world}", partial(world_of, world, apart)):
                 results.setdefault(name, []).append(found)
             if world % 10 == 9 or world == worlds - 1:
                 answer[apart] = [*summary(results)]
