@@ -7,18 +7,19 @@ predictors, and nobody else sees them.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.columns import Column, Gaussian, declared, plain
 from decbayes.columns.frames import names_in, values_in
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import number_of
-from decbayes.models.regressions._table import Table
+from decbayes.models.regressions._table import Table, most_common
 from decbayes.models.regressions.stacking import Pairs, Stacked
 from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
@@ -80,6 +81,13 @@ class EvidenceTable(Table):
 
     classes: Classes | None = None
 
+    def check_outcome(self, targets: Array, least: int, persons: Persons) -> None:
+        if 0 < persons.among(targets != most_common(targets)) < least:
+            raise InvalidData(
+                f"All but fewer than {least} persons here belong to the same class, and the file would single out the "
+                f"others. {Memberships.remedy}"
+            )
+
     def _coded(self, frame: Any, target: bool) -> Array:
         assert self.classes is not None
         return super()._coded(self.classes.joined(frame) if target else frame, target)
@@ -101,7 +109,7 @@ class Memberships(Pairs):
     `columns` hold log p(row | class), in the order of the `compared` classes.
     """
 
-    remedy = "Use fewer classes, or leave this site out."
+    remedy: ClassVar[str] = "Use fewer classes, or leave this site out."
     columns: tuple[str, ...] = ()
 
     @property

@@ -131,6 +131,7 @@ class ClassMembership(MultinomialRegression):
     from_data: ClassVar[frozenset[str]] = MultinomialRegression.from_data | {"classes", "target"}
 
     def __post_init__(self) -> None:
+        check_settings({"varying": self.varying, "by": self.by, "classes": self.classes})
         known = self.known
         object.__setattr__(self, "classes", known.plain())
         object.__setattr__(self, "target", next(iter(known.evidence)))
@@ -142,7 +143,6 @@ class ClassMembership(MultinomialRegression):
                 f"Classes were found by '{shared[0]}', so that it cannot explain them. Leave it out of the formula, or "
                 "find classes without it."
             )
-        check_settings({"varying": self.varying, "by": self.by, "classes": self.classes})
         super().__post_init__()
 
     @cached_property
