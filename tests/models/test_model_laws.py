@@ -1,5 +1,8 @@
 """Laws that every model obeys, on data that it has simulated itself."""
 
+import inspect
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -7,6 +10,7 @@ from structures import relabel
 from zoo import ZOO
 
 import decbayes as db
+from decbayes.errors import DecbayesError
 from decbayes.updates import without
 
 SITES = 3
@@ -162,3 +166,28 @@ def test_missing_values_are_left_out_of_likelihoods(rng):
     mean = logsumexp(draws, axis=0) - np.log(len(draws))
     np.testing.assert_allclose(mean, model.log_predictive(posterior, data), atol=0.1)
     assert mean[3] == pytest.approx(0.0, abs=1e-12)
+
+
+# Of several sites, of models' own parts, or of persons; and what is checked when it is used.
+INNER = {"for_posterior", "structure_for", "sized_for", "site_beliefs", "tally", "transform", "profile"}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_posteriors_of_other_models_are_refused_by_every_method(name):
+    """With one line, whatever is asked; and by models that leave their number of columns open."""
+    model, size = ZOO[name]
+    other = db.Posterior.of_prior(db.models.GaussianMean(variance=7.0, dimension=3).structure)
+    known = {"posterior": other, "data": db.simulate(model, size, rng=1).data}
+    for each in [model, *([replace(model, dimension=0)] if hasattr(model, "dimension") and name != "mean" else [])]:
+        asked = 0
+        for called in dir(type(each)):
+            if called.startswith("_") or called in INNER or not inspect.isfunction(getattr(type(each), called, None)):
+                continue
+            method = getattr(each, called)
+            given = inspect.signature(method).parameters.values()
+            needed = {one.name for one in given if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD}
+            if "posterior" in needed and needed <= known.keys():
+                with pytest.raises(DecbayesError):
+                    method(**{one: known[one] for one in needed})
+                asked += 1
+        assert asked >= 5

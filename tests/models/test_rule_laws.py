@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import digamma
 from test_term_laws import COLUMNS, TERMS
 
@@ -22,6 +23,7 @@ from decbayes.models.topics._fitting import topics_at
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._search import TopicState
 from decbayes.models.topics.finding import find
+from decbayes.models.topics.rare_words import places_by_use
 from decbayes.privacy.mechanism import Total
 
 
@@ -190,6 +192,41 @@ def test_some_are_held_back_and_some_are_kept(count, share, held):
     )
     assert (len(kept), len(back)) == (count - held, held)
     assert sorted([*kept[:, 0], *back[:, 0]]) == list(range(count))
+
+
+@pytest.mark.parametrize("cuts", [(), (1.0, 4.0)])
+def test_persons_are_followed_for_twice_the_last_cut_or_twice_the_time_an_event_takes(cuts):
+    columns = {"y": db.columns.YesNo(), "t": db.columns.Gaussian(2.0, 1.0), "a": db.columns.YesNo()}
+    model = db.SurvivalRegression(
+        "y", columns=columns, time="t", cuts=cuts, rate=0.25, terms=("a",), prior_variance=1e-6
+    )
+    rows = db.simulate(model, 4000, rng=1).data
+    time, died = rows[:, 1], rows[:, 0] == 1
+    assert 7.8 < time.max() <= 8.0
+    assert time[~died].min() >= 2.0
+    assert time[died].min() < 0.05
+    # Until 2 nobody is lost: events happen at the rate of 0.25.
+    assert np.mean(time < 2.0) == pytest.approx(1 - np.exp(-0.5), abs=0.03)
+
+
+def test_few_events_have_one_hazard(rng):
+    """Without cuts a survival regression is that of a constant hazard: d / T, as the prior hardly says anything."""
+    frame = {"days": rng.exponential(5.0, 40) + 0.1, "died": np.arange(40) < 9, "sex": np.repeat(["f", "m"], 20)}
+    model = db.SurvivalRegression.from_frame(frame, "Surv(days, died) ~ sex", prior_variance=100.0)
+    assert model.cuts == ()
+    assert [row["term"] for row in model.coefficients(model.fit(frame).posterior)] == ["interval=from 0", "sex=m"]
+    (hazard,) = model.baseline(model.fit(frame).posterior)
+    assert hazard["hazard"] == pytest.approx(9 / frame["days"][:20].sum(), rel=0.1)
+
+
+def test_rare_words_keep_their_order_however_documents_are_divided(rng):
+    counts, rare = csr_array(rng.poisson(0.3, size=(30, 12))), np.arange(12) % 3 == 0
+    whole = places_by_use([counts], rare)
+    np.testing.assert_array_equal(places_by_use([counts[:11], counts[11:12], counts[12:]], rare), whole)
+    np.testing.assert_array_equal(whole[~rare], np.flatnonzero(~rare))
+    moved = counts.toarray()[:, np.argsort(whole)][:, rare]
+    uses = [[(row, number) for row, number in enumerate(column) if number] for column in moved.T]
+    assert uses == sorted(uses)
 
 
 def test_events_are_told_in_steps_of_enough():

@@ -229,6 +229,18 @@ def test_whoever_has_one_observation_counts_with_it():
     np.testing.assert_array_equal(within_share(np.array([1.0, 1.0]), 0.3), 1.0)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.7, 1.0])
+def test_no_member_counts_with_more_than_its_share_of_all(share):
+    """min(1, C / e) with the largest C ≤ share · Σ min(e, C), by trying; all alike if no such C is above the least."""
+    for units in ([30.0, 40.0, 900.0, 35.0], [5.0] * 6, [1.0, 1.0, 1000.0], [7.0, 80.0, 90.0, 100.0, 8.0, 9.0]):
+        found = within_share(np.array(units), share)
+        fits = [c for c in np.linspace(0.0, 1000.0, 20_001)[1:] if c <= share * sum(min(e, c) for e in units) + 1e-9]
+        level = max([*fits, min(units)])
+        np.testing.assert_allclose(found, [min(1.0, level / e) for e in units], atol=0.011)
+        if share == 1.0:
+            np.testing.assert_array_equal(found, 1.0)
+
+
 def test_after_fifty_questions_in_vain_a_version_is_overdue_once():
     gossip = Gossip(Pool(CHARTER), np.random.default_rng(0), "", lambda peer: (b"", b""))
     entry, overdue = (MEMBERS[0].id, 5, b"a" * 32), []

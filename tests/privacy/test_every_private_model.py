@@ -87,3 +87,12 @@ def test_neighbours_differ_by_no_more_than_was_stated_and_noise_is_what_was_stat
     assert low < away @ away < high
     assert ledger.last.mu == pytest.approx(2 * largest_norm(size) / sent[0].variance ** 0.5, rel=1e-6)
     assert ledger.last.mu <= privacy.mu * mechanism.budget_parts[0] ** 0.5
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_all_rounds_together_spend_what_was_promised(name):
+    """μ² adds up over rounds: whoever takes part in all of them is promised μ, and nothing of it is left over."""
+    parts = RELEASED[name].mechanism().budget_parts
+    assert min(parts) > 0.0
+    assert sum(parts) == pytest.approx(1.0, abs=1e-12)
+    assert sum(parts) <= 1.0 + 1e-15

@@ -6,7 +6,7 @@ from functools import wraps
 from math import prod
 from typing import Any, Self, TypeVar, cast
 
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.inputs.chunks import is_chunked
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
@@ -24,7 +24,11 @@ class OfPoints(Model):
         return self if self.dimension else self._of(dimension_of(self.opened(data)))
 
     def for_posterior(self, posterior: Posterior) -> Self:
-        return self if self.dimension else self._of(self.settings_of(posterior.structure)["dimension"])
+        if self.dimension:
+            return self
+        if posterior.structure.model.get("name") != type(self).__name__:
+            raise StructureMismatch(f"The posterior belongs to {posterior.structure}, not to {type(self).__name__}.")
+        return self._of(self.settings_of(posterior.structure)["dimension"])
 
     def known_dimension(self) -> int:
         """The number of columns; an error while it is open."""

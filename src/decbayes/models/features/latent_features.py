@@ -174,8 +174,10 @@ class LatentFeatures(OfPoints):
         noise = np.sqrt(self.variance) * rng.standard_normal((size, self.dimension))
         return assigned @ parameters["features"] + noise, assigned
 
+    @completed
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each feature and how often it occurs."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         pairs = zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)
         return [{"feature": k, "how often": float(share), "mean": mean} for k, (share, mean) in enumerate(pairs)]
 

@@ -111,12 +111,16 @@ class GaussianMean(OfPoints):
         nothing = np.zeros(size, dtype=np.intp)
         return KnownVariance(float(self.variance)).draw(parameters["mean"], nothing, rng), nothing
 
+    @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
         """Nothing is hidden: the posterior is exact."""
+        check_structure(posterior, self.structure, "posterior")
         return np.zeros((posterior.structure.prior["mean"].size,) * 2)
 
+    @completed
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The mean and its standard deviation."""
+        check_structure(posterior, self.structure, "posterior")
         prior = posterior.parameters("mean")
         return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
 

@@ -238,6 +238,7 @@ class Clusters(Model):
     @completed
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each component's weight and profile."""
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         profile = self.profile(posterior)
         return [
             {"component": k, "weight": float(weight), **{name: values[k] for name, values in profile.items()}}

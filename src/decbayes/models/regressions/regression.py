@@ -326,6 +326,7 @@ class Regression(Tabled, Model):
 
     def information(self, posterior: Posterior, data: Any) -> Array:
         """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
+        check_structure(posterior, self.structure, "posterior")
         size, varying = posterior.structure.prior[FACTOR].size, len(self.table.places)
         information = np.zeros((size + 2 * varying,) * 2)
         if self.varying:

@@ -19,6 +19,7 @@ from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.points import check_structure
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
@@ -241,6 +242,7 @@ class SurvivalRegression(Regression):
         >>> float(model.survival(prior, {"old": [True]}, times=[0.0])["mean"][0, 0])
         1.0
         """
+        check_structure(posterior, self.structure, "posterior")
         check_level(level)
         until = np.asarray(self.cuts if times is None else times, dtype=np.float64)
         if until.ndim != 1 or not len(until) or not (until >= 0).all():

@@ -85,7 +85,7 @@ class Plain(Factor):
     def labels(self, *, whole: bool) -> list[str]:
         if not (whole and self.flag):
             return self.column.contrast_labels(self.text)
-        levels = self.column.entries if len(self.column.entries) > 1 else ("no", "yes")
+        levels = ("no", "yes") if self.column.entries == ("",) else self.column.entries
         return [f"{self.text}={level}" for level in levels]
 
     @property
