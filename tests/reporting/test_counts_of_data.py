@@ -32,7 +32,7 @@ def test_a_report_counts_sequences_and_its_shares_add_up(chains):
     assert "12 sequences at 2 sites" in text
     shares = [float(share) for share in re.findall(r"([\d.]+)%</span>", text.split('id="what-was-merged"')[1])]
     assert shares == pytest.approx([100 * 5 / 12, 100 * 7 / 12], abs=0.1)
-    steps = [float(count.replace(",", "")) for count in re.findall(r"([\d,]+) steps ·", text)]
+    steps = [float(count.replace(",", "")) for count in re.findall(r"([\d,]+) steps \(", text)]
     assert sum(steps) == pytest.approx(240, abs=1)
 
 

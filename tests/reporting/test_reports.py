@@ -163,7 +163,7 @@ def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others', text)
     (apart,) = db.checking.heterogeneity(found).values()
-    assert f"Sites differ by more than chance in 2 components: 0 ({apart.ratio[0]:.3g} ×)" in text
+    assert f"Sites differ by more than chance in 2 classes: 0 ({apart.ratio[0]:.3g} ×)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]
     assert set(re.findall(r'<th scope="row">(\w+)<', section)) == {"odd"}
     factors = db.merging.influence(found).log_bayes_factor[3]
@@ -183,7 +183,7 @@ def test_what_stands_out_is_said_and_nothing_else(orchards):
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]]), orchards[0]]), names=NAMES[:2])
     assert "with fewer than 5" not in few
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]])]), names=["alone"])
-    assert "1 component with fewer than 5 words: 1." in few
+    assert "1 topic with fewer than 5 words: 1." in few
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
@@ -194,7 +194,7 @@ def test_what_rests_on_few_observations_is_counted_and_not_shown(dimension, rng)
     found = db.align([model.fit(points, rng=rng).posterior])
     assert sorted(np.round(np.ravel(found.merged().mean("components")[:, 0]))) == [0, 777]
     hidden, shown = page(found), page(found, least=0.0)
-    assert "1 component with fewer than 5 observations" in hidden
+    assert "1 cluster with fewer than 5 observations" in hidden
     assert "777" not in hidden
     assert "777" in shown
 
@@ -275,8 +275,8 @@ def test_many_components_stay_readable_and_small(rng):
     text, counts = page(found), found.merged().contribution["topics"].sum(axis=1)
     shown = [int(slot) for slot in re.findall(r'class="card" id="component-(\d+)"', text)]
     assert shown == sorted(np.argsort(-counts, kind="stable")[:100])
-    assert "The other 20 components, which have less evidence" in text
-    assert "3 sites from top to bottom, by name, 120 components from left to right" in text
+    assert "The other 20 topics, which have less evidence" in text
+    assert "3 sites from top to bottom, by name, 120 topics from left to right" in text
     assert Seen(text).tags.count("img") == 1
     assert len(text) < 400_000
 
