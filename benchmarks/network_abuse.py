@@ -2,7 +2,7 @@
 
 Two honest agents are linked with a third, the victim. A hostile member of the group does one thing after another:
 
-    batch       one message with 20,000 valid versions
+    batch       20,000 valid versions at once, as many in a message as are read
     flood       12,000 messages as fast as it can
     versions    one valid new version after another
     lies        records that hold a billion times what they state
@@ -44,7 +44,7 @@ import zenoh
 
 from decbayes.network import Charter, Identity, Limits, sign_record
 from decbayes.network.protocol.talk.guests import Guests
-from decbayes.network.protocol.talk.messages import Batch, Digest, encode
+from decbayes.network.protocol.talk.messages import Batch, Digest, encode, message_bytes, packed
 from decbayes.network.protocol.talk.revisions import REVISION
 from decbayes.network.runtime.links import Links, Tls
 from decbayes.network.runtime.links.ask import Inquiry
@@ -108,8 +108,13 @@ Abuse = Callable[[Event], None]
 
 def batch(hostile: Hostile, quick: bool) -> Abuse:
     records = tuple(hostile.record(version) for version in range(1, 2_001 if quick else 20_001))
-    content = encode(Batch(records))
-    return lambda stop: hostile.say(content)
+    contents = [encode(Batch(part)) for part in packed(records, message_bytes(hostile.charter))]
+
+    def abuse(stop: Event) -> None:
+        for content in contents:
+            hostile.say(content)
+
+    return abuse
 
 
 def flood(hostile: Hostile, quick: bool) -> Abuse:

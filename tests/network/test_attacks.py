@@ -13,7 +13,7 @@ from parties import Agent, Means, inquiry, until
 from test_transport_refusals import Neighbour
 
 from decbayes.network import Limits, Record, SignedHeader, sign_record
-from decbayes.network.protocol.talk.messages import Batch, encode
+from decbayes.network.protocol.talk.messages import Batch, encode, message_bytes, packed
 from decbayes.posterior import Posterior
 
 pytestmark = [pytest.mark.xdist_group("sockets"), pytest.mark.timeout(180)]
@@ -55,7 +55,10 @@ def test_a_hostile_member_neither_moves_the_merge_nor_freezes_anybody(tmp_path):
             assert until(lambda: ask.status()["refused"].get("consistency") == 1)
 
             before = memory(victim)
-            loud.say(encode(Batch(tuple(versions_of(charter, hostile, 4_000)))))
+            versions = [*versions_of(charter, hostile, 4_000)]
+            loud.say(encode(Batch(tuple(versions))))
+            for part in packed(versions, message_bytes(charter)):
+                loud.say(encode(Batch(part)))
             answered_soon(ask)
             assert until(lambda: ask.status()["heard"].get("agent 3", 0) > 0)
             junk = encode(Batch(tuple(bytes(200) for _ in range(150))))

@@ -9,7 +9,18 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import Refused
 from decbayes.network import Agent, Identity, open_record, sign_record, verify
-from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, batches, encode, listing
+from decbayes.network.protocol.talk.messages import (
+    MOST_BODIES,
+    Batch,
+    Digest,
+    Listing,
+    Packets,
+    Pull,
+    batches,
+    encode,
+    listing,
+    packed,
+)
 from decbayes.network.protocol.talk.revisions import REVISION
 
 MEMBERS = identities(3)
@@ -164,6 +175,19 @@ def test_more_records_than_there_are_members_are_not_looked_at(rng):
     agent.on_bytes("loud", encode(Batch(contents)))
     assert agent.refused == {"size": 1}
     assert not agent.pool.records
+
+
+def test_no_message_keeps_an_agent_busy_for_long(rng):
+    """20,000 records in one message were checked in one go, and everybody else waited; what is sent stays below."""
+    agent = Agent(gaussian_charter(MEMBERS, members=20_000), MEMBERS[2], rng=rng)
+    content = record().content
+    parts = packed([content] * (2 * MOST_BODIES + 1), 1 << 30)
+    assert [len(part) for part in parts] == [MOST_BODIES, MOST_BODIES, 1]
+    agent.on_bytes("loud", encode(Batch((*parts[0], content))))
+    agent.on_bytes("loud", encode(Packets(packets=(*parts[0], content))))
+    assert agent.refused == {"size": 2}
+    agent.on_bytes("loud", encode(Batch(parts[0])))
+    assert agent.pool.records
 
 
 def test_a_neighbour_that_pulls_too_much_gets_the_rest_later(rng):

@@ -21,6 +21,8 @@ OVERHEAD = 4096
 MOST_KEYS = 2
 # As many decisions are listed: one a day for twenty years, or as many votes at a time.
 MOST_DECISIONS = 8192
+# As many records, proofs and votes are in one message: checking them must not keep other neighbours waiting.
+MOST_BODIES = 512
 # More things are in no message, whatever the charter says: each takes far more memory than it has bytes.
 MOST_ITEMS = 1 << 17
 Some = Meta(max_length=MOST_ITEMS)
@@ -99,15 +101,19 @@ def decode(content: bytes, charter: Charter) -> Message:
         raise Refused("envelope", f"not a message ({error}).") from None
     if isinstance(message, Digest) and not message.software.isprintable():
         raise Refused("envelope", "a digest names software that cannot be printed.")
-    if isinstance(message, Batch) and len(message.records) + len(message.proofs) > MOST_KEYS * charter.limits.members:
-        raise Refused("size", f"{len(message.records):,} records at once; each member has one.")
-    if isinstance(message, Batch) and len(message.ballots) > MOST_DECISIONS:
-        raise Refused("size", f"{len(message.ballots):,} ballots at once; at most {MOST_DECISIONS:,} are read.")
+    records = len(message.records) if isinstance(message, Batch) else 0
+    if things_in(message) > MOST_BODIES or records > MOST_KEYS * charter.limits.members:
+        raise Refused(
+            "size", f"{things_in(message):,} records or votes at once; {MOST_BODIES} are read, one per member."
+        )
     return message
 
 
-def things_in(batch: Batch) -> int:
-    return len(batch.records) + len(batch.proofs) + len(batch.ballots)
+def things_in(message: Message) -> int:
+    """How many things a message holds that are checked on their own."""
+    if isinstance(message, Packets):
+        return len(message.packets)
+    return len(message.records) + len(message.proofs) + len(message.ballots) if isinstance(message, Batch) else 0
 
 
 def message_bytes(charter: Charter) -> int:
@@ -144,12 +150,12 @@ def batches(
 
 
 def packed(contents: Iterable[bytes], most: int) -> list[tuple[bytes, ...]]:
-    """Contents in their order, as many together as fit."""
+    """Contents in their order, as many together as fit and are read at once."""
     parts: list[tuple[bytes, ...]] = []
     waiting: list[bytes] = []
     size = 0
     for content in contents:
-        if waiting and size + len(content) > most:
+        if waiting and (size + len(content) > most or len(waiting) == MOST_BODIES):
             parts.append(tuple(waiting))
             waiting, size = [], 0
         waiting.append(content)
