@@ -141,7 +141,7 @@ def shared(evidence, per_parameter=50.0):
     ],
 )  # fmt: skip
 def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kinds):
-    found = list(separate(shared(evidence), ["one", "two", "three"]))
+    found = list(separate(np.array(evidence, dtype=float), ["one", "two", "three"]))
     assert [remark.kind for remark in found] == kinds
     if kinds == ["site alone"]:
         assert "three (60%)" in found[0].what

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from decbayes.families.matrices import Array, Contribution, Indices
 
@@ -135,8 +135,17 @@ class SparseRows:
         return sparse_rows(csr_array(members @ self.matrix()))
 
     def followed_by(self, others: Sequence[Rows]) -> "SparseRows":
-        matrices = [other.matrix() for other in (self, *others) if isinstance(other, SparseRows)]
-        return sparse_rows(vstack(matrices, format="csr"))
+        parts = [self, *(other for other in others if isinstance(other, SparseRows))]
+        begin = np.cumsum([0, *(len(part.data) for part in parts)], dtype=np.int32)
+        joined = SparseRows(
+            starts=np.concatenate([part.starts + first for part, first in zip(parts, begin[:-1], strict=True)]),
+            stops=np.concatenate([part.stops + first for part, first in zip(parts, begin[:-1], strict=True)]),
+            indices=np.concatenate([part.indices for part in parts]),
+            data=np.concatenate([part.data for part in parts]),
+            sums=np.concatenate([part.sums for part in parts]),
+            width=self.width,
+        )
+        return joined.packed()
 
     def shortened(self, entries: int) -> "SparseRows":
         matrix = self.matrix()
@@ -146,10 +155,17 @@ class SparseRows:
 
     def matrix(self) -> csr_array:
         """The rows as a matrix, in their order."""
+        packed = self.packed()
+        ends = np.append(0, packed.stops)
+        return csr_array((packed.data, packed.indices, ends), shape=(packed.count, self.width))
+
+    def packed(self) -> "SparseRows":
+        """The same rows, one after another in memory."""
         lengths = (self.stops - self.starts).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
         taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
-        return csr_array((self.data[taken], self.indices[taken], ends), shape=(len(lengths), self.width))
+        starts, stops = ends[:-1].astype(np.int32), ends[1:].astype(np.int32)
+        return replace(self, starts=starts, stops=stops, indices=self.indices[taken], data=self.data[taken])
 
 
 def read_only(array: NDArray[_Number]) -> NDArray[_Number]:

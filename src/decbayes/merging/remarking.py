@@ -238,7 +238,8 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
     """
     totals = [data_totals(posterior) for posterior in posteriors]
     # Sorted by a projection, equal sums are neighbours: a plain sum of counts is the same at sites of equal size.
-    sizes = np.array([np.abs(total) @ (1.0 + np.arange(len(total)) * GOLDEN % 1.0) for total in totals])
+    weights = 1.0 + np.arange(max(map(len, totals))) * GOLDEN % 1.0
+    sizes = np.array([np.abs(total) @ weights[: len(total)] for total in totals])
     order = np.argsort(sizes, kind="stable")
     groups = [[order[0]]]
     for before, site in pairwise(order):

@@ -24,5 +24,7 @@ def check_seeds(seeds: Any, vocabulary: Sequence[str], topics: Any) -> None:
 
 def seeded_words(seeds: str, vocabulary: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """For each of the first topics, the columns of its seeds."""
-    places = {word: place for place, word in enumerate(vocabulary)}
-    return tuple(tuple(places[word] for word in group if word in places) for group in seed_groups(seeds))
+    groups = seed_groups(seeds)
+    wanted = {word for group in groups for word in group}
+    places = {word: place for place, word in enumerate(vocabulary) if word in wanted} if wanted else {}
+    return tuple(tuple(places[word] for word in group if word in places) for group in groups)
