@@ -209,7 +209,7 @@ def test_a_member_that_stops_for_good_is_removed_and_the_others_add_more_noise_e
     assert (len(sites), sites[0], sites[-1]) == (ROUNDS, SEATS, SEATS - 1)
     assert [each.round for each in group.spent()] == [*range(ROUNDS)]
     assert sum(each.mu**2 for each in group.spent()) <= db.Privacy(3.0, 1e-6).mu ** 2
-    last = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[-1]))
+    last = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().budget_parts[-1]))
     assert results[-1].release.variance == pytest.approx(3 / 2 * last**2, rel=0.01)
     posterior = group.agent(0).posterior()
     np.testing.assert_allclose(posterior.mean("coefficients").ravel(), [0.5, 1.0], atol=0.3)
@@ -219,7 +219,7 @@ def test_members_who_trust_nobody_add_all_of_the_noise_each(tmp_path):
     group = Group(tmp_path, noise="each").talk(3 * ROUNDS)
     assert group.opened() == ROUNDS
     for number, result in enumerate(group.agent(0).pool.sums.opened.results):
-        alone = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().shares[number]))
+        alone = 2**22 / (db.Privacy(3.0, 1e-6).mu * sqrt(MODEL.mechanism().budget_parts[number]))
         assert result.release.variance == pytest.approx(SEATS * alone**2, rel=0.01)
     assert sum(each.mu**2 for each in group.spent()) == pytest.approx(db.Privacy(3.0, 1e-6).mu ** 2, rel=1e-3)
     merge = group.agent(0).pool.sums.opened.results[-1].merge
