@@ -231,3 +231,32 @@ def test_status_says_whose_turn_it_is(run, begun):
     status, out, _ = run("secure status sums --json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert rows[0] == {"round": 1, "member": "north", "key": True, "masked": False, "opening": False}
+
+
+def test_an_audit_shows_what_members_have_added_once_all_have_agreed(run, begun, tmp_path):
+    status, _, errors = run("secure audit sums --key north.key --approve Kim")
+    assert (status, "nothing to show" in errors) == (1, True), errors
+    turns(run, begun, times=5)
+    status, _, errors = run("secure audit sums --key north.key")
+    assert (status, "--approve NAME" in errors) == (1, True)
+    lines = len(Ledger(tmp_path / "releases.ledger").entries())
+    for site in SITES:
+        status, _, errors = run(f"secure audit sums --key {site}.key --approve Kim")
+        assert (status, f"agreed to show what {site} has added" in errors) == (0, True), errors
+        assert "it has not shown its numbers" in errors
+    assert not [*tmp_path.glob("sums/round_*/*.shown")]
+    entries = Ledger(tmp_path / "releases.ledger").entries()
+    assert [entry.file for entry in entries[lines:]] == ["sums: audit"] * 3
+    for site in SITES:
+        assert run(f"secure audit sums --key {site}.key --approve Kim")[0] == 0
+    status, out, _ = run("secure audit sums --parts parts --json")
+    assert status == 0
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"member": site, "rows": 60 + 10 * seed, "problem": ""} for seed, site in enumerate(SITES)
+    ]
+    run("secure result sums -o merged.posterior")
+    parts = [db.load(tmp_path / f"parts/{site}.posterior", rules=None) for site in SITES]
+    merged = db.load(tmp_path / "merged.posterior", rules=None)
+    for name, part in db.merging.product(parts).contribution.items():
+        np.testing.assert_allclose(part, merged.contribution[name], atol=1e-4)
+    assert len(Ledger(tmp_path / "releases.ledger").entries()) == len(entries), "once"

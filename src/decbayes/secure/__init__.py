@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from decbayes.secure.masks import Secrets as Secrets
     from decbayes.secure.noise import opened_release as opened_release
     from decbayes.secure.noise import private_terms as private_terms
+    from decbayes.secure.private_rounds import PrivateAgreement as PrivateAgreement
     from decbayes.secure.seat import Seat as Seat
     from decbayes.secure.seat import opened as opened
     from decbayes.secure.site import Site as Site
@@ -30,6 +31,7 @@ else:
             ".folder": "Folder",
             ".masks": "Secrets",
             ".noise": "opened_release private_terms",
+            ".private_rounds": "PrivateAgreement",
             ".seat": "Seat opened",
             ".site": "Site",
             ".terms": "Message Terms message_from",

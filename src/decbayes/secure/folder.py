@@ -22,10 +22,11 @@ from decbayes.errors import DecbayesError, InvalidFile, SumRefused
 from decbayes.files import check_inside, load, save, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
-from decbayes.secure.gathered import KINDS, Gathered, no_messages
+from decbayes.secure.audit import Finding, finding, shown_numbers
+from decbayes.secure.gathered import KINDS, SHOWING, Gathered, no_messages
 from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.secure.seat import opened
-from decbayes.secure.terms import Message, Terms, check_message, message_from
+from decbayes.secure.terms import Kind, Message, Terms, check_message, message_from
 from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
@@ -40,6 +41,8 @@ class Sum(Gathered):
 
     place: Path = Path()
     problems: tuple[str, ...] = ()
+    showing: dict[Kind, dict[str, Message]] = field(default_factory=dict)
+    """What members have agreed to show, and have shown."""
 
 
 @dataclass
@@ -130,6 +133,23 @@ class Folder:
         """The merge after each round that was opened."""
         return self.opened().results
 
+    def audited(self) -> list[Finding]:
+        """What each member has added to the open sums, if all have shown it; and what is wrong with it."""
+        findings, history = [], self.opened()
+        for member in self.agreement.members:
+            sums = [one for one in history.sums if member in one.terms.seats]
+            if not sums:
+                continue
+            try:
+                steps = [shown_numbers(one.terms, one.messages, one.showing["shown"][member]) for one in sums]
+            except KeyError:
+                findings.append(Finding(member, None, "it has not shown its numbers."))
+            except SumRefused as error:
+                findings.append(Finding(member, None, str(error)))
+            else:
+                findings.append(finding(self.agreement, member, steps))
+        return findings
+
     def tried(self, history: Opened) -> list[Sum]:
         """All sums of the next round that were begun over different members, that over the most of them first."""
         number = len(history.sums) + 1
@@ -152,7 +172,7 @@ class Folder:
         place = self.path / "-".join([f"round_{terms.round}", *(["without", *sorted(without)] if without else [])])
         if place.is_symlink():
             raise SumRefused(f"{place} is a link that leads elsewhere. Remove it.")
-        messages = no_messages()
+        messages = no_messages((*KINDS, *SHOWING))
         problems = []
         for file in sorted(place.iterdir()) if place.is_dir() else ():
             if file.name.startswith("."):
@@ -163,7 +183,8 @@ class Folder:
                 problems.append(f"{file}: {error}")
             else:
                 messages[message.kind][message.seat] = message
-        return Sum(terms, messages, place, tuple(problems))
+        showing = {kind: messages.pop(kind) for kind in SHOWING}
+        return Sum(terms, messages, place, tuple(problems), showing)
 
     def publish(self, one: Sum, message: Message) -> None:
         """Write a message of this site. One that lies there already is never replaced."""
@@ -177,7 +198,7 @@ class Folder:
 def read_message(file: Path, terms: Terms) -> Message:
     """The message in a file, if it is the one that the file's name says, for this sum."""
     name, _, kind = file.name.rpartition(".")
-    if not file.is_file() or kind not in KINDS or name not in terms.seats:
+    if not file.is_file() or kind not in (*KINDS, *SHOWING) or name not in terms.seats:
         raise InvalidFile("no file of this sum; it is left alone.")
     if file.stat().st_size > 8 * terms.length + AROUND:
         raise InvalidFile("too long for a message of this sum; it is left alone.")

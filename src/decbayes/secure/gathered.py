@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import get_args
 
 from decbayes.secure.terms import Kind, Message, Terms
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = ("key", "masked", "opening")
+SHOWING: tuple[Kind, ...] = ("consent", "shown")
 
 
-def no_messages() -> dict[Kind, dict[str, Message]]:
-    return {kind: {} for kind in KINDS}
+def no_messages(kinds: tuple[Kind, ...] = KINDS) -> dict[Kind, dict[str, Message]]:
+    return {kind: {} for kind in kinds}
 
 
 @dataclass

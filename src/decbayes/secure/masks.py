@@ -81,11 +81,16 @@ def stream(seed: bytes, length: int) -> Words:
 
 def masked(terms: Terms, own: str, secret: Secrets, publics: Mapping[str, bytes], steps: Integers) -> Words:
     """The numbers under all masks; `publics` are the keys of all members."""
-    words = steps.view(np.uint64) + last_mask(terms, own, secret.last)
+    return steps.view(np.uint64) + last_mask(terms, own, secret.last) + pair_masks(terms, own, secret.private, publics)
+
+
+def pair_masks(terms: Terms, own: str, private: bytes, publics: Mapping[str, bytes]) -> Words:
+    """The masks that a member shares with each other one, which cancel in the sum."""
+    words = np.zeros(terms.length, dtype=np.uint64)
     for other, public in publics.items():
         if other == own:
             continue
-        mask = stream(pair_seed(terms, secret.private, own, other, public), terms.length)
+        mask = stream(pair_seed(terms, private, own, other, public), terms.length)
         words = words + mask if own < other else words - mask
     return words
 

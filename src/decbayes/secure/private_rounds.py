@@ -37,7 +37,16 @@ class PrivateMerged(Merged):
 
 @dataclass(frozen=True)
 class PrivateAgreement(Agreement):
-    """What members agree on whose sums are private releases. The rounds are those that the model's mechanism has."""
+    """What members agree on whose sums are private releases, in the rounds that the model's mechanism has.
+
+    >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
+    >>> prior = db.Posterior.of_prior(db.LogisticRegression("ill", columns=columns).structure)
+    >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
+    >>> privacy = db.Privacy(1.0, 1e-6, noise="shared", sites=3)
+    >>> agreed = db.secure.PrivateAgreement("study 12", publics, prior, rounds=5, privacy=privacy)
+    >>> agreed.next_terms().round
+    1
+    """
 
     privacy: Privacy = field(kw_only=True)
 

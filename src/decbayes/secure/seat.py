@@ -98,8 +98,11 @@ class Seat:
         )
         return replace(self, sent={**self.sent, "masked": message.signed(sign)}, keys=offers, numbers=fingerprint)
 
-    def opening(self, packets: Iterable[Message], sign: Sign) -> "Seat":
-        """The seat after giving away the seed of its last mask, having seen the masked numbers of all members."""
+    def opening(self, packets: Iterable[Message], sign: Sign, *, keep: bool = False) -> "Seat":
+        """The seat after giving away the seed of its last mask, having seen the masked numbers of all members.
+
+        With `keep` its key stays, so that its numbers can be shown in an audit.
+        """
         if "opening" in self.sent:
             return self
         secrets = self._alive()
@@ -109,7 +112,7 @@ class Seat:
         if given[self.name].digest != self.sent["masked"].digest:
             raise SumRefused(f"The masked numbers of {self.name} are not those that this site has made. {LOST}")
         message = Message("opening", self.terms.digest, self.name, secrets.last, digest_of(given))
-        return replace(self, secrets=None, sent={**self.sent, "opening": message.signed(sign)})
+        return replace(self, secrets=secrets if keep else None, sent={**self.sent, "opening": message.signed(sign)})
 
     def giving_up(self) -> "Seat":
         """The seat that will never open this sum."""

@@ -14,6 +14,7 @@ from decbayes.privacy.grid import Integers
 from decbayes.privacy.releasing import Spending
 from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
+from decbayes.secure.audit import consenting, showing
 from decbayes.secure.folder import Folder, Opened, Sum
 from decbayes.secure.gathered import turn
 from decbayes.secure.private_rounds import PrivateAgreement, merge_in, spent_bytes, spent_in
@@ -70,6 +71,30 @@ class Site:
             done.append(step)
         return done
 
+    def show(self) -> list[str]:
+        """Agree to show what this member has added to all open sums; show it, once all members have agreed."""
+        if isinstance(self.folder.agreement, PrivateAgreement):
+            raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
+        done = []
+        for one in self.folder.opened().sums:
+            seat, packets = self._stored(one.terms), one.of("masked")
+            if seat is None:
+                raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")
+            if self.name not in one.showing["consent"]:
+                self.folder.publish(one, consenting(seat, packets, self.sign))
+                done.append(f"round {one.number}: agreed to show what {self.name} has added")
+            elif self.name not in one.showing["shown"] and len(one.showing["consent"]) == len(one.terms.seats):
+                self.folder.publish(one, showing(seat, packets, one.showing["consent"].values(), self.sign))
+                done.append(f"round {one.number}: shown to all")
+        if not self.folder.opened().sums:
+            raise SumRefused("No sum is open yet: there is nothing to show.")
+        return done
+
+    def own_share(self) -> Share:
+        """All that this member has added to the open sums."""
+        sums, agreement = self.folder.opened().sums, self.folder.agreement
+        return Share.of_steps(agreement.anchor.structure, self._own_steps(sums[-1].terms), agreement.step)
+
     def _step(self, contribute: Contribute, without: frozenset[str]) -> str | None:
         """The next message, once it is stored; None if it is not this member's turn."""
         history = self.folder.opened()
@@ -87,7 +112,8 @@ class Site:
         else:
             self._check_opened(current.terms)
             self._spend(current.terms)
-            seat = seat.opening(current.of("masked"), self.sign)
+            private = isinstance(self.folder.agreement, PrivateAgreement)
+            seat = seat.opening(current.of("masked"), self.sign, keep=not private)
             self._remember_opened(current.terms)
         self._store(seat)
         self.folder.publish(current, seat.sent[kind])

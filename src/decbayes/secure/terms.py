@@ -16,7 +16,8 @@ from decbayes.extras import require
 from decbayes.privacy.grid import LARGEST
 from decbayes.structure import canonical_json
 
-Kind = Literal["key", "masked", "opening"]
+Kind = Literal["key", "masked", "opening", "consent", "shown"]
+"""The three messages of a sum; and two by which members show what they have added (`audit.py`)."""
 Sign = Callable[[bytes], bytes]
 """Signs bytes with a seat's private key (Ed25519)."""
 
@@ -154,7 +155,13 @@ def check_message(terms: Terms, message: Message, kind: Kind) -> None:
         raise SumRefused("it is from nobody in this sum.")
     if message.terms != terms.digest:
         raise SumRefused("it belongs to another sum: other members, another round, another anchor or another grid.")
-    sizes = {"key": (KEY_BYTES, 0, 0), "masked": (8 * terms.length, 32, 32), "opening": (KEY_BYTES, 32, 0)}
+    sizes = {
+        "key": (KEY_BYTES, 0, 0),
+        "masked": (8 * terms.length, 32, 32),
+        "opening": (KEY_BYTES, 32, 0),
+        "consent": (0, 32, 0),
+        "shown": (KEY_BYTES, 32, 0),
+    }
     if (len(message.body), len(message.about), len(message.commitment)) != sizes[kind]:
         raise SumRefused("its numbers do not have the agreed length.")
     if not signed_by(terms.seats[message.seat], message):

@@ -24,9 +24,10 @@ from decbayes.cli.shared.sharing import (
     rules_named,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
-from decbayes.cli.shared.terminal import many, messages, output
-from decbayes.disclosure import Ledger, Rules
+from decbayes.cli.shared.terminal import many, messages, output, plain
+from decbayes.disclosure import Entry, Ledger, Rules
 from decbayes.disclosure.drafting import in_words
+from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest
 from decbayes.errors import NotDisclosed, NotPrivate, SumRefused
 from decbayes.extras import require_extra
@@ -235,6 +236,76 @@ def take_part(
     report_on(shared, current)
     if as_json:
         print_json({"done": done, "round": current.number, "waiting_for": current.waiting_for()[1]})
+
+
+@app.command
+def audit(
+    folder: FolderOption,
+    /,
+    *,
+    key: Annotated[
+        Path | None, Parameter(help="This site's key, to show what it has added; without it, only look.")
+    ] = None,
+    approve: Annotated[str, Parameter(help="The name of whoever lets the numbers leave.", show_default=False)] = "",
+    private: Annotated[
+        Path | None, Parameter(help="Where this site keeps its secrets; default: KEY.sums beside the key.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, Parameter(help="What has left this site; default: releases.ledger beside the key.")
+    ] = None,
+    parts: Annotated[
+        Path | None, Parameter(help="Write what each member has added into this folder, as posterior files.")
+    ] = None,
+    as_json: Annotated[bool, json_option("finding", "member", "rows", "problem")] = False,
+) -> None:
+    """Show what each member has added to the open sums, if all of them agree, and what is wrong with it.
+
+    Run it once to agree, and again when all others have: only then is anything shown. It cannot be taken back.
+
+    For example:
+
+    ```sh
+    decbayes secure audit sums --key north.key --approve "Dr Kim"
+    ```
+    """
+    require_extra("net", task="decbayes secure")
+    shared = Folder(folder)
+    if key is not None:
+        show_own(shared, key, private or Path(f"{key}.sums"), Ledger(ledger or key.parent / "releases.ledger"), approve)
+    findings = shared.audited()
+    rows = [
+        {"member": each.member, "rows": None if each.share is None else round(each.share.rows), "problem": each.problem}
+        for each in findings
+    ]
+    if parts is not None and any(each.share is not None for each in findings):
+        parts.mkdir(parents=True, exist_ok=True)
+        for each in findings:
+            if each.share is not None:
+                save(each.share.posterior, parts / f"{each.member}.posterior")
+    if as_json:
+        print_json(*rows)
+    for row in rows:
+        counted = "" if row["rows"] is None else f"{row['rows']:,} rows; "
+        messages().print(plain(f"{row['member']}: {counted}{row['problem'] or 'nothing that data could not have'}"))
+
+
+def show_own(shared: Folder, key: Path, private: Path, ledger: Ledger, approver: str) -> None:
+    """Agree to an audit, or show this member's numbers if all have agreed; in the ledger before anything leaves."""
+    from decbayes.network import Identity
+
+    if not approver.strip():
+        raise NotDisclosed("Numbers leave this site in the clear: whoever lets them go gives a name, --approve NAME.")
+    identity = Identity.load(key)
+    site = Site(shared, seat_of(shared.agreement, identity, key), identity.private.sign, private)
+    sums = shared.opened().sums
+    new = any(site.name not in one.showing["consent"] for one in sums)
+    if new and not isinstance(shared.agreement, PrivateAgreement):
+        own, file = site.own_share(), f"{shared.path.name}: audit"
+        words, rows = in_words(model_for(own.posterior.structure)), round(own.rows)
+        why = "what it has added to secure sums, shown if all members agree"
+        ledger.append(Entry(today(), file, own.posterior.digest, site.name, words, rows, approver, why))
+    for step in site.show():
+        messages().print(step)
 
 
 @app.command

@@ -16,7 +16,7 @@ from decbayes.network.protocol.group.motions import MOST_LATEST, Proof
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.sums.chains import Chain, Hash, keys_of, signed_message
 from decbayes.secure.agreement import LOST, Merged
-from decbayes.secure.gathered import Gathered, turn
+from decbayes.secure.gathered import KINDS, Gathered, turn
 from decbayes.secure.terms import Message, check_message, message_from
 
 INSTEAD = (
@@ -141,6 +141,8 @@ class Sums:
             raise Refused("size", f"{len(content):,} bytes; a message of a sum has at most {limit:,}.")
         packet = packet_from(content)
         message = packet.message
+        if message.kind not in KINDS:
+            raise Refused("envelope", "agents show nobody's numbers: members do that by files.")
         if message.digest in self._packets:
             raise Refused("replay", f"a {message.kind} message of {message.seat} is known.")
         if not self.knows(packet.after):
