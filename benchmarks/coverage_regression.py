@@ -5,8 +5,10 @@
 Data are drawn from each model with known coefficients (an intercept and two slopes), at 5 sites of 100 and at 30 sites
 of 30 rows. Coverage is over all coefficients but the baseline, with its standard error (worlds are independent,
 coefficients of a world are not). "robust" are clustered Poisson counts with plain and with robust errors. "between" is
-the standard deviation of an intercept between sites, 0.5, refined for five rounds: intervals of mean field, and of
-linear response (`db.calibrate`). The last line is JSON.
+the standard deviation of an intercept between sites, 0.5, refined for five rounds: intervals of mean field, of linear
+response (`db.calibrate`), and with a half-Cauchy prior. "correlated" are an intercept and a slope that vary together
+(deviations 0.8 and 0.5, correlation 0.5), "wards" three groups inside each site (deviations 0.8 and 0.5), both linear
+and refined for ten rounds. The last line is JSON.
 """
 
 import argparse
@@ -129,7 +131,7 @@ def of_model(name, sites, seed):
     rng, model = np.random.default_rng(seed), made()
     shards = [draw(rng, SIZES[sites]) for _ in range(sites)]
     sent = [model.fit_site(shard).posterior for shard in shards]
-    merged, refined = db.merge(model.recentred(sent)), db.refine(model, shards, sent, rounds=3).merged
+    merged, refined = db.merge(sent), db.refine(model, shards, sent, rounds=3).merged
     posteriors = {"one broadcast": merged, "refined": refined}
     return {label: held(model, posterior, NAMED.get(name)) for label, posterior in posteriors.items()}
 
@@ -144,7 +146,7 @@ def robust(sites, seed):
         rate = np.exp(0.3 + line(frame)) * rng.gamma(2.0, 0.5, len(cluster) // 5)[cluster]
         shards.append(frame | {"y": rng.poisson(rate)})
         clusters.append(cluster)
-    merged = db.merge(model.recentred([model.fit_site(shard).posterior for shard in shards]))
+    merged = db.merge([model.fit_site(shard).posterior for shard in shards])
     wide = db.calibrate(model, shards, merged, method="robust", clusters=clusters)
     return {"plain": held(model, merged), "robust": held(model, wide)}
 
@@ -158,9 +160,52 @@ def between(sites, seed, deviation=0.5):
         drawn = rng.random(SIZES[sites]) < expit(-0.5 + line(frame) + deviation * rng.normal())
         shards.append(frame | {"y": drawn})
     refined = db.refine(model, shards, [model.fit(shard).posterior for shard in shards], rounds=5).merged
-    posteriors = {"mean field": refined, "linear response": db.calibrate(model, shards, refined)}
-    rows = {name: model.between(posterior)[0] for name, posterior in posteriors.items()}
-    return {name: float(row["low"] <= deviation <= row["high"]) for name, row in rows.items()}
+    return of_deviations(model, shards, refined, [deviation])
+
+
+def of_deviations(model, shards, refined, truth):
+    """The share of standard deviations between groups that intervals of each kind hold."""
+    methods = {"linear response": None, "half-Cauchy": "half-Cauchy"}
+    posteriors = {name: db.calibrate(model, shards, refined, method=method) for name, method in methods.items()}
+    return {
+        name: float(
+            np.mean([row["low"] <= true <= row["high"] for row, true in zip(model.between(each), truth, strict=True)])
+        )
+        for name, each in {"mean field": refined, **posteriors}.items()
+    }
+
+
+def correlated(sites, seed, deviations=(0.8, 0.5), correlation=0.5):
+    rng = np.random.default_rng(seed)
+    model = db.LinearRegression("y", columns={"y": "real", **REALS}, varying=("intercept", "x"), correlated=True)
+    between = np.outer(deviations, deviations) * np.array([[1.0, correlation], [correlation, 1.0]])
+    shards = []
+    for _ in range(sites):
+        frame, own = linear(rng, SIZES[sites]), rng.multivariate_normal([0.0, 0.0], between)
+        shards.append(frame | {"y": frame["y"] + own[0] + own[1] * frame["x"]})
+    refined = db.refine(model, shards, [model.fit(shard).posterior for shard in shards], rounds=10).merged
+    (row,) = model.correlations(refined)
+    slopes = {row["term"]: row for row in model.coefficients(refined)}
+    rows = {"x": slopes["x"], "z": slopes["z"]}
+    return {
+        "slope that varies": float(rows["x"]["low"] <= SLOPES[0] <= rows["x"]["high"]),
+        "slope that does not": float(rows["z"]["low"] <= SLOPES[1] <= rows["z"]["high"]),
+        "correlation, mean field": float(row["low"] <= correlation <= row["high"]),
+        **of_deviations(model, shards, refined, deviations),
+    }
+
+
+def wards(sites, seed, deviations=(0.8, 0.5), inside=3):
+    rng = np.random.default_rng(seed)
+    names = {"varying": ("intercept",), "varying_within": ("intercept",), "within": "ward"}
+    model = db.LinearRegression("y", columns={"y": "real", **REALS}, **names)
+    shards = []
+    for _ in range(sites):
+        frame, ward = linear(rng, SIZES[sites]), np.arange(SIZES[sites]) % inside
+        own = deviations[0] * rng.normal() + deviations[1] * rng.normal(size=inside)[ward]
+        shards.append(frame | {"y": frame["y"] + own, "ward": ward.astype(str)})
+    refined = db.refine(model, shards, [model.fit(shard).posterior for shard in shards], rounds=10).merged
+    return {"slopes": held(model, refined), **of_deviations(model, shards, refined, deviations)}
 
 
 def main() -> None:
@@ -171,7 +216,7 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     measured = {name: lambda sites, seed, name=name: of_model(name, sites, seed) for name in MODELS}
-    measured |= {"robust": robust, "between": between}
+    measured |= {"robust": robust, "between": between, "correlated": correlated, "wards": wards}
     table = {}
     for name, measure in ((name, measure) for name, measure in measured.items() if arguments.only in name):
         for sites in SIZES:

@@ -3,7 +3,7 @@
     python benchmarks/regression.py [--quick] [--seeds N] [--only NAME] [--sites N]
 
 Data sets of scikit-learn, statsmodels and lifelines, split at random, by the first covariate, or by the target (rows
-sorted by it, then cut into sites). `merged` is one broadcast (`fit_site`, `recentred`, `merge`), `sum` the same without
+sorted by it, then cut into sites). `merged` is one broadcast (`fit_site`, `merge`), `sum` the same without
 anchor and recentring, then one and three rounds. Meta-analyses are of the sites' penalised maximum likelihood estimates
 (the prior is the model's): univariate with fixed effects, multivariate with fixed effects, and univariate with random
 effects (DerSimonian and Laird; Hartung and Knapp widen its intervals, which does not move it).
@@ -243,7 +243,7 @@ def run(name, how, sites, seed):
     averages, widths = meta_analyses([penalised(model, shard) for shard in shards])
     expected = model.forecast(sent)
     figures = {
-        "merged": apart(db.merge(model.recentred(sent))),
+        "merged": apart(db.merge(sent)),
         "sum": apart(db.merge([model.fit(shard).posterior for shard in shards])),
         "1 round": apart(refined[1]),
         "3 rounds": apart(refined[3]),

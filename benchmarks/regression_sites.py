@@ -107,7 +107,7 @@ def by_size(kind, rows, prior_variance, seed):
     f = x @ rng.normal(0, 0.5, 5)
     drawn = rng.random(len(f)) < expit(f) if kind is db.LogisticRegression else rng.poisson(np.exp(f))
     points = np.column_stack([x, drawn])
-    merged = db.merge(model.recentred([model.fit_site(part).posterior for part in np.array_split(points, SITES)]))
+    merged = db.merge([model.fit_site(part).posterior for part in np.array_split(points, SITES)])
     mean, spread, _, _ = model.outcome.interval(model.fit(points, rng=rng).posterior.natural["coefficients"], 0.9)
     return float(np.abs((model.outcome.interval(merged.natural["coefficients"], 0.9)[0] - mean) / spread).max())
 

@@ -1,7 +1,8 @@
 """Deviations that do not come from mean field: what calibration has found, and how."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
@@ -13,17 +14,27 @@ from decbayes.families import Array, Family
 from decbayes.families.matrices import Value
 
 LONGEST_METHOD = 200
+QUANTILES = "quantiles"
+"""The name of an array of quantiles in files, in the place of a quantity's."""
+
+# Where skewed quantities are known: at these probabilities, every quarter of a standard deviation of a Gaussian.
+SIDES = np.linspace(-3.0, 3.0, 25)
+PROBABILITIES = np.array([NormalDist().cdf(side) for side in SIDES])
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The standard deviation of every entry of a posterior, by factor and quantity, and where it comes from.
 
+    A factor may have `quantiles` besides, (probabilities, entries) of what a model makes of it: where a deviation does
+    not tell enough, as for a regression's standard deviations between sites.
+
     It belongs to one posterior: a merge of calibrated posteriors is not calibrated, and says so.
     """
 
     method: str
     deviations: Mapping[str, Mapping[str, Array]]
+    quantiles: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given: object = self.method
@@ -34,10 +45,16 @@ class Calibration:
             for factor, parts in sorted(self.deviations.items())
         }
         object.__setattr__(self, "deviations", MappingProxyType(frozen))
+        quantiles = {factor: read_only(values) for factor, values in sorted(self.quantiles.items())}
+        object.__setattr__(self, "quantiles", MappingProxyType(quantiles))
+        for values in quantiles.values():
+            if values.ndim != 2 or len(values) != len(SIDES) or not (np.diff(values, axis=0) >= 0.0).all():
+                raise InvalidPosterior(f"Quantiles of a calibration are {len(SIDES)} rows of rising numbers.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Read-only views cannot be pickled.
-        return Calibration, (self.method, {factor: dict(parts) for factor, parts in self.deviations.items()})
+        deviations = {factor: dict(parts) for factor, parts in self.deviations.items()}
+        return Calibration, (self.method, deviations, dict(self.quantiles))
 
     def check(self, factor: str, means: Mapping[str, Array]) -> None:
         """Refuse deviations that are not one for each entry of the means, or not deviations."""
@@ -59,22 +76,32 @@ class Calibration:
             {name: ratio(wide, plain[name]) for name, wide in self.deviations[factor].items()},
         )
 
+    def quantile(self, factor: str, probability: float) -> Array:
+        """(entries,): quantiles of a factor that has some."""
+        side = NormalDist().inv_cdf(probability)
+        return np.array([np.interp(side, SIDES, column) for column in self.quantiles[factor].T])
+
     def arrays(self) -> dict[str, Array]:
-        """All deviations by the names that they have in files."""
-        return {
+        """All deviations and quantiles by the names that they have in files."""
+        deviations = {
             f"calibration/{factor}/{name}": values
             for factor, parts in self.deviations.items()
             for name, values in parts.items()
         }
+        return deviations | {f"calibration/{factor}/{QUANTILES}": values for factor, values in self.quantiles.items()}
 
     @classmethod
     def of_arrays(cls, method: str, arrays: Mapping[str, Any]) -> "Calibration":
         """What `arrays` gave."""
         deviations: dict[str, dict[str, Any]] = {}
+        quantiles: dict[str, Any] = {}
         for path, values in arrays.items():
             _, factor, name = path.split("/")
-            deviations.setdefault(factor, {})[name] = values
-        return cls(method, deviations)
+            if name == QUANTILES:
+                quantiles[factor] = values
+            else:
+                deviations.setdefault(factor, {})[name] = values
+        return cls(method, deviations, quantiles)
 
 
 def ratio(wide: Array, plain: Array) -> Array:

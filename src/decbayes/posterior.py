@@ -389,6 +389,9 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
     unknown = sorted(calibration.deviations.keys() - posterior.structure.families.keys())
     if unknown:
         raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior has not.")
+    for name, values in calibration.quantiles.items():
+        if values.shape[1] != len(posterior.structure.labels.get(name, ())):
+            raise InvalidPosterior(f"The calibration has quantiles of '{name}' that do not fit its labels.")
     for name in posterior.structure.families:
         calibration.check(name, {part: posterior.mean(name, part) for part in posterior.quantities(name)})
 

@@ -177,7 +177,7 @@ def test_sites_that_hold_different_counts_are_merged_as_first_broadcasts(rng):
 
     assert [*pooled.model_.columns][-1] == pooled.model_.target
     assert apart(found.posterior_) < 0.5 * apart(plain)
-    assert apart(found.posterior_) < 0.5 * apart(db.merge([*found.posteriors_.values()]))
+    assert apart(found.posterior_) < 0.5 * apart(db.merging.product([*found.posteriors_.values()]))
 
 
 def test_targets_that_are_no_counts_have_the_same_mean_and_robust_errors(rng):

@@ -1,14 +1,11 @@
 """What first broadcasts and site effects are computed from, against dense formulas and finite differences."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import decbayes as db
 from decbayes.families import dense
-from decbayes.models.regressions._site_effects import Moments, SiteEffects
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.messages.one_broadcast import (
     Cloud,
@@ -23,6 +20,8 @@ from decbayes.models.regressions.messages.one_broadcast import (
 )
 from decbayes.models.regressions.messages.redrawn import on_design
 from decbayes.models.regressions.poisson import PoissonOutcome
+from decbayes.models.regressions.varying.site_effects import Moments, SiteEffects
+from decbayes.models.regressions.varying.variation import BETWEEN, Grouping
 
 SIDE = 3
 
@@ -136,13 +135,15 @@ def test_a_regression_on_its_design_is_the_same_regression(kind, rng):
     points = np.column_stack([rng.normal(5, 2, 50), rng.integers(2, size=50), rng.integers(2, size=50)])
     rows = model.table.rows(points)
     direct = on_design(model)
-    one, two = model.fit(points).posterior, direct.fit(np.column_stack([rows.matrix, points[:, 2]])).posterior
+    one, two = model.fit(points).posterior, direct.fit(np.column_stack([rows.matrix[:, 1:], points[:, 2]])).posterior
     np.testing.assert_allclose(one.natural["coefficients"], two.natural["coefficients"], rtol=1e-6, atol=1e-8)
 
 
 def effects_of(rng, prior):
     shift, root = rng.normal(size=(4, SIDE)), rng.normal(size=(4, SIDE, SIDE))
-    return SiteEffects(shift, root @ np.swapaxes(root, 1, 2) + np.eye(SIDE), np.array([0, 2]), prior)
+    grouping = Grouping(BETWEEN, np.array([0, 2]), correlated=False)
+    precision = root @ np.swapaxes(root, 1, 2) + np.eye(SIDE)
+    return SiteEffects(shift, precision, (grouping,), (np.diag(prior),), np.arange(4))
 
 
 def test_the_response_of_site_effects_is_a_derivative(rng):
@@ -152,23 +153,24 @@ def test_the_response_of_site_effects_is_a_derivative(rng):
     moments = Moments(1.4, rng.normal(size=SIDE), np.eye(SIDE) + 0.1)
 
     def value(effects, moments):
-        return -0.5 * effects.squares(moments).sum(axis=0)
+        return -0.5 * np.diag(effects.squares(moments)[0].sum(axis=0))
 
-    crossed, between = made.response(moments)
+    (crossed,), (between,) = made.response(moments)
     flat = np.concatenate([[moments.weight], moments.first, moments.second.ravel()])
     for place in range(len(flat)):
         ends = []
         for side in (step, -step):
             at = flat.copy()
             at[place] += side
-            ends.append(value(made, Moments(at[0], at[1 : 1 + SIDE], at[1 + SIDE :].reshape(SIDE, SIDE))))
+            second = at[1 + SIDE :].reshape(SIDE, SIDE)
+            ends.append(value(made, Moments(at[0], at[1 : 1 + SIDE], 0.5 * (second + second.T))))
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step), crossed[:, place], atol=1e-6)
     for place in range(2):
-        ends = [value(replace(made, prior=prior + side * np.eye(2)[place]), moments) for side in (step, -step)]
+        ends = [value(made.at(0, np.diag(prior + side * np.eye(2)[place])), moments) for side in (step, -step)]
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step), between[:, place], rtol=1e-4, atol=1e-6)
 
 
 def test_the_entropy_of_site_effects_is_that_of_gaussians(rng):
     made = effects_of(rng, np.array([1.3, 0.7]))
-    expected = sum(multivariate_normal(np.zeros(2), spread).entropy() for spread in made.spread)
+    expected = sum(multivariate_normal(np.zeros(2), spread).entropy() for spread in made.outer.spread)
     assert made.entropy() == pytest.approx(expected - 0.5 * 8 * np.log(2 * np.pi))

@@ -80,7 +80,8 @@ def test_recentred_counts_are_closer_to_one_fit(rng, extra):
     reference = model.fit(together(frames)).posterior
     sent = [model.fit_site(frame).posterior for frame in frames]
     with pytest.warns(db.errors.MergeWarning) if extra else nullcontext():
-        plain, moved = db.merge(sent), db.merge(model.recentred(sent))
+        moved = db.merge(sent)
+    plain = db.merging.product(sent)
     assert distance(model, moved, reference) < 0.6 * distance(model, plain, reference)
     assert distance(model, moved, reference) < 1.0
 
@@ -177,7 +178,7 @@ def test_the_forecast_has_the_size_of_the_error(rng):
     frames = [counts(rng, 60, shift=shift) for shift in (-2.0, 0.0, 2.0)]
     model = model_of_counts()
     sent = [model.fit_site(frame).posterior for frame in frames]
-    error = distance(model, db.merge(sent), model.fit(together(frames)).posterior)
+    error = distance(model, db.merging.product(sent), model.fit(together(frames)).posterior)
     assert 0.2 * error < model.forecast(sent).max() < 5.0 * error
 
 

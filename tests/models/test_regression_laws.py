@@ -283,15 +283,6 @@ def test_risks_are_slopes_and_expectations_those_of_predictions(case):
     assert (risks.event == 1).all()
 
 
-def test_cuts_lie_where_events_are_divided_evenly():
-    """Counts of events up to each time: twelve at two sites, cut in three where four and eight have happened."""
-    counts, grid = [[1, 2, 4, 5, 6, 6], [0, 2, 2, 3, 4, 6]], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert db.SurvivalRegression.agree_cuts(counts, grid, intervals=3) == (2.0, 4.0)
-    assert db.SurvivalRegression.agree_cuts(counts, grid, intervals=2) == (3.0,)
-    assert db.SurvivalRegression.agree_cuts([[0, 0]], [1.0, 2.0], intervals=3) == ()
-    assert db.SurvivalRegression.agree_cuts([[0, 9]], [1.0, 2.0], intervals=4) == (1.0,), "none at the end of all"
-
-
 def test_a_curve_is_drawn_beyond_the_last_cut_or_as_long_as_an_event_takes():
     columns = {"y": db.columns.YesNo(), "t": db.columns.Gaussian(2.0, 1.0)}
     assert db.SurvivalRegression("y", columns=columns, time="t", cuts=(1.0, 4.0)).horizon == 6.0

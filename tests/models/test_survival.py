@@ -144,13 +144,13 @@ def test_effects_may_change_with_time_and_baselines_with_sites(rng):
 
 
 def test_cuts_agreed_from_counts_hide_small_steps(rng):
-    frame, grid = patients(rng, 400), np.arange(0.25, 6.01, 0.25)
-    parts = np.array_split(np.arange(400), 4)
-    counts = [db.SurvivalRegression.event_counts(frame["t"][part], frame["dead"][part], grid) for part in parts]
-    for count in counts:
-        steps = np.diff([0, *count])
-        assert ((steps == 0) | (steps >= 5)).all()
-    cuts = db.SurvivalRegression.agree_cuts(counts, grid)
+    frame = patients(rng, 400)
+    model = formula(frame)
+    sums = [model.sums(part, least=5) for part in np.array_split(model.points(frame), 4)]
+    for site in sums:
+        ((_, _, *steps),) = next(iter(site.values())).parts
+        assert (np.diff([0, *(count for _, count in steps)]) >= 5).all()
+    cuts = model.settled(db.columns.agree(*sums)).cuts
     between = np.histogram(frame["t"][frame["dead"]], [0.0, *cuts, np.inf])[0]
     assert 3 <= len(cuts) <= 5
     assert between.max() < 2.5 * between.min()
@@ -214,13 +214,11 @@ class TestNegativeBinomial:
         x = rng.normal(size=4000)
         counts = rng.poisson(np.exp(0.5 + 0.4 * x) * rng.gamma(1.5, 1 / 1.5, 4000))
         frame = {"y": counts, "x": x}
-        plain = db.PoissonRegression.from_frame(frame, "y ~ x")
-        sums = [
-            plain.dispersion_sums(plain.fit(part).posterior, part) for part in np.array_split(plain.points(frame), 5)
-        ]
-        found = db.NegativeBinomialRegression.agree_dispersion(sums)
-        assert found == pytest.approx(1.5, rel=0.15)
-        wider = db.NegativeBinomialRegression.from_frame(frame, "y ~ x", dispersion=found)
+        kinds = db.PoissonRegression, db.NegativeBinomialRegression
+        plain, wider = (kind.from_frame(frame, "y ~ x") for kind in kinds)
+        sums = [wider.sums(part, least=5) for part in np.array_split(wider.points(frame), 5)]
+        wider = wider.settled(db.columns.agree(*sums))
+        assert wider.dispersion == pytest.approx(1.5, rel=0.15)
         narrow, wide = (model.coefficients(model.fit(frame).posterior)[0] for model in (plain, wider))
         # Var(mean) is that of Poisson counts times 1 + mean / φ.
         ratio = wide["deviation"] / narrow["deviation"]

@@ -87,6 +87,7 @@ ZOO = {
             "y",
             columns=REGRESSED | {"y": db.columns.Gaussian(10, 4)},
             varying=("intercept", "a"),
+            correlated=True,
             ascent=ASCENT,
             **ALIKE,
         ),
@@ -94,7 +95,14 @@ ZOO = {
     ),
     "logistic, varying": (
         db.LogisticRegression(
-            "y", columns=REGRESSED | {"y": "yes/no"}, prior_variance=2.0, varying=("intercept",), ascent=ASCENT, **ALIKE
+            "y",
+            columns=REGRESSED | {"y": "yes/no"},
+            prior_variance=2.0,
+            varying=("intercept",),
+            varying_within=("intercept",),
+            within="ward",
+            ascent=ASCENT,
+            **ALIKE,
         ),
         80,
     ),

@@ -15,6 +15,7 @@ from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.problem import Solver
+from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.reading import RANK, Chance, Coefficients, ranks
 from decbayes.models.core.registry import model_for
@@ -205,10 +206,11 @@ def redrawn_chance(redrawing: Redrawing) -> Chance:
     for _ in range(redrawing.worlds):
         parameters = drawn_parameters(merged, rng)
         try:
-            refits = [site.refitted(parameters[factor], rng) for site in rows]
+            refits = recentred([site.refitted(parameters[factor], rng) for site in rows])
         except (np.linalg.LinAlgError, ArithmeticError):
             raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
-        parts = [part for part in (family.quadratic(refit, merged.natural[factor]) for refit in refits) if part]
+        sent = [dense(refit.contribution[factor]) for refit in refits]
+        parts = [part for part in (family.quadratic(each, merged.natural[factor]) for each in sent) if part]
         spread, _ = Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))
         relative.append(spread.relative)
     known = Coefficients.of(alignment, factor)

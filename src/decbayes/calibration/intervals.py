@@ -18,6 +18,7 @@ from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER
 from decbayes.models.core.model import Method, Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
 from decbayes.workers import jobs
@@ -121,7 +122,7 @@ def calibrate(
     shards: Iterable[Any],
     merged: Posterior,
     *,
-    method: Method | Literal["robust"] | None = None,
+    method: Method | Literal["robust", "half-Cauchy"] | None = None,
     clusters: Sequence[Any] | None = None,
     replicas: int = 15,
     seed: int = 0,
@@ -139,6 +140,8 @@ def calibrate(
             the merged posterior; only the sum of these small matrices is needed (`Information`). "bootstrap": all sites
             refit together with randomly weighted observations. "robust": the sandwich errors of a regression, which
             hold if its variances are wrong (overdispersion, weights) or rows of a cluster depend on each other.
+            "half-Cauchy": linear response, and intervals of a regression's standard deviations between sites on a grid,
+            with a half-Cauchy prior of scale 1 (in units of the linear predictor; of the noise, if there is some).
             Default: a bootstrap for topics, linear response for other models.
         clusters: for robust errors, per shard the cluster of each row; default: each row is one.
         replicas: the number of refits of a bootstrap.
@@ -167,9 +170,22 @@ def calibrate(
         persons = [EACH] * len(data) if clusters is None else [Persons.of(labels) for labels in clusters]
         pairs = zip(data, persons, strict=True)
         return calibrated(merged, [Information.robust(model, shard, merged, of) for shard, of in pairs])
-    if method not in (None, "linear response"):
-        raise ValueError(f"method is 'linear response', 'robust' or 'bootstrap', not {method!r}.")
-    return calibrated(merged, informations(model, data, merged))
+    if method not in (None, "linear response", "half-Cauchy"):
+        raise ValueError(f"method is 'linear response', 'robust', 'half-Cauchy' or 'bootstrap', not {method!r}.")
+    responsive = calibrated(merged, informations(model, data, merged))
+    return half_cauchy(model, data, responsive) if method == "half-Cauchy" else responsive
+
+
+def half_cauchy(model: Model, shards: Sequence[Any], calibrated: Posterior) -> Posterior:
+    """A calibrated regression, with quantiles of its standard deviations between sites by sums over sites on a grid."""
+    if not isinstance(model, Regression):
+        raise NotCalibrated("Only regressions have standard deviations between sites.")
+    prior = model.half_cauchy(calibrated)
+    quantiles = prior.quantiles(np.sum([prior.sums(shard) for shard in shards], axis=0))
+    known = calibrated.calibration
+    assert known is not None
+    better = replace(known, method=f"{known.method}, half-Cauchy between sites", quantiles=quantiles)
+    return replace(calibrated, calibration=better)
 
 
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:

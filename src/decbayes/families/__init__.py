@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from decbayes.families.gaussians.precision import MeanAndPrecision as MeanAndPrecision
     from decbayes.families.gaussians.precision import NormalGamma as NormalGamma
     from decbayes.families.gaussians.precision import NormalWishart as NormalWishart
+    from decbayes.families.gaussians.wishart import Wishart as Wishart
     from decbayes.families.log_odds import Bernoulli as Bernoulli
     from decbayes.families.log_odds import Categorical as Categorical
     from decbayes.families.matrices import Array as Array
@@ -45,6 +46,7 @@ else:
             ".gaussians.gaussian_gamma": "GaussianGamma",
             ".gaussians.isotropic_precision": "IsotropicNormalGamma",
             ".gaussians.precision": "MeanAndPrecision NormalGamma NormalWishart",
+            ".gaussians.wishart": "Wishart",
             ".log_odds": "Bernoulli Categorical",
             ".matrices": "Array Contribution dense",
             ".registry": "FAMILIES register",

@@ -51,6 +51,7 @@ FAMILIES = Families(
             "gaussians.gaussian_gamma": "GaussianGamma",
             "gaussians.isotropic_precision": "IsotropicNormalGamma",
             "gaussians.precision": "NormalGamma NormalWishart",
+            "gaussians.wishart": "Wishart",
             "log_odds": "Bernoulli Categorical",
         }.items()
         for name in names.split()

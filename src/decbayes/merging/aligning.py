@@ -24,6 +24,7 @@ from decbayes.merging.base.coupled import (
 )
 from decbayes.merging.base.lineage import check_followed
 from decbayes.merging.base.problem import STRENGTH, Decided, Number, OnMatch, Problem, Solution, Solver, checked_solver
+from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
@@ -81,7 +82,7 @@ def aligned(
     progress: OnMatch | None = None,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
     """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
-    given, chosen = as_sequence(posteriors), checked_solver(solver)
+    given, chosen = recentred(as_sequence(posteriors)), checked_solver(solver)
     order, readings = canonical_order(given)
     structure, decided, why = sized_structure(given, readings, order, components, chosen, since)
     count = most_components(structure)

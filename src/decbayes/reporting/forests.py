@@ -90,7 +90,7 @@ def between_sites(findings: Findings) -> Markup | None:
     """How far terms differ between sites, if they may."""
     estimates = findings.view.between(findings.merged)
     rows = [(estimate.name, number(estimate.mean), range_text(estimate)) for estimate in estimates]
-    head = ("term that varies", "standard deviation between sites", f"{LEVEL:.0%} interval")
+    head = ("term that varies", "standard deviation", f"{LEVEL:.0%} interval")
     return table(head, rows, right=(1, 2)) if rows else None
 
 

@@ -128,8 +128,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
         components: Number = "auto" if self.model_.auto and len(posteriors) > 1 else "largest"
         followed = since if self.model_.structure.symmetry else None
-        moved = self.model_.recentred(posteriors) if len(posteriors) > 1 else posteriors
-        return merge(moved, components=components, since=followed, duplicates="allow")
+        return merge(posteriors, components=components, since=followed, duplicates="allow")
 
     def _refined(
         self, shards: Mapping[Any, Any], posteriors: Sequence[Posterior], rng: np.random.Generator

@@ -151,11 +151,13 @@ class Round:
             return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()))
         if len(begun) == len(posteriors):
             return cls(sent, posteriors)
+        from decbayes.merging.base.recentring import recentred
         from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
 
         merged = merging.product(begun)
         pairs = zip(posteriors, sent.values(), strict=True)
-        return cls(sent, tuple(posterior if each.round else placed(posterior, merged) for posterior, each in pairs))
+        slots = [posterior if each.round else placed(posterior, merged) for posterior, each in pairs]
+        return cls(sent, tuple(recentred(slots)))
 
     @property
     def alignment(self) -> "Alignment":

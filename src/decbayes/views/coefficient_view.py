@@ -8,9 +8,9 @@ import numpy as np
 
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
-from decbayes.models.regressions._site_effects import BETWEEN
 from decbayes.models.regressions.messages.doubts import OVERDISPERSED
 from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 from decbayes.structure import CoupledSet
@@ -59,7 +59,12 @@ class CoefficientView(View):
         named = (
             {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper", "per": "ratio_per"} if self.ratio else {}
         )
-        factors = {FACTOR: self.model.coefficients(posterior, level=level), BETWEEN: self.model.between(posterior)}
+        between = self.model.between(posterior)
+        factors = {
+            FACTOR: self.model.coefficients(posterior, level=level),
+            BETWEEN: [row for row in between if row["group"] == "site"],
+            WITHIN: [row for row in between if row["group"] != "site"],
+        }
         return [
             {
                 "factor": factor, "component": 0, "quantity": "value", "entry": row["term"], "modelled": self.modelled,
@@ -71,7 +76,12 @@ class CoefficientView(View):
         ]  # fmt: skip
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        return [Estimate(*bounds(row)) for row in self.model.between(posterior, level=level)]
+        """Standard deviations between sites, and between groups inside them; then correlations."""
+        named = {"site": "between sites", self.model.within: f"between groups of {self.model.within}"}
+        rows = [(row, "") for row in self.model.between(posterior, level=level)]
+        rows += [(row, "correlation of ") for row in self.model.correlations(posterior, level=level)]
+        terms = [{**row, "term": f"{about}{row['term']}, {named[row['group']]}"} for row, about in rows]
+        return [Estimate(*bounds(row)) for row in terms]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
         compared = len(alignment.posteriors) > 1 and not overdispersed(alignment)

@@ -39,8 +39,7 @@ def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
 
 def between_rows(posterior: Posterior, view: View) -> list[tuple[str, str, str]]:
     """The standard deviations between sites, of terms that vary."""
-    rows = map(estimate_row, view.between(posterior))
-    return [(f"{name}, between sites", mean, ends) for name, mean, ends in rows]
+    return [*map(estimate_row, view.between(posterior))]
 
 
 def weights(posterior: Posterior) -> Array | None:

@@ -17,7 +17,6 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once, sent_in
-from decbayes.views import view_of
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -128,9 +127,3 @@ def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool 
     if copies_count:
         check_different([site.posterior for site in sent.values()], [*map(str, paths)], "--duplicates allow")
     return sent
-
-
-def recentred(posteriors: list[Posterior]) -> list[Posterior]:
-    """Each first broadcast moved to where all of them together are, where the model knows how."""
-    model = view_of(posteriors[0].structure).model
-    return posteriors if model is None else model.recentred(posteriors)

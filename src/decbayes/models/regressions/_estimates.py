@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from decbayes.arguments import check_level
 from decbayes.families import Array, Gamma, dense
 from decbayes.models.core.points import check_structure
-from decbayes.models.regressions._site_effects import BETWEEN, SiteEffects, deviation_between
 from decbayes.models.regressions.formulas.design import comparable
 from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.site_effects import Groups, Level, SiteEffects
+from decbayes.models.regressions.varying.variation import Grouping, deviation_between
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -61,41 +62,87 @@ class Estimates:
     def widening(self) -> Array:
         """How many times wider intervals are because of what varies from site to site."""
         _, covariance = self.model.outcome.moments(self._natural)
-        sites = dense(self.posterior.contribution[BETWEEN]) if self.model.varying else np.empty((1, 0))
-        return self.model.variation.widening(self.posterior.natural, sites, covariance)
+        parts = {grouping.factor: dense(self.posterior.contribution[grouping.factor]) for grouping in self._groupings}
+        return self.model.variation.widening(self.posterior.natural, parts, covariance)
+
+    @property
+    def _groupings(self) -> tuple[Grouping, ...]:
+        return self.model.variation.groupings
 
     def between(self) -> list[dict[str, Any]]:
-        if not self.model.varying:
-            return []
-        natural = self.posterior.natural[BETWEEN]
-        unit = self._varying_units() * self.model.outcome.noise(self._natural) ** 0.5
-        low, high = (unit / np.sqrt(Gamma().quantile(natural, 0.5 - side * self.level)[0]) for side in (-0.5, 0.5))
-        mean, deviation = (unit * part for part in deviation_between(*Gamma().columns(natural[0])))
-        if self.posterior.calibration is not None:
-            precision = self.posterior.mean(BETWEEN)[0]
-            relative = 0.5 * self.posterior.deviation(BETWEEN)[0] / precision
-            reach, mean = np.exp(float(ndtri(0.5 + 0.5 * self.level)) * relative), unit / np.sqrt(precision)
-            low, high, deviation = mean / reach, mean * reach, mean * relative
-        parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
-        return term_rows(self.posterior.structure.labels[BETWEEN], parts)
+        return [row for grouping in self._groupings for row in self._deviations(grouping)]
 
-    def effects(self, effects: SiteEffects, numbers: Array, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    def _deviations(self, grouping: Grouping) -> list[dict[str, Any]]:
+        shape, rate = grouping.marginal(self.posterior.natural)
+        unit = self._units(grouping) * self.model.outcome.noise(self._natural) ** 0.5
+        marginal = Gamma().natural(shape=shape[None], rate=rate[None])
+        low, high = (unit / np.sqrt(Gamma().quantile(marginal, 0.5 - side * self.level)[0]) for side in (-0.5, 0.5))
+        mean, deviation = (unit * part for part in deviation_between(shape, rate))
+        if self.posterior.calibration is not None:
+            stretch = self.posterior.stretch(grouping.factor)[0]
+            relative = 0.5 * (np.diag(stretch) if grouping.correlated else stretch) / np.sqrt(shape)
+            reach, mean = np.exp(float(ndtri(0.5 + 0.5 * self.level)) * relative), unit * np.sqrt(rate / shape)
+            low, high, deviation = mean / reach, mean * reach, mean * relative
+            if (ends := self._quantiles(grouping)) is not None:
+                low, mean, high, deviation = (unit * part for part in ends)
+        parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
+        group = {"group": self.model.group_name(grouping)}
+        return [{**row, **group} for row in term_rows(self._labels(grouping), parts)]
+
+    def _quantiles(self, grouping: Grouping) -> tuple[Array, Array, Array, Array] | None:
+        """Ends of an interval, the median between them, and half the middle two thirds of each deviation, if known."""
+        calibration = self.posterior.calibration
+        if calibration is None or grouping.factor not in calibration.quantiles:
+            return None
+        shares = 0.5 - 0.5 * self.level, 0.5, 0.5 + 0.5 * self.level, float(ndtr(-1.0)), float(ndtr(1.0))
+        low, middle, high, below, above = (calibration.quantile(grouping.factor, share) for share in shares)
+        return low, middle, high, 0.5 * (above - below)
+
+    def correlations(self) -> list[dict[str, Any]]:
+        sides, rows = (0.5 - 0.5 * self.level, 0.5 + 0.5 * self.level), []
+        for grouping in self._groupings:
+            labels, group = self._labels(grouping), self.model.group_name(grouping)
+            for one, other, drawn in grouping.correlations(self.posterior.natural):
+                low, high = np.quantile(drawn, sides)
+                ends = {"mean": drawn.mean(), "deviation": drawn.std(), "low": low, "high": high}
+                plain = {name: float(value) for name, value in ends.items()}
+                rows.append({"term": f"{labels[one]} and {labels[other]}", **plain, "group": group})
+        return rows
+
+    def effects(self, effects: SiteEffects, groups: Groups, names: Mapping[str, str]) -> list[dict[str, Any]]:
         mean, covariance = self.model.outcome.moments(self._natural)
-        unit, noise = self._varying_units(), self.model.outcome.noise(self._natural)
-        sloped = np.einsum("gvd,de,gve->gv", effects.slope, covariance, effects.slope)
-        deviation = unit * np.sqrt(noise * (sloped + np.diagonal(effects.spread, axis1=-2, axis2=-1)))
-        middle = unit * (effects.centre - effects.slope @ mean)
+        outer, inner = effects.outer, effects.inner
+        sites = [names[str(number)] for number in groups.sites]
+        rows = self._own_parts(self._groupings[0], outer, mean, covariance, [{"site": site} for site in sites])
+        if inner is None:
+            return rows
+        means, covariances = (part[groups.parents] for part in outer.coefficients(mean, covariance))
+        pairs = zip(groups.parents, groups.numbers, strict=True)
+        named = [{"site": sites[parent], "group": names[str(number)]} for parent, number in pairs]
+        every = self._own_parts(self._groupings[1], inner, means, covariances, named)
+        return [{"site": row["site"], "group": "", **row} for row in rows] + every
+
+    def _own_parts(
+        self, grouping: Grouping, level: Level, mean: Array, covariance: Array, names: Sequence[Mapping[str, str]]
+    ) -> list[dict[str, Any]]:
+        """The own part of each group, where the coefficients around them have these moments."""
+        unit, noise = self._units(grouping), self.model.outcome.noise(self._natural)
+        sloped = np.diagonal(level.slope @ covariance @ np.swapaxes(level.slope, -1, -2), axis1=-2, axis2=-1)
+        deviation = unit * np.sqrt(noise * (sloped + np.diagonal(level.spread, axis1=-2, axis2=-1)))
+        middle = unit * (level.centre - (level.slope @ mean[..., None])[..., 0])
         reach = self.model.outcome.reach(self._natural, self.level) * deviation
         parts = {"mean": middle, "deviation": deviation, "low": middle - reach, "high": middle + reach}
-        labels = self.posterior.structure.labels[BETWEEN]
         return [
-            {"site": names[number], **row}
-            for site, number in enumerate(map(str, numbers))
-            for row in term_rows(labels, {name: part[site] for name, part in parts.items()})
+            {**name, **row}
+            for place, name in enumerate(names)
+            for row in term_rows(self._labels(grouping), {part: values[place] for part, values in parts.items()})
         ]
 
-    def _varying_units(self) -> Array:
-        return self.model.units_and_offset()[0][self.model.table.places]
+    def _labels(self, grouping: Grouping) -> Sequence[str]:
+        return self.posterior.structure.labels[grouping.factor]
+
+    def _units(self, grouping: Grouping) -> Array:
+        return self.model.units_and_offset()[0][grouping.places]
 
 
 def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:

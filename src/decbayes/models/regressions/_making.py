@@ -112,7 +112,7 @@ def model_of_frame(
     """The regression of a data frame: by a formula, or of the target on all other columns."""
     if not formula and not target:
         raise ValueError("Say what to predict: a formula such as 'target ~ column + column', or the target.")
-    names = [name for name in names_in(frame) if name != settings.get("by")]
+    names = [name for name in names_in(frame) if name not in group_columns(settings)]
     terms: tuple[str, ...] = ()
     if formula:
         target, terms, settings = asked(model, formula, names_in(frame), settings)
@@ -139,10 +139,9 @@ def model_of_file(
     """The regression of a file, and its complete rows."""
     if not formula and not target:
         raise ValueError(f"Say what to fit, for example: decbayes fit {model.command} {model.example}")
-    by = settings.get("by", "")
     if agreed_columns is None:
         chosen = split_names(columns)
-        read = read_frame(path, [*chosen, by] if chosen and by else chosen)
+        read = read_frame(path, [*chosen, *group_columns(settings)] if chosen else chosen)
         frame = complete(path, asked_for(model, read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         report(f"{path}: {columns_text(regression.columns)}")
@@ -175,14 +174,15 @@ def model_of_columns(
         target, terms, settings = asked(model, formula, [*agreed, *further], settings)
         wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)
         agreed = {name: agreed[name] for name in wanted}
-    agreed = {name: column for name, column in agreed.items() if name != settings.get("by")}
+    agreed = {name: column for name, column in agreed.items() if name not in group_columns(settings)}
     return model(target=target, columns=agreed, terms=terms, **settings)
 
 
 def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
     """The target, the terms and the settings that a formula asks for, beside those given."""
     wanted, named = formula_for(model, formula, names)
-    varying = {"varying": wanted.varying, "by": wanted.by} if wanted.varying else {}
+    varying = {"varying": wanted.varying, "by": wanted.by, "correlated": wanted.correlated} if wanted.varying else {}
+    varying |= {"varying_within": wanted.varying_within, "within": wanted.within} if wanted.within else {}
     if varying and "varying" not in model.from_data:
         raise InvalidStructure(
             f"{model.__name__} has no terms that vary from site to site; leave '( … | … )' out of the formula."
@@ -208,17 +208,22 @@ def apart(model: Any, settings: Mapping[str, Any]) -> list[str]:
 
 def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The columns that a formula and settings name, or all."""
-    by = settings.get("by", "")
-    if by and by not in frame:
-        raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
+    for by in group_columns(settings):
+        if by not in frame:
+            raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
     if not formula:
         return frame
     wanted, named = formula_for(model, formula, frame)
     check_among(wanted.target, list(frame))
-    by = by or wanted.by
+    groups = group_columns({"by": wanted.by, "within": wanted.within, **settings})
     texts = wanted.target, *wanted.terms, wanted.offset, *apart(model, settings), *named.values()
     names = needed(frame, *texts, further=model.level)
-    return {name: frame[name] for name in [*names, *([by] if by else [])]}
+    return {name: frame[name] for name in [*names, *groups]}
+
+
+def group_columns(settings: Mapping[str, Any]) -> list[str]:
+    """The columns that name sites and groups inside them."""
+    return [settings[name] for name in ("by", "within") if settings.get(name)]
 
 
 def check_among(target: str, names: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
 from decbayes.models.regressions.stacking import Stack
+from decbayes.models.regressions.varying.site_effects import same
 
 Gaps = NDArray[np.bool_]
 
@@ -51,7 +52,8 @@ class Table:
     """What the columns hold, which of them are terms, and which of these vary from site to site.
 
     Rows are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
-    on. If something varies, the number of a row's site follows behind the columns, NaN if nobody names it.
+    on. If something varies, the number of a row's site follows behind the columns, NaN if nobody names it, and then
+    that of its group inside the site, if something varies between these.
     """
 
     target: str
@@ -60,6 +62,9 @@ class Table:
     intercept: bool = True
     varying: Sequence[str] = ()
     by: str = ""
+    correlated: bool = False
+    varying_within: Sequence[str] = ()
+    within: str = ""
     offset: str = ""
     weights: str = ""
     stack: Stack | None = None
@@ -79,15 +84,31 @@ class Table:
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
         del self.__dict__["design"]  # which has the terms as they were given
-        varying = names_of(varying=self.varying)
-        object.__setattr__(self, "varying", tuple(written.get(name, name) for name in varying))
+        for name in ("varying", "varying_within"):
+            varying = names_of(**{name: getattr(self, name)})
+            object.__setattr__(self, name, tuple(written.get(term, term) for term in varying))
         if not self.design.labels:
             raise InvalidStructure("A regression needs an intercept, or a term.")
         if self.by and not self.varying:
             raise InvalidStructure(f"Sites are in '{self.by}', but nothing is said to vary: name it with `varying`.")
-        if self.by in self.columns:
-            raise InvalidStructure(f"'{self.by}' names sites (`by`), and can be no column of the regression as well.")
-        _ = self.places
+        self.check_groups()
+        several = max(len(self.places), len(self.places_within)) > 1
+        object.__setattr__(self, "correlated", bool(self.correlated) and several)
+
+    def check_groups(self) -> None:
+        """Columns that name groups are no columns of the regression, and groups inside sites need sites that vary."""
+        for name, setting, groups in ((self.by, "by", "sites"), (self.within, "within", "groups inside sites")):
+            if name in self.columns:
+                raise InvalidStructure(
+                    f"'{name}' names {groups} (`{setting}`), and can be no column of the regression as well."
+                )
+        if bool(self.within) != bool(self.varying_within):
+            raise InvalidStructure("Groups inside sites need both: `within` names them, `varying_within` what varies.")
+        if self.within and (not self.varying or self.within == self.by):
+            raise InvalidStructure(
+                f"'{self.within}' names groups inside sites: say with `varying` what differs between sites, too, or "
+                "name the groups with `by` if they are all there is."
+            )
 
     @property
     def baseline(self) -> Stack | None:
@@ -142,6 +163,16 @@ class Table:
         """Which coefficients differ from site to site."""
         return np.array(self.design.places(self.varying), dtype=np.intp)
 
+    @cached_property
+    def places_within(self) -> NDArray[np.intp]:
+        """Which coefficients differ between groups inside sites."""
+        return np.array(self.design.places(self.varying_within), dtype=np.intp)
+
+    @property
+    def depth(self) -> int:
+        """How many numbers that name groups follow behind the columns."""
+        return bool(self.varying) + bool(self.varying_within)
+
     @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that a prediction needs."""
@@ -154,7 +185,10 @@ class Table:
 
     def constants(self) -> dict[str, Any]:
         """What sites must agree on."""
-        varying = {"varying": list(self.varying), **({"by": self.by} if self.by else {})} if self.varying else {}
+        named = {"by": self.by, "correlated": self.correlated, "within": self.within}
+        named |= {"varying_within": list(self.varying_within)}
+        varying = {"varying": list(self.varying), **{name: value for name, value in named.items() if value}}
+        varying = varying if self.varying else {}
         terms = {"terms": list(self.terms), "intercept": self.intercept}
         apart = {name: text for name, text in (("offset", self.offset), ("weights", self.weights)) if text}
         stacked = {} if self.stack is None else self.stack.constants()
@@ -232,18 +266,17 @@ class Table:
             )
 
     def larger_sites(self, points: Array, least: int, persons: Persons) -> Array:
-        """Sites within the file with few persons count as one, with as many others as it takes to have enough."""
-        if not self.varying:
-            return points
-        sites, place = np.unique(points[:, -1], return_inverse=True)
-        having = np.array([persons.among(place.reshape(-1) == site) for site in range(len(sites))])
-        joined = np.zeros(len(points), dtype=np.bool_)
-        for site in np.argsort(having, kind="stable"):
-            if having[site] < least or 0 < persons.among(joined) < least:
-                joined |= place.reshape(-1) == site
-        if not joined.any():
-            return points
-        return np.column_stack([points[:, :-1], np.where(joined, points[joined, -1].min(), points[:, -1])])
+        """Sites within the file with few persons count as one, with as many others as it takes to have enough; and so
+        do groups inside a site.
+        """
+        changed, width = points.copy(), len(self.columns)
+        if self.varying:
+            every = np.ones(len(points), dtype=np.bool_)
+            changed[:, width] = larger_groups(points[:, width], every, least, persons)
+        for site in np.unique(changed[:, width]) if self.within else ():
+            here = same(changed[:, width], site)
+            changed[here, width + 1] = larger_groups(changed[:, width + 1], here, least, persons)[here]
+        return changed
 
     def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
         """One unit of each coefficient, and its zero, where the target has this unit and this zero."""
@@ -268,14 +301,16 @@ class Table:
         points = np.full((rows_in(frame), len(self.columns)), np.nan)
         if used:  # a mean without terms needs no column to predict it
             points[:, [place for place, name in enumerate(self.columns) if name in used]] = coded(frame, used)
-        return np.column_stack([points, site_numbers(frame, self.by, len(points))]) if self.varying else points
+        names = [self.by, self.within][: self.depth]
+        return np.column_stack([points, *(group_numbers(frame, name, len(points)) for name in names)])
 
     def numbers(self, data: Any) -> Array:
         """A matrix as it is; one without a column for the site has rows of one site."""
-        rows = as_numbers(data)
-        if self.varying and rows.ndim == 2 and rows.shape[1] == len(self.columns):
-            rows = np.column_stack([rows, np.full(len(rows), np.nan)])
-        return as_points(rows, len(self.columns) + bool(self.varying), unseen=True)
+        rows, width = as_numbers(data), len(self.columns)
+        if rows.ndim == 2 and width <= rows.shape[1] < width + self.depth:
+            unnamed = np.full((len(rows), width + self.depth - rows.shape[1]), np.nan)
+            rows = np.column_stack([rows[:, :width], unnamed, rows[:, width:]])
+        return as_points(rows, width + self.depth, unseen=True)
 
     def with_targets(self, data: Any, targets: Any) -> Array:
         """Whole rows as numbers, of which the targets were held out."""
@@ -321,22 +356,24 @@ class Table:
         numbers = np.column_stack([points[observation, : len(self.columns)], level])
         return self.design.matrix(np.delete(numbers, self.target_place, axis=1))
 
-    def sites(self, points: Array) -> Array:
-        """(N,): the number of each row's site, NaN where nobody names one."""
-        return points[:, -1] if self.varying else np.full(len(points), np.nan)
+    def names(self, points: Array) -> Array:
+        """(N, 1) or (N, 2): the number of each row's site, and of its group inside that; NaN where nobody names one."""
+        return points[:, len(self.columns) :] if self.varying else np.full((len(points), 1), np.nan)
 
-    def site_names(self, data: Any, numbers: Array) -> dict[str, str]:
-        """What these sites are called here, by their numbers."""
-        names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in numbers}
-        if is_frame(data) and self.by in names_in(data):
-            texts = sorted({text_of(value) for value in values_in(data, self.by)})
-            names |= {str(np.float64(number_of(text))): text for text in texts}
+    def group_names(self, data: Any, numbers: Sequence[Array]) -> dict[str, str]:
+        """What these sites and groups are called here, by their numbers."""
+        every = np.concatenate(numbers)
+        names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in every}
+        for column in (self.by, self.within):
+            if is_frame(data) and column in names_in(data):
+                texts = sorted({text_of(value) for value in values_in(data, column)})
+                names |= {str(np.float64(number_of(text))): text for text in texts}
         return names
 
     def typical(self) -> Array:
         """One row with the agreed centre of each real column, and the first category of all others."""
         zeros = np.array([column.zero_and_unit[0] for column in self.columns.values()])
-        return np.append(zeros, np.nan) if self.varying else zeros
+        return np.append(zeros, np.full(self.depth, np.nan))
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         """Rows that the columns might hold."""
@@ -365,11 +402,11 @@ class Table:
         yield complete(path, self._frame(path, list(self.predictors)), report)
 
     def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
-        """Some columns of a file, and the one that names sites if it has that."""
+        """Some columns of a file, and those that name sites and groups if it has them."""
         frame = read_frame(path)
         if any(name not in frame for name in names):
             return read_frame(path, names)  # which says what is missing
-        return {name: frame[name] for name in frame if name in names or name == self.by} or frame
+        return {name: frame[name] for name in frame if name in names or name in (self.by, self.within)} or frame
 
 
 def of_observations(observation: NDArray[np.intp], rows: Gaps, count: int) -> Gaps:
@@ -418,8 +455,19 @@ def report_far(
                 )
 
 
-def site_numbers(frame: Any, by: str, rows: int) -> Array:
-    """A number for the site of each row, by its name in a column; NaN if there is no such column.
+def larger_groups(groups: Array, among: Gaps, least: int, persons: Persons) -> Array:
+    """Numbers of the groups of some rows, of which those with few persons count as one that has enough."""
+    numbers = np.unique(groups[among])
+    having = np.array([persons.among(among & same(groups, number)) for number in numbers])
+    joined = np.zeros(len(groups), dtype=np.bool_)
+    for place in np.argsort(having, kind="stable"):
+        if having[place] < least or 0 < persons.among(joined) < least:
+            joined |= among & same(groups, numbers[place])
+    return np.where(joined, groups[joined].min(), groups) if joined.any() else groups
+
+
+def group_numbers(frame: Any, by: str, rows: int) -> Array:
+    """A number for the group of each row, by its name in a column; NaN if there is no such column.
 
     The same name is the same number wherever it is met. Names themselves go nowhere.
     """
@@ -428,7 +476,7 @@ def site_numbers(frame: Any, by: str, rows: int) -> Array:
     values = values_in(frame, by)
     unnamed = np.array([is_missing(value) for value in values], dtype=bool)
     if unnamed.any():
-        raise InvalidData(f"{unnamed.sum():,} of {rows:,} rows do not name their site in '{by}'.")
+        raise InvalidData(f"{unnamed.sum():,} of {rows:,} rows do not name their group in '{by}'.")
     names = list(map(text_of, values))
     numbers = {name: number_of(name) for name in set(names)}
     return np.array([numbers[name] for name in names])

@@ -9,14 +9,14 @@ from scipy.special import gammaln, stdtrit
 
 from decbayes.arguments import Above, check_positive
 from decbayes.columns import Column, Gaussian
-from decbayes.families import Array, Gamma, GaussianGamma
+from decbayes.families import Array, GaussianGamma
 from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_rounding, check_structure
-from decbayes.models.regressions._site_effects import BETWEEN, SiteEffects
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.outcome import FACTOR, Climb, Natural, Outcome, Place, Problem
 from decbayes.models.regressions.private.bounded_scores import RealScores
 from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.posterior import Posterior
 
 
@@ -108,7 +108,7 @@ class ConjugateClimb(Climb):
 
     def begin(self, start: Natural | None) -> Place:
         known = self.before if start is None else start
-        return self.place({BETWEEN: known[BETWEEN]} if self.variation.there else {})
+        return self.place({grouping.factor: known[grouping.factor] for grouping in self.variation.groupings})
 
     def place(self, between: Natural) -> Place:
         """The coefficients where the precisions between sites are these, and the bound that holds for both."""
@@ -118,10 +118,11 @@ class ConjugateClimb(Climb):
         gained = family.log_partition(after) - family.log_partition(self.before[FACTOR])
         bound = gained - self.count * (0.5 * log(2 * pi) + log(problem.unit))
         if self.variation.there:
-            now = between[BETWEEN]
-            logs = np.split(Gamma().mean(now)[0], 2)[0].sum()
-            bound += 0.5 * (len(problem.sites) * logs + np.linalg.slogdet(effects.spread)[1].sum())
-            bound -= Gamma().kl(now, self.before[BETWEEN])
+            counts = len(problem.groups.sites), len(problem.groups.parents)
+            bound += 0.5 * effects.log_spread()
+            for grouping, count in zip(self.variation.groupings, counts, strict=False):
+                bound += 0.5 * count * grouping.log_determinant(between)
+                bound -= grouping.family.kl(between[grouping.factor], self.before[grouping.factor])
         return Place({FACTOR: after, **between}, float(bound))
 
     def step(self, here: Place) -> tuple[Place, float]:
@@ -142,6 +143,9 @@ class ConjugateClimb(Climb):
         first = np.array([0.5 * self.count, -0.5 * self.square + square])
         last = self.shift.sum(axis=0) - shift, -0.5 * (self.precision.sum(axis=0) - precision).ravel()
         return np.concatenate([first, *last])[None, :]
+
+    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+        return self.contribution(effects), 0.0
 
     def contributed(self, natural: Natural) -> dict[str, Array]:
         return self.begin(natural).natural | (self.varied(natural) if self.variation.there else {})

@@ -65,9 +65,6 @@ class Softmax(Generalized):
             "together. Predict one level against all others, with LogisticRegression."
         )
 
-    def single(self, targets: Array) -> bool:
-        return bool((self._levels(targets) == self._levels(targets)[0]).all())
-
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_outcomes(self._levels(targets).astype(np.float64))
 

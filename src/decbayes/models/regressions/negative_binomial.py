@@ -1,6 +1,6 @@
 """Negative binomial regression: counts that vary more than Poisson counts do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -91,20 +91,19 @@ class NegativeBinomial(PoissonOutcome):
 class NegativeBinomialRegression(PoissonRegression):
     """How often something happens, where counts vary more than chance alone makes them: variance = mean + mean² / φ.
 
-    Sites agree on `dispersion`, φ: each sends the two sums of `dispersion_sums`, and `agree_dispersion` makes φ of
-    them. All else is as in `PoissonRegression`.
+    Sites agree on `dispersion`, φ: each sends its two `sums`, and `settled` makes φ of those of all sites. All else is
+    as in `PoissonRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> ward = rng.choice(["bone", "heart"], 400)
     >>> visits = rng.poisson(np.where(ward == "heart", 6.0, 2.0) * rng.gamma(2.0, 0.5, 400))
     >>> patients = {"ward": ward, "visits": visits}
-    >>> model = db.PoissonRegression.from_frame(patients, "visits ~ ward")
-    >>> sums = model.dispersion_sums(model.fit(patients).posterior, patients)
-    >>> dispersion = db.NegativeBinomialRegression.agree_dispersion([sums])
-    >>> 1.0 < dispersion < 3.0
+    >>> model = db.NegativeBinomialRegression.from_frame(patients, "visits ~ ward")
+    >>> sites = [model.points(patients)[site::2] for site in range(2)]
+    >>> model = model.settled(db.columns.agree(*(model.sums(rows, least=5) for rows in sites)))
+    >>> 1.0 < model.dispersion < 3.0
     True
-    >>> wider = db.NegativeBinomialRegression.from_frame(patients, "visits ~ ward", dispersion=dispersion)
-    >>> [round(row["mean"], 1) for row in wider.coefficients(wider.fit(patients).posterior)]
+    >>> [round(row["mean"], 1) for row in model.coefficients(model.fit(patients).posterior)]
     [0.7, 1.0]
     """
 
@@ -148,13 +147,3 @@ class NegativeBinomialRegression(PoissonRegression):
                 "state --dispersion."
             )
         return replace(self, dispersion=found.dispersion)
-
-    @staticmethod
-    def agree_dispersion(sums: Sequence[tuple[float, float]]) -> float:
-        """φ for all sites, from the `dispersion_sums` of each: infinite where counts vary as little as Poisson counts.
-
-        >>> db.NegativeBinomialRegression.agree_dispersion([(10.0, 30.0), (5.0, 15.0)])
-        3.0
-        """
-        extra, squares = np.sum(np.asarray(sums, dtype=np.float64), axis=0)
-        return float(squares / extra) if extra > 0 else float("inf")

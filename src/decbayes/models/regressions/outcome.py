@@ -10,11 +10,12 @@ from scipy.special import ndtri
 
 from decbayes.columns import Column
 from decbayes.errors import InvalidStructure, NotPrivate
-from decbayes.families import Array, Family, FullGaussian, Gamma
+from decbayes.families import Array, Family, FullGaussian
 from decbayes.models.core.information import Tally
-from decbayes.models.regressions._site_effects import BETWEEN, Moments, SiteEffects, SiteRows, Variation
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.private.bounded_scores import Scores
+from decbayes.models.regressions.varying.site_effects import Groups, Moments, SiteEffects, SiteRows
+from decbayes.models.regressions.varying.variation import Variation
 from decbayes.remarks import Remark
 
 FACTOR = "coefficients"
@@ -39,9 +40,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """What one fit is about: rows by their sites; targets in agreed units of this size, what each row adds to xβ in
-    these, how often it counts, what all add to the log-likelihood whatever β is; numbers of the sites; natural
-    parameters before the rows are seen; what varies.
+    """What one fit is about: rows by their groups; targets in agreed units of this size, what each row adds to xβ in
+    these, how often it counts, what all add to the log-likelihood whatever β is; the groups; natural parameters before
+    the rows are seen; what varies.
     """
 
     rows: SiteRows
@@ -50,7 +51,7 @@ class Problem:
     weights: Array
     constant: float
     unit: float
-    sites: Array
+    groups: Groups
     before: dict[str, Array]
     variation: Variation
     approximation: str
@@ -62,8 +63,9 @@ class Problem:
         return int(self.rows.design.shape[1])
 
     def effects(self, shift: Array, precision: Array, natural: Natural) -> SiteEffects:
-        """The sites' own parts, given the sums of their rows and Λ."""
-        return SiteEffects(shift, precision, self.variation.places, self.variation.precisions(natural))
+        """The groups' own parts, given the sums of their rows and Λ."""
+        precisions = self.variation.precisions(natural)
+        return SiteEffects(shift, precision, self.variation.groupings, precisions, self.groups.parents)
 
 
 class Climb(ABC):
@@ -83,6 +85,10 @@ class Climb(ABC):
     @abstractmethod
     def effects(self, natural: Natural) -> SiteEffects:
         """What rows say of the sites that they are from, given the posterior."""
+
+    @abstractmethod
+    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+        """(1, d): what rows add to the coefficients once own parts are integrated out; and what these explain apart."""
 
     @abstractmethod
     def contributed(self, natural: Natural) -> dict[str, Array]:
@@ -127,10 +133,6 @@ class Outcome(ABC):
     def assumed(self) -> str:
         """What else is assumed about the target, in words, where a setting decides it."""
         return ""
-
-    def single(self, targets: Array) -> bool:
-        """Whether all observations have the same outcome."""
-        return bool((targets == targets[0]).all())
 
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
@@ -347,10 +349,8 @@ class GaussianClimb(Climb):
         """What sites' own parts add to it, and how far these differ."""
         if not self.variation.there:
             return 0.0
-        logs, precisions = np.split(Gamma().mean(natural[BETWEEN])[0], 2)
         squares = effects.squares(self.outcome.expected(natural, self.problem.side))
-        expected = 0.5 * float(np.sum(logs - precisions * squares))
-        return expected + effects.entropy() - Gamma().kl(natural[BETWEEN], self.before[BETWEEN])
+        return self.variation.bound(natural, self.before, squares) + effects.entropy()
 
     def varied(self, here: GaussianPlace) -> dict[str, Array]:
         """How far sites differ, given all the rest."""
@@ -373,7 +373,7 @@ class GaussianClimb(Climb):
 
     def settled(self, start: Natural) -> GaussianPlace:
         """Where sites' own parts are what rows imply, given the posterior of all the rest."""
-        natural, count, side = dict(start), len(self.problem.sites), self.problem.side
+        natural, count, side = dict(start), len(self.problem.groups.parents), self.problem.side
         nothing = self.problem.effects(np.zeros((count, side)), np.zeros((count, side, side)), natural)
         here = self.place(natural, nothing)
         for _ in range(SETTLING if self.variation.there else 0):
@@ -385,6 +385,9 @@ class GaussianClimb(Climb):
 
     def effects(self, natural: Natural) -> SiteEffects:
         return self.settled(natural).effects
+
+    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+        return added(effects.shift, effects.precision) - hidden_by(effects), effects.hidden()[2]
 
     def contributed(self, natural: Natural) -> dict[str, Array]:
         here = self.settled(natural)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from decbayes.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
 from decbayes.errors import InvalidData, NotCalibrated
-from decbayes.families import Array, Family, Gamma, dense
+from decbayes.families import Array, Family, dense
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
@@ -25,19 +25,15 @@ from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._making import Tabled, Target, model_of_file, model_of_list
-from decbayes.models.regressions._site_effects import (
-    BETWEEN,
-    SiteEffects,
-    Variation,
-    numbered,
-    places_among,
-    rows_by,
-)
 from decbayes.models.regressions._table import Rows, Table
 from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Outcome, Problem
 from decbayes.models.regressions.stacking import Stack
+from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
+from decbayes.models.regressions.varying.own_parts import OwnParts
+from decbayes.models.regressions.varying.site_effects import groups_of, rows_by
+from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN, Grouping, Variation
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -59,10 +55,12 @@ class Regression(Tabled, Model):
     Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
     on.
 
-    Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, 1 / Λ). A site is a
-    place that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names.
-    Matrices have a number for the site behind the columns, if something varies. The precision Λ of each is Gamma;
-    1 / Λ is `prior_between` before anything is known, with the weight of `between_degrees` sites.
+    Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, Λ⁻¹). A site is a place
+    that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names. Matrices
+    have a number for the site behind the columns, if something varies. Own parts of several coefficients are
+    independent, with a Gamma for the precision of each, or `correlated`, with one Wishart. 1 / Λ is `prior_between`
+    before anything is known, with the weight of `between_degrees` sites. Terms in `varying_within` also differ between
+    groups inside a site, such as wards, which the column `within` names; matrices have their number behind the site's.
     """
 
     target: Annotated[str, "The column to predict."] = ""
@@ -71,6 +69,9 @@ class Regression(Tabled, Model):
     intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
     varying: Sequence[str] = field(default=(), kw_only=True)
     by: str = field(default="", kw_only=True)
+    correlated: bool = field(default=False, kw_only=True)
+    varying_within: Sequence[str] = field(default=(), kw_only=True)
+    within: str = field(default="", kw_only=True)
     offset: str = field(default="", kw_only=True)
     weights: str = field(default="", kw_only=True)
     prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = field(
@@ -85,7 +86,18 @@ class Regression(Tabled, Model):
     ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True, metadata=LOCAL)
 
     from_data: ClassVar[frozenset[str]] = frozenset(
-        {"columns", "terms", "intercept", "varying", "by", "offset", "weights"}
+        [
+            "columns",
+            "terms",
+            "intercept",
+            "varying",
+            "by",
+            "correlated",
+            "varying_within",
+            "within",
+            "offset",
+            "weights",
+        ]
     )
     caption: ClassVar[str] = "term"
     view: ClassVar[str] = "coefficients"
@@ -101,7 +113,7 @@ class Regression(Tabled, Model):
             raise ValueError(f"approximation is 'variational' or 'laplace', not {self._approximation!r}.")
         if self.varying and self._approximation == "laplace":
             raise ValueError("What varies from site to site needs approximation='variational'.")
-        for name in ("columns", "terms", "intercept", "varying"):
+        for name in ("columns", "terms", "intercept", "varying", "correlated", "varying_within"):
             object.__setattr__(self, name, getattr(self.table, name))
         self.outcome.check_column(type(self).__name__, self.target, self.columns[self.target])
 
@@ -109,8 +121,8 @@ class Regression(Tabled, Model):
     def table(self) -> Table:
         """Rows as numbers."""
         return Table(
-            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.offset, self.weights,
-            self.stack,
+            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.correlated,
+            self.varying_within, self.within, self.offset, self.weights, self.stack,
         )  # fmt: skip
 
     @property
@@ -125,8 +137,14 @@ class Regression(Tabled, Model):
 
     @cached_property
     def variation(self) -> Variation:
-        """What differs from site to site."""
-        return Variation(self.table.places, bool(self.varying))
+        """What differs from site to site, and inside sites."""
+        places = {BETWEEN: self.table.places, WITHIN: self.table.places_within}
+        named = {factor: found for factor, found in places.items() if len(found)}
+        return Variation(tuple(Grouping(f, found, self.correlated and len(found) > 1) for f, found in named.items()))
+
+    def group_name(self, grouping: Grouping) -> str:
+        """What the groups are: sites, or what the column of groups inside them is called."""
+        return "site" if grouping.factor == BETWEEN else self.within
 
     @property
     def subject(self) -> str:
@@ -146,11 +164,10 @@ class Regression(Tabled, Model):
         labels = self.table.design.labels
         families: dict[str, Family] = {FACTOR: self.outcome.family}
         prior, named = {FACTOR: self.outcome.prior(len(labels), self)}, {FACTOR: labels}
-        if self.varying:
-            families[BETWEEN] = Gamma()
-            shape = np.full((1, len(self.table.places)), 0.5 * float(self.between_degrees))
-            prior[BETWEEN] = Gamma().natural(shape=shape, rate=shape * float(self.prior_between))
-            named[BETWEEN] = tuple(labels[place] for place in self.table.places)
+        for grouping in self.variation.groupings:
+            families[grouping.factor] = grouping.family
+            prior[grouping.factor] = grouping.prior(float(self.between_degrees), float(self.prior_between))
+            named[grouping.factor] = tuple(labels[place] for place in grouping.places)
         constants = {"name": type(self).__name__, **self.constants()}
         return Structure(families=families, prior=prior, labels=named, model=constants)
 
@@ -163,7 +180,9 @@ class Regression(Tabled, Model):
         stored = super().settings_of(structure)
         settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR])}
         if BETWEEN in structure.prior:
-            shape, rate = Gamma().columns(structure.prior[BETWEEN][0])
+            correlated = structure.families[BETWEEN].name == "Wishart"
+            grouping = Grouping(BETWEEN, np.arange(len(structure.labels[BETWEEN])), correlated)
+            shape, rate = grouping.marginal(structure.prior)
             settings |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
         return settings
 
@@ -274,14 +293,14 @@ class Regression(Tabled, Model):
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """Counts only: what sites contribute at the joint posterior, as far as their first broadcasts tell.
 
-        A rate is exp(xβ), so that a site's quadratic also says how it bends. `db.merge(model.recentred(posteriors))` is
-        closer to one fit of all rows. Posteriors that are no first broadcasts (of `fit_site`) stay as they are.
+        A rate is exp(xβ), so that a site's quadratic also says how it bends. Sums are then closer to one fit of all
+        rows; every merge does this. Posteriors that are no first broadcasts (of `fit_site`) stay as they are.
 
         >>> rng = np.random.default_rng(0)
         >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
         >>> sites = [{"x": x, "y": rng.poisson(np.exp(x))} for x in (rng.normal(size=60), rng.normal(1, 1, size=60))]
         >>> moved = model.recentred([model.fit_site(site).posterior for site in sites])
-        >>> round(model.coefficients(db.merge(moved))[1]["mean"], 1)
+        >>> round(model.coefficients(db.merging.product(moved))[1]["mean"], 1)
         1.0
         """
         return self._broadcasts.recentred(posteriors)
@@ -297,13 +316,12 @@ class Regression(Tabled, Model):
         """The rows of these data, and the prior `before` them, as a climb takes them."""
         points, (size, zero) = self.table.points(data), self.target_units
         self._targets(points)
-        groups, sites = numbered(self.table.sites(points))
-        rows = self.table.rows(points)
-        by_site = rows_by(rows.matrix, groups[rows.observation], len(sites))
+        groups, rows = groups_of(self.table.names(points)), self.table.rows(points)
+        by_group = rows_by(rows.matrix, groups.rows[rows.observation], len(groups.parents))
         targets, offset = (rows.targets - zero) / size, rows.offset / size
         settings = before, self.variation, self._approximation, self.ascent.tolerance
         constant = float(rows.weights @ rows.constant)
-        return Problem(by_site, targets, offset, rows.weights, constant, size, sites, *settings)
+        return Problem(by_group, targets, offset, rows.weights, constant, size, groups, *settings)
 
     @property
     def _approximation(self) -> str:
@@ -314,10 +332,9 @@ class Regression(Tabled, Model):
         self.outcome.check_targets(self.target, targets)
         return targets
 
-    def _site_effects(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Array]:
-        """What rows say of the sites that they are from, given the posterior; and the numbers of these sites."""
-        problem = self.problem(dict(posterior.natural), data)
-        return self.outcome.climb(problem).effects(posterior.natural), problem.sites
+    @cached_property
+    def _own_parts(self) -> OwnParts:
+        return OwnParts(self)
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         check_structure(posterior, self.structure, "posterior")
@@ -327,18 +344,7 @@ class Regression(Tabled, Model):
     def information(self, posterior: Posterior, data: Any) -> Array:
         """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
         check_structure(posterior, self.structure, "posterior")
-        size, varying = posterior.structure.prior[FACTOR].size, len(self.table.places)
-        information = np.zeros((size + 2 * varying,) * 2)
-        if self.varying:
-            effects, _ = self._site_effects(posterior, data)
-            moments = self.outcome.expected(posterior.natural, len(self.table.design.labels))
-            crossed, between = effects.response(moments)
-            # Without noise there is no E[τ] among the statistics.
-            shown, precisions = crossed[:, -size:], slice(size + varying, None)
-            statistics = slice(size - shown.shape[1], size)
-            information[precisions, statistics], information[statistics, precisions] = shown, shown.T
-            information[precisions, precisions] = between
-        return information
+        return self._own_parts.information(posterior, data)
 
     def scores(self, posterior: Posterior, data: Any) -> Array:
         """(observations, coefficients): E[∂ log p(y|f) / ∂β]. Rows of one observation are summed."""
@@ -389,12 +395,11 @@ class Regression(Tabled, Model):
         return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
 
     def tally(self, posterior: Posterior) -> Tally:
-        """Also how many sites a contribution holds, for each thing that varies: no more than rows."""
+        """Also how many groups a contribution holds, for each thing that varies: no more than rows."""
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
-        if not self.varying:
-            return tally
-        sites = 2.0 * np.split(dense(posterior.contribution[BETWEEN]), 2, axis=1)[0]
-        return replace(tally, within={**tally.within, BETWEEN: sites})
+        groupings = self.variation.groupings
+        groups = {each.factor: each.groups(dense(posterior.contribution[each.factor])) for each in groupings}
+        return replace(tally, within={**tally.within, **groups})
 
     def mechanism(self) -> "Mechanism":
         from decbayes.models.regressions.private.rounds import RegressionMechanism
@@ -431,18 +436,7 @@ class Regression(Tabled, Model):
         return self._linear(posterior, points, self.table.rows(points), known)
 
     def _linear(self, posterior: Posterior, points: Array, rows: Rows, known: Any) -> tuple[Array, Array]:
-        mean, covariance = self.outcome.moments(posterior.natural[FACTOR])
-        new, places = covariance.copy(), self.table.places
-        new[places, places] += self.variation.variances(posterior.natural)
-        groups, means, covariances = np.zeros(len(points), dtype=np.intp), mean[None], new[None]
-        if known is not None and self.varying:
-            effects, numbers = self._site_effects(posterior, known)
-            groups = places_among(self.table.sites(points), numbers)
-            at_sites = effects.coefficients(mean, covariance)
-            means, covariances = (np.append(*both, axis=0) for both in zip(at_sites, (means, covariances), strict=True))
-        by_site = rows_by(rows.matrix, groups[rows.observation], len(means))
-        linear, variance = by_site.linear(means, covariances)
-        return linear + rows.offset / self.target_units[0], variance
+        return self._own_parts.linear(posterior, points, rows, known)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -517,25 +511,41 @@ class Regression(Tabled, Model):
         return frozenset(self.table.design.places(names))
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How far each term that varies does so: its standard deviation from site to site, with an interval.
+        """How far each term that varies does so: its standard deviation between groups, with an interval.
+
+        A `group` is a "site", or what `within` names.
 
         Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, by linear
         response: log-normal around the estimate.
         """
         return Estimates(self, posterior, level).between()
 
+    def half_cauchy(self, posterior: Posterior) -> HalfCauchy:
+        """The same deviations with a half-Cauchy prior, on a grid; `db.calibrate(…, method="half-Cauchy")` uses it."""
+        return HalfCauchy(self, posterior)
+
+    def correlations(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """How far coefficients that vary together do so: correlations of own parts, where these are `correlated`."""
+        return Estimates(self, posterior, level).correlations()
+
     def effects(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How the sites of these rows differ from the mean of all sites, term by term: for whoever holds the rows."""
+        """How the sites of these rows differ from the mean of all sites, term by term: for whoever holds the rows.
+
+        Then how groups inside them differ from their site, if something varies between these, too.
+        """
         estimates = Estimates(self, posterior, level)
         if not self.varying:
             raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
-        effects, numbers = self._site_effects(posterior, data)
-        return estimates.effects(effects, numbers, self.table.site_names(data, numbers))
+        effects, groups = self._own_parts.given(posterior, data)
+        return estimates.effects(effects, groups, self.table.group_names(data, (groups.sites, groups.numbers)))
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """Each coefficient with its interval and its ratio, and how far those that vary differ from site to site."""
-        between = [{**row, "term": f"{row['term']}, from site to site"} for row in self.between(posterior)]
-        rows: list[Row] = [*self.coefficients(posterior), *between]
+        rows: list[Row] = [*self.coefficients(posterior)]
+        rows += [{**row, "term": "{term}, from {group} to {group}".format(**row)} for row in self.between(posterior)]
+        together = "correlation of {term}, from {group} to {group}"
+        rows += [{**row, "term": together.format(**row)} for row in self.correlations(posterior)]
+        rows = [{name: value for name, value in row.items() if name != "group"} for row in rows]
         if not self.outcome.ratio:
             return rows
         texts = {row["term"]: ratio_text(row) for row in self.ratios(posterior)}
@@ -558,8 +568,7 @@ class Regression(Tabled, Model):
         """Rows whose outcome is still to be drawn."""
         if data is not None:
             return self.table.points(data, target=False)[:size]
-        points, sites = self.table.made_up(size, rng), np.arange(size) // rows
-        return np.column_stack([points, sites]) if self.varying else points
+        return np.column_stack([self.table.made_up(size, rng), self._own_parts.made_up(size, rows)])
 
     def _drawn_linear(
         self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
@@ -567,9 +576,4 @@ class Regression(Tabled, Model):
         """The linear predictor of each row, with what is drawn for its site; and the deviation of the noise."""
         coefficients, noise = self.outcome.drawn(parameters[FACTOR])
         linear = rows.matrix @ coefficients + rows.offset / self.target_units[0]
-        if self.varying:
-            groups, numbers = numbered(points[:, -1])
-            drawn = rng.standard_normal((len(numbers), len(self.table.places))) / np.sqrt(parameters[BETWEEN][0])
-            at_rows = (drawn * noise)[groups[rows.observation]]
-            linear += np.einsum("nv,nv->n", rows.matrix[:, self.table.places], at_rows)
-        return linear, noise
+        return linear + noise * self._own_parts.drawn(parameters, rows, points, rng), noise

@@ -42,6 +42,11 @@ class Stack(ABC):
     """Whether every term, the intercept included, has a coefficient of its own for each level."""
 
     @property
+    def outcomes(self) -> int:
+        """How many outcomes an observation may have."""
+        return 2
+
+    @property
     @abstractmethod
     def levels(self) -> tuple[str, ...]: ...
 
@@ -165,6 +170,10 @@ class Thresholds(Stack):
     def levels(self) -> tuple[str, ...]:
         return tuple(f"beyond {level}" for level in self.ordered[:-1])
 
+    @property
+    def outcomes(self) -> int:
+        return len(self.ordered)
+
     def constants(self) -> dict[str, Any]:
         return {"levels": list(self.ordered)}
 
@@ -225,6 +234,10 @@ class Pairs(Stack):
     @property
     def levels(self) -> tuple[str, ...]:
         return self.compared
+
+    @property
+    def outcomes(self) -> int:
+        return len(self.compared)
 
     @property
     def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -77,9 +77,9 @@ class SurvivalRegression(Regression):
     event; all others count as censored. So the hazard of one of several competing causes is that of a fit in which
     `yes` names this cause. `time` is the end of a person's time at risk, `entry` its beginning, if not 0.
 
-    Sites agree on `cuts` and on `rate`, a typical number of events per unit of time; see `agree_cuts`. Products with
-    "interval" are effects that change with time: "age + age:interval". `varying=["interval"]` gives each site a
-    baseline of its own. All else is as in `PoissonRegression`.
+    Sites agree on `cuts` and on `rate`, a typical number of events per unit of time: `settled` takes both from the
+    `sums` of all sites. Products with "interval" are effects that change with time: "age + age:interval".
+    `varying=["interval"]` gives each site a baseline of its own. All else is as in `PoissonRegression`.
 
     >>> rng = np.random.default_rng(1)
     >>> old = rng.random(500) < 0.5
@@ -198,37 +198,6 @@ class SurvivalRegression(Regression):
             raise ValueError("--cuts are numbers separated by commas, such as 30,90,365.") from None
         options |= {"rate": rate} if rate else {}
         return super().from_file(path, formula=formula, varying=varying, **options)
-
-    @staticmethod
-    def event_counts(times: Any, events: Any, grid: Sequence[float], *, least: int = LEAST) -> list[int]:
-        """How many events a site has until each time of a public grid, for `agree_cuts`: what a site may tell others.
-
-        Steps with fewer than `least` events are joined to the next ones, so that no single event can be read off.
-
-        >>> db.SurvivalRegression.event_counts([1.0] * 6 + [2.0, 3.5, 3.6, 3.7, 3.8, 3.9], [True] * 12, [1, 2, 3, 4])
-        [6, 6, 6, 12]
-        """
-        happened = np.asarray(times, dtype=np.float64)[np.asarray(events, dtype=bool)]
-        cumulative = [int((happened <= time).sum()) for time in grid]
-        shown, last = [], 0
-        for count in cumulative:
-            last = count if count - last >= least else last
-            shown.append(last)
-        return shown
-
-    @staticmethod
-    def agree_cuts(
-        counts: Sequence[Sequence[int]], grid: Sequence[float], *, intervals: int = INTERVALS
-    ) -> tuple[float, ...]:
-        """Cuts for all sites, from their `event_counts`: about as many events between each two.
-
-        >>> db.SurvivalRegression.agree_cuts([[6, 6, 6, 12], [0, 9, 9, 20]], [1, 2, 3, 4], intervals=2)
-        (2.0,)
-        """
-        total = np.sum(np.asarray(counts, dtype=np.float64), axis=0)
-        wanted = total[-1] * np.arange(1, intervals) / intervals
-        places = np.abs(total[None, :] - wanted[:, None]).argmin(axis=1) if total[-1] else ()
-        return tuple(sorted({float(grid[place]) for place in places if place < len(grid) - 1}))
 
     def survival(
         self, posterior: Posterior, data: Any, *, times: Sequence[float] | None = None, level: float = 0.9

@@ -21,7 +21,7 @@ from decbayes.cli.shared.match_confidence import (
     solver_named,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.posterior_files import found_by, is_release, read_once, recentred
+from decbayes.cli.shared.posterior_files import found_by, is_release, read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -33,6 +33,7 @@ from decbayes.files import load, save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
+from decbayes.merging.base.recentring import recentred
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
@@ -312,9 +313,8 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     say_new_words(received.posteriors)
     read = list(same_columns(priors.applied(received.posteriors)))
     expected = view_of(read[0].structure).expected(read)
-    read = recentred(read)
     if options.naive:
-        keep(merging.product(read))
+        keep(merging.product(recentred(read)))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
     elif options.robust:
         robust = robustly_merged(read, options)

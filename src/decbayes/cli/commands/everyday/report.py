@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeFloat
 
 from decbayes.cli.shared.match_confidence import aligned, document_length, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.posterior_files import read_once, recentred
+from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
@@ -23,7 +23,6 @@ from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
-from decbayes.updates.rounds import together
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
@@ -129,8 +128,7 @@ def write_report(
     read = list(same_columns([site.posterior for site in sent.values()]))
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
-    first_fits = together(sent) is None  # files of a round are as their sites have left them
-    alignment = aligned(recentred(read) if first_fits else read, components, since, solving)
+    alignment = aligned(read, components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))

@@ -2,7 +2,8 @@
 
 target ~ term + term,   "a:b" the product, "a * b" = "a + b + a:b", "a / b" = "a + a:b", "(a + b)^2", "." all others,
 "- term" leaves a term out, "- 1" or "+ 0" the intercept, "offset(log(t))" adds log(t) with the coefficient 1,
-"(1 + a | clinic)" lets the intercept and the slope of a differ between clinics
+"(1 + a | clinic)" lets the intercept and the slope of a differ between clinics, with a correlation; "||" without one;
+"(1 | clinic/ward)", or "(1 | clinic) + (1 | clinic:ward)", lets them also differ between wards inside clinics
 """
 
 import re
@@ -25,16 +26,31 @@ OFFSET = "offset"
 
 
 class Formula(NamedTuple):
-    """A target, its terms, whether there is an intercept; which terms vary, by the column that names sites; and what is
-    added to the linear predictor as it is.
+    """A target, its terms, whether there is an intercept; what is added to the linear predictor as it is; which terms
+    vary, by the column that names sites, and inside these by the column `within`; and whether these correlate.
     """
 
     target: str
     terms: tuple[str, ...]
     intercept: bool
+    offset: str = ""
     varying: tuple[str, ...] = ()
     by: str = ""
-    offset: str = ""
+    varying_within: tuple[str, ...] = ()
+    within: str = ""
+    correlated: bool = False
+
+
+class Bar(NamedTuple):
+    """What stands around "|" in a formula: terms that vary, the groups they vary between, and whether they correlate.
+
+    Two names are groups and groups inside them: both vary where the names are joined by "/", else the inner ones alone.
+    """
+
+    terms: tuple[str, ...]
+    names: tuple[str, ...]
+    both: bool
+    correlated: bool
 
 
 def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formula:
@@ -46,12 +62,40 @@ def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formul
     target = target.strip("`")
     if not sign or not target or not right or "~" in right:
         raise InvalidStructure(
-            f"A formula is of the form 'target ~ term + term', with at most one '(1 + term | site)'; not {formula!r}."
+            f"A formula is of the form 'target ~ term + term', with '(1 + term | site)' if they vary; not {formula!r}."
         )
     reader = Reader(right, [*columns, *([further] if further else [])], {target, further})
     terms = reader.everything()
     ordered = sorted((term for term in terms if term), key=len)
-    return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.varying, reader.by, reader.offset)
+    return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.offset, *grouped(reader.bars))
+
+
+def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...], str, bool]:
+    """What varies between sites, the column that names them, what varies inside sites, by which, and if together."""
+    if not bars:
+        return (), "", (), "", False
+    several = {bar.correlated for bar in bars if len(bar.terms) > 1}
+    if len(several) > 1:
+        raise InvalidStructure("Use '|' or '||' for all groupings: own parts correlate in all, or in none.")
+    correlated = next(iter(several or {bar.correlated for bar in bars}))
+    if len(bars) == 1 and (len(bars[0].names) == 1 or bars[0].both):
+        (bar,) = bars
+        inside = (bar.terms, bar.names[1]) if bar.both else ((), "")
+        return bar.terms, column_of(bar.names[0]), *inside, correlated
+    by_depth = sorted(bars, key=lambda bar: (len(bar.names), bar.names[0] != HERE))
+    outer, inner = by_depth[0], by_depth[-1]
+    parent = inner.names[0] if len(inner.names) == 2 else HERE
+    if len(bars) != 2 or inner.both or outer.names != (parent,) or inner.names[-1] == parent:
+        raise InvalidStructure(
+            "Groups are sites and what is inside them, as in '(1 | clinic/ward)' or '(1 + age | clinic) + (1 | "
+            "clinic:ward)'; groupings that cross each other, or further ones, are not fitted."
+        )
+    return outer.terms, column_of(parent), inner.terms, inner.names[-1], correlated
+
+
+def column_of(name: str) -> str:
+    """The column that names sites; none if it is the place that holds the rows."""
+    return "" if name == HERE else name
 
 
 def unbracketed(text: str, separator: str) -> list[str]:
@@ -73,8 +117,8 @@ class Reader:
 
     def __init__(self, text: str, columns: Sequence[str], apart: set[str]) -> None:
         self.text, self.columns, self.apart = text, columns, apart
-        self.varying: tuple[str, ...] = ()
-        self.by = self.offset = ""
+        self.bars: list[Bar] = []
+        self.offset = ""
         self.tokens = list(self._split())
         self.place = 0
 
@@ -129,7 +173,8 @@ class Reader:
         terms = self.sum()
         if self.place < len(self.tokens):
             raise InvalidStructure(f"'{self._next()}' has no meaning where it stands in '{self.text}'.")
-        return [term for term in terms if term != (self.by,)] if "." in self.tokens else terms
+        names = {(name,) for bar in self.bars for name in bar.names}
+        return [term for term in terms if term not in names] if "." in self.tokens else terms
 
     def _next(self) -> str:
         return self.tokens[self.place] if self.place < len(self.tokens) else ""
@@ -220,14 +265,19 @@ class Reader:
         return terms if stated else [term for term in terms if term]
 
     def _group(self, terms: list[Term]) -> None:
+        correlated = not self._take("|")
+        names = [self._group_name()]
+        if joint := self._take("/", ":"):
+            names.append(self._group_name())
+        varying = tuple(":".join(term) or INTERCEPT for term in terms)
+        self.bars.append(Bar(varying, tuple(names), joint == "/", correlated))
+
+    def _group_name(self) -> str:
         name = self._next()
         self.place += 1
-        if self.varying:
-            raise InvalidStructure("A formula has at most one '(1 + term | site)'.")
         if name not in (*self.columns, HERE):
             raise InvalidStructure(f"'| {name})' needs the name of a column, or '{HERE}' if all rows are of one site.")
-        self.by = name if name in self.columns else ""
-        self.varying = tuple(":".join(term) or INTERCEPT for term in terms)
+        return name if name in self.columns else HERE
 
     def _call(self, token: str) -> list[Term]:
         name, _, inside = token.partition("(")
@@ -254,9 +304,23 @@ def products(left: Sequence[Term], right: Sequence[Term]) -> list[Term]:
 
 def formula_of(model: Any) -> str:
     """A regression's formula, as `from_frame` takes it."""
-    varying = ["1" if name == INTERCEPT else name for name in getattr(model, "varying", ())]
-    left = [] if "1" in varying or not varying else ["0"]
     terms = ([] if model.intercept else ["0"]) + list(model.terms)
     offset = [f"{OFFSET}({model.offset})"] if getattr(model, "offset", "") else []
-    grouped = [f"({' + '.join(left + varying)} | {model.by or HERE})"] if varying else []
-    return f"{model.target} ~ {' + '.join([*(terms or ['1']), *offset, *grouped])}"
+    return f"{model.target} ~ {' + '.join([*(terms or ['1']), *offset, *bars_of(model)])}"
+
+
+def bars_of(model: Any) -> list[str]:
+    """What varies in a regression, as a formula has it."""
+    outer, inner = (tuple(getattr(model, name, ())) for name in ("varying", "varying_within"))
+    if not outer:
+        return []
+    sign, site = ("|" if model.correlated or max(len(outer), len(inner)) < 2 else "||"), model.by or HERE
+    if outer == inner:
+        return [f"({varied(outer)} {sign} {site}/{model.within})"]
+    inside = [f"({varied(inner)} {sign} {site}:{model.within})"] if inner else []
+    return [f"({varied(outer)} {sign} {site})", *inside]
+
+
+def varied(terms: Sequence[str]) -> str:
+    shown = ["1" if name == INTERCEPT else name for name in terms]
+    return " + ".join(shown if "1" in shown else ["0", *shown])

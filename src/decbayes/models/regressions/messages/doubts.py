@@ -19,6 +19,7 @@ SINGLE_OUTCOME = Remark(
     "All rows have the same outcome, so that they say little about coefficients but much about the prior.",
     ROUND,
 )
+FEW_LEVELS = Remark("few levels", "Rows have few of the levels of the outcome, and say little about the others.", ROUND)
 SEPARATED = Remark("separated outcomes", "The predictors separate the outcomes of these rows completely.", ROUND)
 FEW_EVENTS = Remark("few events", f"There are fewer than {LEAST_EVENTS:.0f} events per coefficient.", ROUND)
 OVERDISPERSED = Remark(
@@ -32,6 +33,12 @@ def of_outcomes(targets: Array) -> Iterator[Remark]:
     """Yes or no: whether there are both."""
     if (targets == targets[0]).all():
         yield SINGLE_OUTCOME
+
+
+def of_levels(present: int, every: int) -> Iterator[Remark]:
+    """Levels of an outcome with more than two: whether a site has one only, or few of them."""
+    if every > 2:
+        yield SINGLE_OUTCOME if present == 1 else FEW_LEVELS
 
 
 def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:

@@ -10,7 +10,7 @@ import numpy as np
 from decbayes.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
-from decbayes.models.regressions.messages.doubts import of_terms
+from decbayes.models.regressions.messages.doubts import of_levels, of_terms
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Generalized
 from decbayes.posterior import Posterior
@@ -65,8 +65,10 @@ class FirstBroadcasts:
         model = self.model
         if not self.anchors or not model.table.count(data):
             return model.fit(data, rng=rng, progress=progress)
-        targets = model.problem({}, data).targets
-        anchors = self.anchors[:1] if model.outcome.single(targets) else self.anchors[1:] or self.anchors
+        present, every = self._outcomes(data)
+        # Rows then say where other outcomes are not, but not where they are.
+        few = present <= (every + 1) // 2
+        anchors = self.anchors[:1] if few else self.anchors[1:] or self.anchors
         fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
         fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
         believed = self._settled(fit.posterior, data, anchor)
@@ -74,7 +76,15 @@ class FirstBroadcasts:
         problem = model.problem(dict(believed.natural), data)
         broadcast = model.outcome.broadcast_remarks(*model.fitted(believed.natural, problem))
         missing = of_terms(model.table.design.labels, problem.rows.design)
-        return replace(fit, posterior=replace(sent, remarks=(*fit.posterior.remarks, *broadcast, *missing)))
+        rough = of_levels(present, every) if few else ()
+        remarks = dict.fromkeys([*fit.posterior.remarks, *rough, *broadcast, *missing])
+        return replace(fit, posterior=replace(sent, remarks=(*remarks,)))
+
+    def _outcomes(self, data: Any) -> tuple[int, int]:
+        """How many outcomes these rows have, and how many there are; of counts, 2 stands for several."""
+        model = self.model
+        present = len(np.unique(model.table.targets(model.points(data))))
+        return present, 2 if model.stack is None else model.stack.outcomes
 
     def _fit(self, data: Any, anchor: Quadratic, rng: Seed | None, progress: OnPass | None) -> Fit:
         """A fit with an anchor as its prior; one that is interrupted is raised without it."""

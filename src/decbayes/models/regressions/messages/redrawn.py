@@ -59,12 +59,16 @@ class RowsLike:
         count = round(min(precision[0, 0] * float(times.mean()), most))
         return cls(on_design(model), rows, times / times.sum(), max(count, 1))
 
-    def refitted(self, parameters: Any, rng: np.random.Generator) -> Array:
-        """What so many rows contribute, if these are the parameters."""
+    def refitted(self, parameters: Any, rng: np.random.Generator) -> Posterior:
+        """What so many rows would send, if these are the parameters.
+
+        First broadcasts of other outcomes than counts are several fits, and sites differ by chance as plain fits do.
+        """
         taken = self.rows[rng.choice(len(self.rows), size=self.count, p=self.probabilities)]
         coefficients, noise = self.model.outcome.drawn(parameters)
         targets = self.model.outcome.draw(taken @ coefficients, noise, rng)
-        return dense(self.model.fit(np.column_stack([taken, targets])).posterior.contribution[FACTOR])
+        fit = self.model.fit_site if self.model.outcome.recentres else self.model.fit
+        return fit(np.column_stack([taken[:, 1:], targets])).posterior
 
 
 def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
@@ -86,8 +90,8 @@ def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
 
 
 def on_design(model: Regression) -> Regression:
-    """The same regression of data that are the columns of its design, and the target behind them."""
+    """The same regression of data that are the columns of its design but the intercept, and the target behind them."""
     target = model.columns[model.target]
-    names = [f"column {place}" for place in range(len(model.table.design.labels))]
+    names = [f"column {place}" for place in range(1, len(model.table.design.labels))]
     columns = {name: Gaussian(0.0, 1.0) for name in names} | {"target": target}
-    return replace(model, target="target", columns=columns, terms=tuple(names), intercept=False)
+    return replace(model, target="target", columns=columns, terms=tuple(names))
