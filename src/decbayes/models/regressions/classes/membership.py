@@ -31,13 +31,13 @@ from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.regressions._making import formula_for, model_of_columns, model_of_frame
-from decbayes.models.regressions._site_effects import SiteEffects
 from decbayes.models.regressions._table import complete
 from decbayes.models.regressions.classes.evidence import Classes, EvidenceTable, Memberships
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.multinomial import POINTS, MultinomialRegression, Softmax, tilted
 from decbayes.models.regressions.outcome import FACTOR, GaussianClimb, GaussianPlace, Natural, Outcome, Problem
 from decbayes.models.regressions.stacking import Pairs
+from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.posterior import Posterior
 
