@@ -65,6 +65,9 @@ class Softmax(Generalized):
             "together. Predict one level against all others, with LogisticRegression."
         )
 
+    def observed(self, targets: Array, of_rows: Array) -> Array:
+        return self._levels(of_rows).astype(np.float64)
+
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_outcomes(self._levels(targets).astype(np.float64))
 

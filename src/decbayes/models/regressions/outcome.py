@@ -134,6 +134,10 @@ class Outcome(ABC):
         """What else is assumed about the target, in words, where a setting decides it."""
         return ""
 
+    def observed(self, targets: Array, of_rows: Array) -> Array:
+        """The outcome of each observation, from its target or from the targets of its rows."""
+        return targets
+
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
         return iter(())

@@ -83,8 +83,8 @@ class FirstBroadcasts:
     def _outcomes(self, data: Any) -> tuple[int, int]:
         """How many outcomes these rows have, and how many there are; of counts, 2 stands for several."""
         model = self.model
-        present = len(np.unique(model.table.targets(model.points(data))))
-        return present, 2 if model.stack is None else model.stack.outcomes
+        observed = model.outcome.observed(model.table.targets(model.points(data)), model.problem({}, data).targets)
+        return len(np.unique(observed)), 2 if model.stack is None else model.stack.outcomes
 
     def _fit(self, data: Any, anchor: Quadratic, rng: Seed | None, progress: OnPass | None) -> Fit:
         """A fit with an anchor as its prior; one that is interrupted is raised without it."""
