@@ -147,6 +147,24 @@ def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kin
         assert "three (60%)" in found[0].what
 
 
+def test_of_groups_that_share_nothing_the_largest_is_named_first():
+    evidence = np.zeros((6, 3))
+    evidence[[0, 1], 0], evidence[[2, 3, 4], 1], evidence[5, 2] = 9.0, 9.0, 9.0
+    (remark,) = separate(evidence, list("abcdef"))
+    assert remark.what.endswith("in common: c, d and e; a and b; f.")
+
+
+def test_whom_nothing_is_said_of_counts_in_full():
+    standing = db.merging.Standing()
+    assert (standing.counts, standing.against, standing.alone) == (1.0, 0.0, 0.0)
+    assert (standing.copy_of, standing.left_out, standing.flagged, standing.reason()) == (None, False, False, "")
+    assert db.merging.Standing(counts=0.99).reason() == "counts for 99% of its evidence"
+    assert db.merging.Standing(alone=0.6).reason() == "is the only one to have found 60% of what it reports"
+    assert db.merging.Standing(left_out=True).reason().startswith("was left out")
+    assert db.merging.Standing(copy_of=2).reason() == "repeats site 2 and is not counted again"
+    assert db.merging.Standing(copy_of=1).reason(["a", "b"]) == "repeats b and is not counted again"
+
+
 def test_few_data_per_parameter_are_named_if_there_are_several_sites():
     for per_parameter, sites, said in ((4.9, 2, 1), (5.0, 2, 0), (4.9, 1, 0)):
         assert len(list(small_sites(shared([[9.0, 9.0]] * sites, per_parameter)))) == said

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.errors import InvalidData
+from decbayes.models.tables.tabular import columns_file
 
 RNG = np.random.default_rng(3)
 SIZE = 60
@@ -105,3 +107,29 @@ def test_models_of_files_have_their_columns_and_options(kind, columns, options, 
         assert sorted(map(len, data)) == sorted(np.unique(FRAME["site"], return_counts=True)[1])
     if kind is db.LatentClasses:
         assert model.columns["n"].kind == "real"
+
+
+@pytest.mark.parametrize("kind", [*REGRESSIONS, db.LatentClasses, db.HiddenMarkov], ids=lambda kind: kind.__name__)
+def test_models_of_agreed_columns_are_the_same_at_every_site(kind, table, tmp_path):
+    """The list of columns that one site has written, with the rows of another: the first site's model."""
+    if kind in REGRESSIONS:
+        formula, options = REGRESSIONS[kind]
+        known = {field.name for field in fields(kind)} | inspect.signature(kind.from_file).parameters.keys()
+        options = {"formula": formula} | {name: value for name, value in options.items() if name in known}
+    else:
+        options = {"columns": "a,b,n"} | (
+            {"sequences": "site", "states": 3} if kind is db.HiddenMarkov else {"components": 4}
+        )
+    model, _ = kind.from_file(table, **options)
+    agreed, other = tmp_path / "columns.json", tmp_path / "other.csv"
+    agreed.write_text(columns_file(model.columns))
+    lines = table.read_text().splitlines()
+    other.write_text("\n".join([lines[0], *lines[20:50]]) + "\n")
+    options.pop("columns", None)
+    same, rows = kind.from_file(other, agreed_columns=agreed, **options)
+    assert same.structure == model.structure
+    assert model.count(rows) == (2 if kind is db.HiddenMarkov else 30)
+    if kind is db.HiddenMarkov:
+        assert same.sequences == "site"
+    with pytest.raises(InvalidData, match="does not list columns"):
+        kind.from_file(other, agreed_columns=other, **options)

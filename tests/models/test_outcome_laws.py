@@ -9,7 +9,7 @@ from decbayes.models.regressions.linear import Linear, log_student
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.multinomial import normal_points, shares_at
 from decbayes.models.regressions.negative_binomial import NegativeBinomial
-from decbayes.models.regressions.ordered import GAP, NARROWEST, Cumulative
+from decbayes.models.regressions.ordered import GAP, NARROWEST, Cumulative, Step
 from decbayes.models.regressions.poisson import PoissonOutcome
 
 
@@ -135,3 +135,9 @@ def test_expectations_of_dispersed_counts_come_with_their_constant():
         assert value[0] == pytest.approx(
             outcome.log_density(None, np.array([1.1]), np.zeros(1), np.zeros(1))[0], abs=1e-3
         )
+
+
+@pytest.mark.parametrize("levels", [3, 5])
+def test_an_observation_weighs_no_more_than_its_steps(levels):
+    """One row for each level but the last, each of a yes or a no."""
+    assert Step(ordered=tuple("abcde"[:levels])).heaviest == pytest.approx((levels - 1) * Logistic.heaviest)

@@ -7,6 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
+from decbayes.streams.course import Ends
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, check_once, check_round, check_slots, together
 
@@ -173,3 +174,12 @@ def test_the_same_data_count_once_and_rounds_are_not_mixed():
     with pytest.raises(StructureMismatch, match="b and a are rounds of different exchanges"):
         check_slots({"a": one["a.1.posterior"], "b": elsewhere["b.1.posterior"]})
     check_slots({"a": FIRST["a"], "b": elsewhere["b.1.posterior"]})
+
+
+def test_rounds_end_when_they_should():
+    given, found = Ends(4, 0.1, 9), Ends(None, 0.1, 9)
+    assert [given.over([1.0] * done) for done in (3, 4)] == [False, True]
+    assert [found.over([1.0] * done) for done in (0, 8, 9)] == [False, False, True]
+    assert [found.over([1.0, last]) for last in (0.11, 0.1)] == [False, True]
+    assert [given.at_most(most).rounds for most in (3, 4, 5)] == [3, 4, 4]
+    assert [found.at_most(most).rounds for most in (3, 20)] == [3, 9]
