@@ -9,9 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decbayes.errors import InvalidCharter, Refused
-from decbayes.network import Admit, Agent, Amend, Ballot, Remove, Report, Rotate, Rules, SqliteStore, persist_first
+from decbayes.network import (
+    Admit,
+    Agent,
+    Amend,
+    Ballot,
+    Proof,
+    Remove,
+    Report,
+    Rotate,
+    Rules,
+    SqliteStore,
+    persist_first,
+    sign_record,
+)
 from decbayes.network.protocol.group.decisions import MOST_VOTES, Decisions, open_ballot
-from decbayes.network.protocol.group.motions import sign_vote
+from decbayes.network.protocol.group.motions import motion_on, sign_vote
+from decbayes.network.protocol.group.roster import Void
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.simulation.recount import Recount
 from decbayes.network.simulation.simulator import Simulation
@@ -468,3 +482,49 @@ def test_a_further_vote_leaves_pending_motions_in_the_store(tmp_path, rng):
         assert "agent 4" in agent.pool.decisions.settled[ROTATED.digest].votes
         held = {ballot.digest: {*ballot.votes} for ballot in store.load()}
     assert held == {ROTATED.digest: {*ROTATED.votes, "agent 4"}, asked.digest: {"agent 3"}}
+
+
+def test_what_was_known_under_a_key_whose_rotation_falls_counts_again_once_it_stands(tmp_path, rng):
+    """New rules in between had the record read again, and it was dropped: its key was nobody's just then."""
+    replaced = ballot_on(Rotate("agent 0", MEMBERS[6].public), without("agent 0", "agent 1"), CHARTER, number=60)
+    rules = Amend(Rules(least_observations=2), CHARTER.limits)
+    amended = ballot_on(rules, without("agent 0", "agent 1"), CHARTER, [replaced], number=61)
+    further = ballot_on(ROTATED.question, {"agent 4": SEATED["agent 4"]}, CHARTER, number=62)
+    posterior = CHARTER.model.fit(np.ones(4)).posterior
+    said = {"posterior": posterior, "shards": frozenset({"s"}), "observations": 4}
+    renewed, steps = sign_record(CHARTER, MEMBERS[5], 1, **said), []
+    with SqliteStore(tmp_path / "a.store", CHARTER) as store:
+        agent = Agent(CHARTER, MEMBERS[2], rng=rng)
+        for step in (ROTATED, renewed, replaced, amended, further):
+            take = agent.on_record if step is renewed else agent.on_ballot
+            persist_first(agent, take("b", step.content), store)
+            restarted = Agent(CHARTER, MEMBERS[2], rng=rng, saved=store.load())
+            for each in (agent, restarted):
+                assert (step is ROTATED) or each.pool.version(MEMBERS[5].id) == 1
+            steps.append([record.origin == MEMBERS[5].id for record in agent.pool.counted()])
+            assert [record.digest for record in restarted.pool.counted()] == [r.digest for r in agent.pool.counted()]
+    assert agent.charter.rules == Rules(least_observations=2)
+    assert steps == [[], [True], [], [], [True]]
+
+
+def test_a_void_key_has_its_place_in_the_order_as_what_comes_after_nothing():
+    """A count by hand once had all void keys first, and another one of two contradicting rules in force."""
+    void = Void(MEMBERS[4].id).digest
+    voters = without("agent 4")
+    early = (ballot_on(amend(number), voters, CHARTER, number=number) for number in range(1, 99))
+    first = next(ballot for ballot in early if ballot.digest < void)
+    late = (Ballot(motion_on(amend(number), CHARTER.id, (void,)), {}) for number in range(100, 999))
+    put = next(ballot for ballot in late if ballot.digest < first.digest)
+    second = replace(put, votes={name: sign_vote(put.motion, name, key, 500) for name, key in voters.items()})
+    decisions = Decisions(CHARTER)
+    votes = [sign_vote(motion_on(Remove(name), CHARTER.id, ()), "agent 4", MEMBERS[4], 7) for name in voters][:2]
+    decisions.exclude(Proof(*votes))
+    for ballot in (first, second):
+        decisions.add(open_ballot(ballot.content, decisions))
+    assert decisions.charter.rules == first.question.rules
+    assert decisions.overruled == {second.digest}
+    assert Recount(CHARTER)(decisions.settled, {MEMBERS[4].id}).terms[0] == first.question.rules
+
+
+def amend(number):
+    return Amend(Rules(least_observations=number), CHARTER.limits)

@@ -230,3 +230,7 @@ def test_a_traitors_record_that_repeats_the_prior_is_refused_once_its_seat_count
 
 def test_a_site_that_has_heard_of_one_theft_need_not_have_heard_of_another():
     run_varied(10692)
+
+
+def test_a_record_is_kept_while_the_rotation_that_brought_its_key_does_not_stand():
+    run_varied(13044)

@@ -96,18 +96,19 @@ class Recount:
         return self._known[name]
 
     def _counted(self, settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]) -> Count:
-        charter, done = self._charter, {*marks}
+        charter, done = self._charter, set[bytes]()
         members = {name: [key] for name, key in charter.members.items()}
         count = Count(
             members, {}, {*members}, (charter.rules, charter.limits, rules_text(charter)), void={*marks.values()}
         )
         while len(done) < len(settled) + len(marks):
-            ballot = min(
-                (each for each in settled.values() if each.digest not in done and {*each.motion.after} <= done),
-                key=lambda each: each.digest,
-            )
-            apply(ballot, count, self._count(*self._then(self._past(ballot, settled), settled, marks)))
-            done.add(ballot.digest)
+            # A void key takes its place in the order, as what comes after nothing.
+            ready = {each.digest for each in settled.values() if {*each.motion.after} <= done} | marks.keys()
+            digest = min(ready - done)
+            if digest in settled:
+                before = self._past(settled[digest], settled)
+                apply(settled[digest], count, self._count(*self._then(before, settled, marks)))
+            done.add(digest)
         return count
 
     def _past(self, ballot: Ballot, settled: Mapping[bytes, Ballot]) -> set[bytes]:

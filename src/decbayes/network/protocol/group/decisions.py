@@ -37,7 +37,7 @@ from decbayes.network.protocol.group.motions import (
     motion_on,
 )
 from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts
-from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of
+from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of, with_all_keys
 from decbayes.network.protocol.group.standing import fallen
 from decbayes.updates import Epoch
 
@@ -79,6 +79,11 @@ class Decisions:
     @property
     def roster(self) -> Roster:
         return self._rosters[self._version]
+
+    @property
+    def ever(self) -> Roster:
+        """The roster with the keys of resolutions that do not stand: records under these are kept, and do not count."""
+        return with_all_keys(self.roster, (ballot.question for ballot in self.settled.values()))
 
     @property
     def overruled(self) -> frozenset[bytes]:

@@ -172,6 +172,19 @@ class Roster:
         return replace(self, seats=MappingProxyType(dict(sorted({**self.seats, seat.name: seat}.items()))))
 
 
+def with_all_keys(roster: Roster, questions: Iterable[Question]) -> Roster:
+    """The roster with all keys that resolutions have named, as keys from before: what is known under them is kept.
+
+    A resolution that does not stand may do so again, once further votes arrive or others go on from it.
+    """
+    seats = dict(roster.seats)
+    for question in questions:
+        if isinstance(question, Admit | Rotate) and agent_id(question.key) not in roster.keys:
+            seat = seats.get(question.seat, Seat(question.seat, (), present=False))
+            seats[question.seat] = replace(seat, keys=(question.key, *seat.keys))
+    return roster if seats == roster.seats else replace(roster, seats=MappingProxyType(seats))
+
+
 def rules_text(charter: Charter) -> str:
     """The disclosure rules as motions hold them."""
     return "" if charter.disclosure is None else canonical_json(charter.disclosure.plain()).decode()

@@ -392,6 +392,6 @@ class Member:
     def _checked(self, record: Record) -> Record | None:
         """A record as the charter in force reads it; None if it refuses it."""
         try:
-            return self._verify(open_record(record.content, self.charter, self.pool.roster), self.charter)
+            return self._verify(open_record(record.content, self.charter, self.pool.decisions.ever), self.charter)
         except Refused:
             return None

@@ -151,7 +151,7 @@ class SqliteStore:
         decisions = Decisions(self.charter)
         ballots = self._ballots(pairs, votes, decisions)
         self._in_force = decisions.charter
-        records = self._sound(self._record, rows, decisions.roster)
+        records = self._sound(self._record, rows, decisions.ever)
         return [*decisions.proofs.values(), *ballots, *records, *self._sums()]
 
     def _sums(self) -> list[Packet | Played]:
