@@ -151,7 +151,7 @@ def test_of_groups_that_share_nothing_the_largest_is_named_first():
     evidence = np.zeros((6, 3))
     evidence[[0, 1], 0], evidence[[2, 3, 4], 1], evidence[5, 2] = 9.0, 9.0, 9.0
     (remark,) = separate(evidence, list("abcdef"))
-    assert remark.what.endswith("in common: c, d and e; a and b; f.")
+    assert remark.what.endswith("in common: c, d, e; a, b; f.")
 
 
 def test_whom_nothing_is_said_of_counts_in_full():
