@@ -214,6 +214,23 @@ def test_a_refit_puts_rare_words_where_others_have_them(rng):
     assert after.sum() == pytest.approx(30.0)
 
 
+def test_a_refit_does_not_depend_on_which_rare_words_occur(rng):
+    counts = rng.poisson(1.0, size=(2, 60, 40))
+    counts[:, :, 30:] = 0
+    counts[0, :3, 30:33] = 2
+    counts[1, :20, 32:36] = 2
+    swapped = counts[0].copy()
+    swapped[:, 30:] = counts[0][:, [39, 31, 35, 36, 30, 33, 34, 32, 37, 38]]
+    charter = charter_of(db.LatentDirichletAllocation(2, [f"w{number}" for number in range(40)]), MEMBERS[:2])
+    other = learn(charter, nothing(charter), {"own": csr_array(counts[1])}, rng, rules=USUAL).evidence
+    refits = []
+    for each in (counts[0], swapped):
+        own = {"own": csr_array(each)}
+        first = learn(charter, nothing(charter), own, np.random.default_rng(1), rules=USUAL).evidence
+        refits.append(relearn(charter, first, own, [other.posterior], np.random.default_rng(2), USUAL).evidence)
+    assert refits[0].posterior == refits[1].posterior
+
+
 def test_a_level_that_few_have_is_other_in_a_record(rng):
     columns = {"ward": db.columns.Categorical("bone", "burns", "heart", "other"), "x": db.columns.Gaussian()}
     charter = replace(charter_of(db.LatentClasses(1, columns=columns), MEMBERS[:2]), disclosure=USUAL)

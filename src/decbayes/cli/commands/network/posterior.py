@@ -12,7 +12,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, plain
 from decbayes.errors import TransportFailed
 from decbayes.extras import require_extra
-from decbayes.files import save
+from decbayes.files import load, save
 from decbayes.posterior import Posterior
 
 UNHEARD, IN_PRIOR = "not heard of", "in the prior"
@@ -34,6 +34,9 @@ def posterior(
     parts: Annotated[
         Path | None, Parameter(help="With --store: write each member's own posterior into this folder, for `merge`.")
     ] = None,
+    since: Annotated[
+        Path | None, Parameter(help="An earlier posterior: its components keep their ids, numbers and people's names.")
+    ] = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "and where members publish notes", *NOTES)] = False,
     link: Link = ON_THIS_MACHINE,
 ) -> int:
@@ -45,6 +48,7 @@ def posterior(
     from decbayes.network.runtime.store import stored, stored_parts
 
     check_output(output, charter, store)
+    earlier = None if since is None else load(since)
     agreed = load_charter(charter)
     if (agent is None) == (store is None):
         raise TransportFailed("Give either --agent HOST:PORT (a running agent) or --store FILE.")
@@ -56,7 +60,7 @@ def posterior(
         with link.inquiry(agreed, str(agent)) as inquiry:
             answer = inquiry.posterior()
     if output is not None:
-        save(answer.posterior, output)
+        save(answer.posterior if earlier is None else following(earlier, answer.posterior), output)
     if store is not None and parts is not None:
         save_parts(stored_parts(store, agreed), parts)
     summary = summary_of(answer.description, agreed)
@@ -66,6 +70,14 @@ def posterior(
     else:
         print_summary(summary, answer.description, agreed)
     return LOOK if store is not None and "damaged" in answer.description else WELL
+
+
+def following(earlier: Posterior, merged: Posterior) -> Posterior:
+    """The merge with the ids, numbers and names of an earlier one, also where words have been added since."""
+    from decbayes.merging import follow
+    from decbayes.merging.base.vocabularies import with_all_words
+
+    return follow(*with_all_words((earlier, merged))).posterior
 
 
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
