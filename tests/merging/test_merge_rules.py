@@ -129,7 +129,7 @@ def test_sites_of_regressions_lose_what_each_claims_beside_the_other(rng):
 def shared(evidence, per_parameter=50.0):
     evidence = np.array(evidence, dtype=float)
     nothing = np.zeros(evidence.shape[1])
-    return Shared(evidence, nothing, 1.8, nothing, 2.0, per_parameter, None)
+    return Shared(evidence, nothing, 1.8, nothing, 2.0, per_parameter, None, None)
 
 
 @pytest.mark.parametrize(

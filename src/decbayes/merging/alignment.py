@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 
 from decbayes.display import Displayed
@@ -114,6 +114,10 @@ class Alignment(Displayed):
 
     def merged(self) -> Posterior:
         """λ0 + Σ_i (contribution of posterior i in its slots)."""
+        return self._merged
+
+    @cached_property
+    def _merged(self) -> Posterior:
         if self.lineage is not None:
             return self.lineage.posterior
         merged = assigned_product(self.posteriors, self.assignments, self.order, self.structure, self.divisions)
@@ -147,6 +151,10 @@ class Alignment(Displayed):
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """The sites that support each slot, with how much evidence, and how far their versions differ."""
+        return self._shared
+
+    @cached_property
+    def _shared(self) -> Mapping[CoupledSet, Shared]:
         return {
             coupled: shared_components(self.problem(coupled), self.slots(coupled))
             for coupled in self.structure.symmetry

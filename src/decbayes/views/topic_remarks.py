@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr, xlogy
 
 from decbayes.families import Array
-from decbayes.merging import Alignment, tree
+from decbayes.merging import Alignment
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
@@ -34,7 +34,6 @@ STRANGERS, ALIKE = 0.25, 0.85
 BLURRED = 0.1
 # The share of a topic from which on what a site says of its own holds for the merged one.
 MOSTLY = 0.5
-MOST_COMPONENTS = 400  # for which a tree is quick
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,9 @@ class MergedTopics:
     def ahead(self) -> NDArray[np.intp]:
         """For each used topic, how many ranks its mixed sources are ahead of its leading words' mass."""
         used = self.quality.used
-        return ranks(self.apart()[used]) - ranks(self.leading_mass()[used])
+        return ranks(self.apart[used]) - ranks(self.leading_mass()[used])
 
+    @cached_property
     def apart(self) -> Array:
         """Mean KL of the sites' topics in each slot to the merge, weighted by their evidence."""
         shares = self.quality.shares
@@ -143,9 +143,9 @@ class MergedTopics:
             evidence = np.asarray(source.sum(axis=1)).ravel()
             (slots,) = assignment.values()
             for topic in np.flatnonzero(evidence >= 1.0).tolist():
-                row, slot = source[[topic]], slots[topic]
-                version = np.maximum(row.data, 0.0) / evidence[topic]
-                total[slot] += evidence[topic] * rel_entr(version, shares[slot, row.indices]).sum()
+                row, slot = slice(*source.indptr[topic : topic + 2]), slots[topic]
+                version = np.maximum(source.data[row], 0.0) / evidence[topic]
+                total[slot] += evidence[topic] * rel_entr(version, shares[slot, source.indices[row]]).sum()
                 weight[slot] += evidence[topic]
         return np.asarray(total / np.maximum(weight, LEAST_EVIDENCE))
 
@@ -153,14 +153,14 @@ class MergedTopics:
         return np.asarray(np.take_along_axis(self.quality.shares, self.quality.columns, axis=1).sum(axis=1))
 
     def more_slots(self) -> Iterator[Remark]:
-        """What twice the slots would gain at most."""
+        """What twice the slots would gain at most: each slot divided in two, so that its components differ most."""
         slots = len(self.quality.shares)
-        components = sum(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors)
-        fits = 2 * slots <= components <= MOST_COMPONENTS and self.alignment.structure.resizable
-        if not fits:
+        ((coupled, shared),) = self.alignment.shared().items()
+        labels = np.concatenate(self.alignment.slots(coupled))
+        if len(labels) < 2 * slots or not self.alignment.structure.resizable:
             return
-        grown = tree(self.alignment.posteriors)
-        few, many = (fit_of(grown.cut(number).merged().contribution[FACTOR]) for number in (slots, 2 * slots))
+        rows = csr_array(vstack(self.sources))
+        few, many = fit_of(summed(rows, labels, slots)), fit_of(summed(rows, 2 * labels + shared.halves, 2 * slots))
         gain = KEPT * (many - few)
         if gain >= WORTH_SAYING:
             yield Remark(
@@ -174,7 +174,7 @@ class MergedTopics:
     def further_gain(self) -> Iterator[Remark]:
         """A round gains most where sites found other topics than the merge has; wide fits if documents are alike."""
         evidence = self.quality.learned
-        if float(self.apart() @ evidence) < BLURRED * float(evidence.sum()):
+        if float(self.apart @ evidence) < BLURRED * float(evidence.sum()):
             return
         pairs = self.affinity[np.triu_indices(len(self.names), 1)]
         alike = bool(pairs.min() >= ALIKE)
@@ -195,6 +195,12 @@ class MergedTopics:
 def ranks(values: Array) -> NDArray[np.intp]:
     """0 for the smallest."""
     return np.argsort(np.argsort(values, kind="stable"), kind="stable")
+
+
+def summed(rows: csr_array, slots: NDArray[np.intp], count: int) -> csr_array:
+    """What components add up to in each slot."""
+    places = np.arange(len(slots))
+    return csr_array(csr_array((np.ones(len(slots)), (slots, places)), shape=(count, len(slots))) @ rows)
 
 
 def fit_of(counts: csr_array) -> float:

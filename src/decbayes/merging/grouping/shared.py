@@ -36,6 +36,7 @@ class Shared:
         predictive: per slot, how much better its best split would predict, in nats per observation of all slots.
         parameters: the number of parameters that a component's data determine, in the median.
         per_parameter: observations per parameter of a component, in the median.
+        halves: for each component, of one site after the other, its half in the best split of its slot.
         versions: each site's version of each slot, in that slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -54,6 +55,7 @@ class Shared:
     predictive: Array
     parameters: float
     per_parameter: float
+    halves: Indices = field(repr=False)
     versions: SlotSearch = field(repr=False)
 
     @cached_property
@@ -104,6 +106,7 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
         predictive=predictive_gains(gains - by_noise, halved_evidence(components.evidence, labels, halves, count)),
         parameters=2.0 * sampling_noise(components),
         per_parameter=data_per_parameter(components),
+        halves=halves,
         versions=search,
     )
 
