@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 from scipy.special import softmax
 
 from decbayes.errors import InvalidPosterior, NotCalibrated
@@ -80,6 +81,8 @@ MOST_PARAMETERS = 4096
 MOST_NUDGED = 512
 # A nudge of a natural parameter, in units of the information that it carries.
 NUDGE = 1e-4
+# The difference between H and its transpose, in units of its largest entry, that differences make by rounding.
+LOPSIDED = 0.1
 # Doubt about an observation that says nothing.
 NEGLIGIBLE = 1e-12
 
@@ -173,14 +176,30 @@ def nudged_information(contributed: Callable[[Posterior], Posterior], posterior:
             f"{size_of(structure):,} parameters are more than the {MOST_NUDGED} whose effect is tried one by one. "
             "Calibrate with method='bootstrap'."
         )
-    slopes, first = np.zeros((size_of(structure),) * 2), 0
+    slopes, roots, first = np.zeros((size_of(structure),) * 2), [], 0
     for name, family in structure.families.items():
         variance = family.covariance(posterior.natural[name])
         columns = [slope(contributed, posterior, name, place, variance) for place in range(len(variance))]
-        _, inverse = finite_root(variance)
+        root, inverse = finite_root(variance)
         slopes[:, first : first + len(variance)] = np.stack(columns, axis=1) @ inverse.T @ inverse
+        roots.append(root)
         first += len(variance)
-    return 0.5 * (slopes + slopes.T)
+    return symmetric(slopes, np.asarray(block_diag(*roots)))
+
+
+def symmetric(slopes: Array, root: Array) -> Array:
+    """H without what differences add to it by rounding; refused if c is not the slope of a bound, ∂L/∂E[T].
+
+    Then H is no second derivative, and no variances follow from it. A prior that is learned as a single value, and
+    not as a distribution, is a reason.
+    """
+    product = root.T @ slopes @ root
+    if np.abs(product - product.T).max() > LOPSIDED * max(1.0, np.abs(product).max()):
+        raise NotCalibrated(
+            "Linear response needs a model that maximises one bound over all its factors, and this one does not "
+            "(topics with document_prior='learn' do not). Calibrate with method='bootstrap'."
+        )
+    return np.asarray(0.5 * (slopes + slopes.T))
 
 
 def finite_root(variance: Array) -> tuple[Array, Array]:
