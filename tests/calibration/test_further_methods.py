@@ -80,12 +80,12 @@ def test_where_a_model_has_no_formula_many_parameters_are_refused_in_one_line(rn
 
 @pytest.mark.parametrize("prior", [0.1, "learn"])
 def test_linear_response_is_refused_where_contributions_are_no_slope_of_a_bound(rng, prior):
-    """∂c/∂E[T] is symmetric if c is a slope. α as one value makes it lopsided: topics → tables is not tables → topics."""
+    """∂c/∂E[T] is symmetric if c is a slope. α as one value does not."""
     model = db.LatentDirichletAllocation(2, tuple("abcdef"), prior)
     counts = rng.multinomial(30, [[0.4, 0.3, 0.2, 0.1, 0, 0], [0, 0.05, 0.05, 0.2, 0.3, 0.4]] * 10)
     posterior = model.fit(counts, rng=0).posterior
     if prior == "learn":
-        with pytest.raises(NotCalibrated, match="maximises one bound .* method='bootstrap'"):
+        with pytest.raises(NotCalibrated, match=r"maximises one bound .* method='bootstrap'"):
             model.information(posterior, counts)
     else:
         matrix = model.information(posterior, counts)

@@ -1,6 +1,7 @@
 """A robust merge: who is named, how little a few faulty sites move, and that it is a function of the set alone."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -128,8 +129,11 @@ def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(ho
     ]
     held = [*fitted(KNOWN, lies, rng), *posteriors[3:]]
     spare, strict = robust_merge(held), robust_merge(held, components=3)
-    (said,) = [remark for remark in spare.remarks() if remark.kind == "further slot"]
-    assert "only site 0, site 1, site 2 found" in said.what
+    (said,) = [remark for remark in spare.remarks() if remark.kind == "few sites"]
+    (lie,) = np.flatnonzero(spare.posterior.mean("components")[:, 0] > 20.0)
+    assert f"slot {lie}: site 0, site 1, site 2." in said.what
+    assert said.is_warning
+    assert not [remark for remark in strict.remarks() if remark.kind == "few sites"]
     for merged, slots in ((spare, 4), (strict, 3)):
         assert len(merged.posterior.mean("components")) == slots
         assert moved(merged.posterior, plain(posteriors[3:])) < 1.5
@@ -206,6 +210,24 @@ def test_a_cluster_that_one_site_has_found_in_two_parts_counts_in_full(rng):
     slot = int(np.argmin(np.abs(merged.posterior.mean("components") - CENTRES[0]).sum(axis=1)))
     assert max(map(len, parts)) > 1
     assert merged.weights[5, slot] > 0.9
+
+
+def test_two_classes_that_one_fit_has_joined_contradict_nobody(rng):
+    """Its other classes count. The same class with some answers turned round is no join, and is named."""
+    model = db.BernoulliMixture(3, 24, ascent=db.Ascent(restarts=4))
+    chances = rng.choice([0.1, 0.9], size=(3, 24))
+    draws = [(rng.random((90, 24)) < np.repeat(chances, 30, axis=0)).astype(float) for _ in range(8)]
+    sites = fitted(model, draws[1:], rng)
+    for wrong, named in (
+        (draws[0], False),
+        (np.abs(draws[0] - np.repeat([1, 0, 0], 30)[:, None] * (np.arange(24) < 8)), True),
+    ):
+        poor = replace(model, components=3 if named else 2, ascent=db.Ascent(restarts=8)).fit(wrong, rng=rng).posterior
+        merge = robust_merge([poor, *sites])
+        assert flagged(merge) == [0] * named
+        assert (0 in merge.merged) != named
+        if not named:
+            assert sorted(merge.weights[0].round(1)) == [0.0, 1.0, 1.0]  # nothing in one slot, so all of nothing
 
 
 def test_topics_of_faulty_sites_are_named_and_hardly_move_those_of_unequal_sites(rng):
@@ -367,7 +389,10 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     (stranger,) = fitted(KNOWN, [100.0 * shards[0][0]], rng)
     merged = robust_merge([stranger, *posteriors[1:], posteriors[1]])
     told = merged.reasons([*"abcdefghijk"])
-    assert told[0] == "disagrees clearly with most sites in 100% of its evidence and is left out"
+    assert told[0] == (
+        "disagrees clearly with most sites in 100% of its evidence and is left out; "
+        "no other site has found 100% of what it reports"
+    )
     assert told[10] == "repeats b and is not counted again"
     assert {*merged.merged} == {*range(1, 10)}
     assert Standing(left_out=True).reason() == "was left out: most of what it found is unknown to most sites"

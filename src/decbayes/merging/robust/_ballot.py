@@ -14,7 +14,7 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
-from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, lenient, settled, uncapped
+from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, joins, lenient, settled, uncapped
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, identity
@@ -203,7 +203,7 @@ class Outcome:
     @cached_property
     def against(self) -> Array:
         """For each site, the share of its evidence that clearly disagrees, in the factors where that is most."""
-        return np.asarray(np.max([against(part) for part in self.parts], axis=0))
+        return np.asarray(np.max([of_sites(part.group, disagreeing(part)) for part in self.parts], axis=0))
 
     @cached_property
     def kept(self) -> Indices:
@@ -255,7 +255,7 @@ class Outcome:
             heard = part.votes > 0.5
             confirmed = (heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0
             counts.append(of_sites(part.group, weights, nothing=1.0))
-            unconfirmed = (part.weights > 0.5) & ~confirmed & (part.group.coupled is not None)
+            unconfirmed = np.where(part.weights > 0.5, ~confirmed, lonely(part)) & (part.group.coupled is not None)
             alone.append(of_sites(part.group, unconfirmed))
         counting = np.mean(counts, axis=0) * np.isin(np.arange(len(self.against)), self.kept)
         shares = zip(counting, self.against, np.max(alone, axis=0), strict=True)
@@ -290,7 +290,7 @@ def main_party(part: Settled) -> Sites:
 def final(part: Settled) -> Settled:
     if part.group.coupled is None:
         return part
-    return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else lenient(part)
+    return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else joins(lenient(part))
 
 
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
@@ -302,10 +302,18 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
     return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
 
 
-def against(part: Settled) -> Array:
-    """The share of each site's evidence that clearly disagrees with the others."""
+def disagreeing(part: Settled) -> NDArray[np.bool_]:
+    """The components that clearly disagree with the others."""
     clear = (2.0 * part.tolerance + NATS) * (1.0 + FEW / np.maximum(part.group.evidence, 1.0))
-    return of_sites(part.group, (part.weights < CLEARLY) & (part.lost > clear))
+    return np.asarray((part.weights < CLEARLY) & (part.lost > clear))
+
+
+def lonely(part: Settled) -> NDArray[np.bool_]:
+    """Those of them that no other site has either."""
+    group, likeness = part.group, part.group.likeness
+    others = group.site[:, None] != group.site[likeness.candidates]
+    agreeing = np.where(others, likeness.weights, 0.0).max(axis=1, initial=0.0)
+    return np.asarray(group.known & disagreeing(part) & (agreeing <= 0.5))
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:

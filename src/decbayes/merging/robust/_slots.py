@@ -20,6 +20,11 @@ EXCHANGES, MORE = 3, 1e-9
 STEPS = 8
 # Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by.
 SCALES, EACH = 12, 0.25
+# The slots nearest to a component that may be two of them in one, and the shares of the first that are tried.
+NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
+SMALL_PART = 0.15
+# Parameters that a component must have for that: of few, those between two slots are often so by chance.
+FREE = 4
 # Pseudo-counts of a slot, and the share of a mixture that other slots begin with.
 FEW, ELSEWHERE = 0.01, 0.1
 
@@ -202,6 +207,41 @@ def lenient(reached: Settled) -> Settled:
     together = weights_of(lost[key], group.tolerance(in_common(whole[1], left)[key]))
     in_parts = np.bincount(key)[key] > 1
     return replace(reached, weights=np.where(in_parts, np.maximum(reached.weights, together), reached.weights))
+
+
+def joins(reached: Settled) -> Settled:
+    """A component may be two slots in one, found by a poor fit: it counts for less, but contradicts nobody.
+
+    So each that counts for less is compared with two slots together, in several proportions. Its site must have nothing
+    else in a slot that is more than a small part of it.
+    """
+    group, (totals, evidence), known = reached.group, reached.totals(), reached.votes > 0.5
+    filled, lost = np.flatnonzero(evidence > LITTLE), reached.lost.copy()
+    odd = group.known & (reached.weights < 1.0) & (group.parameters >= FREE)
+    for component in np.flatnonzero(odd) if len(filled) > 1 else ():
+        mine = [rows[[component]] for rows in group.claims[0]], group.claims[1][[component]]
+        apart = group.losses(repeated(mine, len(filled)), ([total[filled] for total in totals], evidence[filled]))
+        first, second = np.triu_indices(min(NEAREST, len(filled)), 1)
+        nearest = filled[np.argsort(apart, kind="stable")]
+        share = np.tile(PROPORTIONS, len(first))
+        parts = [
+            (nearest[first].repeat(len(PROPORTIONS)), share),
+            (nearest[second].repeat(len(PROPORTIONS)), 1 - share),
+        ]
+        has = known[group.site[component]]
+        possible = ~np.any([has[slots] & (part > SMALL_PART) for slots, part in parts], axis=0)
+        parts = [(slots[possible], part[possible]) for slots, part in parts]
+        # As much of both as there is, in this proportion.
+        size = np.min([evidence[slots] / part for slots, part in parts], axis=0)
+        rows = [
+            sum((size * part / evidence[slots])[:, None] * total[slots] for slots, part in parts) for total in totals
+        ]
+        lost[component] = group.losses(repeated(mine, len(size)), (rows, size)).min(initial=lost[component])
+    return replace(reached, lost=lost)
+
+
+def repeated(sums: Sums, times: int) -> Sums:
+    return [np.repeat(rows, times, axis=0) for rows in sums[0]], np.repeat(sums[1], times)
 
 
 def as_mixtures(reached: Settled) -> Settled:

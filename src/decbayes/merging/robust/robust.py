@@ -20,11 +20,14 @@ from scipy.special import gammainc
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment, quick_remarks
 from decbayes.merging.base.canonical import canonical_order
+from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
+from decbayes.merging.reading import support
+from decbayes.merging.remarking import listed
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
-from decbayes.merging.robust.votes import LITTLE, Group
+from decbayes.merging.robust.votes import AVERAGE, KNOWN, LITTLE, Group
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, ordered
 
@@ -95,7 +98,8 @@ class Standing:
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.against > FLAGGED:
-            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
+            found = f"; no other site has found {self.alone:.0%} of what it reports" if self.alone > 0.005 else ""
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{found}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.counts < 0.995:
@@ -140,28 +144,37 @@ class RobustMerge:
             else Remark("site counts less", f"{sites[site]} {reason}.", ASK, severity="note")
             for site, reason in self.reasons(sites).items()
         ]
-        for slot, having in self.further():
+        thin = self.thin_slots()
+        if thin:
+            each = [f"slot {slot}: {listed([sites[site] for site in having])}" for slot, having in thin.items()]
             remarks.append(
                 Remark(
-                    "further slot",
-                    f"Slot {slot} was added for what only {', '.join(sites[site] for site in having)} found.",
-                    "Ask whether they can know it; `components` allows no further slots.",
-                    f"{len(having)} of {len(sites)} sites.",
-                    "note",
+                    "few sites",
+                    f"Few sites stand behind some slots, and could have made them up: {'; '.join(each)}.",
+                    "Ask these sites whether they can have seen that: no other site confirms it.",
+                    f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
                 )
             )
         usual = quick_remarks(self.alignment, [sites[site] for site in self.merged])
         # Slots that were added for few sites make the shares of slots unlike everywhere.
         return ordered([*remarks, *(remark for remark in usual if remark.kind != "unlike shares" or not self.spare)])
 
-    def further(self) -> list[tuple[int, list[int]]]:
-        """The slots that fewest sites support, as many as were added, and these sites."""
-        if not self.spare:
-            return []
-        (evidence,) = (shared.evidence for shared in self.alignment.shared().values())
-        having = [[self.merged[site] for site in np.flatnonzero(column > 0.5)] for column in evidence.T]
-        slots = sorted((slot for slot in range(len(having)) if having[slot]), key=lambda slot: len(having[slot]))
-        return [(slot, sorted(having[slot])) for slot in sorted(slots[: self.spare])]
+    @property
+    def tolerated(self) -> int:
+        """How many faulty sites a component must not rest on: fewer than a third."""
+        return (len(self.sites) - 1) // 3
+
+    def thin_slots(self) -> dict[int, list[int]]:
+        """The slots that no more sites support than may be faulty, and these sites: nobody can check them."""
+        slots: dict[int, list[int]] = {}
+        for coupled in self.alignment.structure.symmetry if self.tolerated else ():
+            evidence = support(self.alignment, coupled)
+            enough = 0.5 * min(KNOWN, AVERAGE / evidence.shape[1]) * evidence.sum(axis=1, keepdims=True)
+            for slot, column in enumerate(((evidence > enough) & (evidence >= LEAST_EVIDENCE)).T):
+                having = sorted(self.merged[site] for site in np.flatnonzero(column))
+                if 0 < len(having) <= self.tolerated:
+                    slots[slot] = having
+        return slots
 
     def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
         """Why sites were left out, count for less or should be looked at; the others are not in it."""
