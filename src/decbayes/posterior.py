@@ -123,6 +123,18 @@ class Posterior(Displayed):
         check_kind(Structure, structure=structure)
         return cls(structure, {name: csr_array(prior.shape) for name, prior in structure.prior.items()})
 
+    def lessened(self, contribution: Mapping[str, Contribution]) -> "Posterior":
+        """With a part of each row of the contribution. Domains are convex, so that nothing is checked again."""
+        sparse, less = self.structure.sparse, object.__new__(Posterior)
+        frozen = {
+            name: part if part is self.contribution[name] else (frozen_sparse if name in sparse else frozen_dense)(part)
+            for name, part in contribution.items()
+        }
+        fields = {"structure": self.structure, "contribution": MappingProxyType(frozen), "ids": self.ids}
+        for field, value in {**fields, "calibration": None, "remarks": (), "names": ()}.items():
+            object.__setattr__(less, field, value)
+        return less
+
     @property
     def natural(self) -> Mapping[str, Array]:
         """λ = λ0 + contribution, written out on access."""

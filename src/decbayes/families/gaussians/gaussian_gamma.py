@@ -44,8 +44,7 @@ class GaussianGamma(Family):
         return mean, weight, matrix[..., 0] + 1.0 - 0.5 * side, rate
 
     def row_terms(self, natural: ArrayLike) -> Array:
-        _, weight, shape, rate = self.columns(natural)
-        return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * np.linalg.slogdet(weight)[1])
+        return log_normaliser(*self.columns(natural)[1:])
 
     def mean(self, natural: ArrayLike) -> Array:
         mean, weight, shape, rate = self.columns(natural)
@@ -66,13 +65,24 @@ class GaussianGamma(Family):
         return covariances
 
     def contains_rows(self, natural: ArrayLike) -> NDArray[np.bool_]:
+        return self._inside(natural)[0]
+
+    def defined_terms(self, natural: Array, otherwise: float = np.nan) -> Array:
+        inside, (_, weight, shape, rate) = self._inside(natural)
+        terms = np.full(len(natural), otherwise)
+        terms[inside] = log_normaliser(weight, shape, rate)
+        return terms
+
+    def _inside(self, natural: ArrayLike) -> tuple[NDArray[np.bool_], tuple[Array, ...]]:
+        """Which rows are in the domain, and the columns of these: both need the same equations solved."""
         matrix = np.asarray(natural, dtype=np.float64)
         side = square_side(matrix.shape[-1], extra=2)
         weight = -2.0 * symmetric(matrix[..., 2 + side :].reshape(*matrix.shape[:-1], side, side))
         inside = positive_definite(weight) & np.isfinite(matrix).all(axis=-1)
-        _, _, shape, rate = self.columns(matrix[inside])
-        inside[inside] = (shape > 0) & (rate > 0)
-        return inside
+        columns = self.columns(matrix[inside])
+        proper = (columns[2] > 0) & (columns[3] > 0)
+        inside[inside] = proper
+        return inside, tuple(column[proper] for column in columns)
 
     def natural(self, *, mean: ArrayLike, scaled_precision: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
         m = np.atleast_2d(np.asarray(mean, dtype=np.float64))
@@ -149,3 +159,8 @@ class GaussianGamma(Family):
 
     def log_base_measure(self, width: int) -> float:
         return -0.5 * self.dimension(width) * log(2 * pi)
+
+
+def log_normaliser(weight: Array, shape: Array, rate: Array) -> Array:
+    """A(λ), but for what depends on the dimension alone."""
+    return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * np.linalg.slogdet(weight)[1])

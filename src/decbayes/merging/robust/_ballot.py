@@ -17,7 +17,7 @@ from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, joins, lenient, settled, uncapped
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
-from decbayes.structure import CoupledSet, Permutation, identity
+from decbayes.structure import CoupledSet, Permutation, Structure, identity
 
 # Votes that are not heard from which on another alignment is looked for, and votes that it must hear more.
 UNHEARD, BETTER = 1.0, 0.5
@@ -115,7 +115,7 @@ class Ballot:
         return self._elected(first)
 
     def _elected(self, first: "Reached") -> "Reached":
-        structure, wide = first.alignment.structure, self.components
+        structure, wide = first.structure, self.components
         parts: list[Settled] = []
         for group in self.groups:
             if group.coupled is None:
@@ -125,7 +125,7 @@ class Ballot:
             chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
             wide = len(chosen) if len(chosen) > slots else wide
             parts.append(gathered(group, chosen))
-        if Reached(first.alignment, tuple(parts)).heard.sum() <= first.heard.sum() + BETTER:
+        if Reached(structure, tuple(parts)).heard.sum() <= first.heard.sum() + BETTER:
             return first
         loud = [part.group.scale[part.group.site] * np.where(part.weights < 0.5, LITTLE, 1.0) for part in parts]
         second = self._heard(loud, wide)
@@ -137,10 +137,18 @@ class Ballot:
         return aligned(posteriors, components, self.solver, None, self.progress)[0]
 
     def _heard(self, weights: Sequence[Array], components: Number) -> "Reached":
-        # Where there are no slots to choose, weights change no alignment.
-        free = any(group.coupled is not None for group in self.groups)
-        alignment = self.aligned(self.weighted(weights, weights) if free else self.posteriors, components)
-        return Reached(alignment, tuple(settled(group, *slots_in(alignment, group)) for group in self.groups))
+        if not any(group.coupled is not None for group in self.groups):
+            return self._in_place()
+        alignment = self.aligned(self.weighted(weights, weights), components)
+        parts = tuple(settled(group, *slots_in(alignment, group)) for group in self.groups)
+        return Reached(alignment.structure, parts)
+
+    def _in_place(self) -> "Reached":
+        """Where there are no slots to choose, nothing has to be aligned."""
+        structure = self.posteriors[0].structure
+        sizes = [len(structure.prior[group.names[0]]) for group in self.groups]
+        pairs = zip(self.groups, sizes, strict=True)
+        return Reached(structure, tuple(settled(group, np.concatenate(group.order), size) for group, size in pairs))
 
     def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
         """The posteriors with each component weighted; what says how frequent components are, by its share."""
@@ -153,15 +161,15 @@ class Ballot:
                     family = posterior.structure.families[name]
                     parts[name] = weighted_part(family, parts[name], share if family.over_components else weight)
             changed = any(parts[name] is not part for name, part in posterior.contribution.items())
-            weighted_posteriors.append(Posterior(posterior.structure, parts, posterior.ids) if changed else posterior)
+            weighted_posteriors.append(posterior.lessened(parts) if changed else posterior)
         return weighted_posteriors
 
 
 @dataclass(frozen=True)
 class Reached:
-    """An alignment, and what each component counts for in it, group after group of factors."""
+    """What each component counts for in an alignment, group after group of factors; and the structure of that."""
 
-    alignment: Alignment
+    structure: Structure
     parts: tuple[Settled, ...]
     spare: int = 0
 
@@ -232,7 +240,7 @@ class Outcome:
         shares = [rounded(part.group.scale[part.group.site] * part.weights) for part in self.parts]
         counted = ballot.weighted(self.weights, shares)
         # A number that nobody has given is at least the one that the election has found.
-        number, reached = None if ballot.spare else ballot.components, self.reached.alignment.structure
+        number, reached = None if ballot.spare else ballot.components, self.reached.structure
         found = ballot.aligned([counted[site] for site in kept], number)
         fewer = any(found.structure.components(one) < reached.components(one) for one in reached.symmetry)
         if self.reached.spare and fewer:
