@@ -287,7 +287,7 @@ def by_number(name: str) -> list[str | int]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
-def listed(items: Sequence[str]) -> str:
+def listed(items: Sequence[str], between: str = ", ") -> str:
     """The first few items by name, and how many more there are."""
-    shown = ", ".join(sorted(items, key=by_number)[:MOST_NAMED])
+    shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])
     return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

@@ -31,6 +31,10 @@ FEW = 5.0
 FLAGGED = 0.1
 # A site that shares less of its evidence with others is a stranger.
 SHARED = 0.5
+# Sites are unlike if they know less of all slots, on average. Else who has something in place of a slot contradicts it.
+UNLIKE = 0.8
+# What counts of how often a site has seen something that nobody confirms.
+UNCONFIRMED = 0.1
 # Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
 DIGITS = 6
 
@@ -71,7 +75,7 @@ class Ballot:
         return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
 
     def decided(self) -> "Outcome":
-        """Who counts. Those are heard again who were left out while others took the slot of what they alone know."""
+        """Who counts. Those are heard again who had no slot for what they alone know, since others took it."""
         first = self._without_strangers()
         counting = [first.sites[place] for place in first.kept]
         out = [site for site in range(len(self.posteriors)) if site not in counting]
@@ -219,6 +223,25 @@ class Outcome:
         flagged = self.against > FLAGGED
         return np.flatnonzero(~flagged | (2 * flagged.sum() >= len(flagged)))
 
+    @cached_property
+    def own(self) -> list[NDArray[np.bool_]]:
+        """What sites that are left out have found alone, and mostly agree otherwise: it gets slots of its own.
+
+        Not among like sites, which know all slots: there it is in the place of what others know.
+        """
+        free = self.ballot.judging and self.ballot.spare and self.reached.structure.resizable
+        out = ~np.isin(np.arange(len(self.against)), self.kept)
+        return [
+            lonely(part) & (fitting(part) & out)[part.group.site] & (free and part.group.coupled is not None)
+            for part in self.parts
+        ]
+
+    @cached_property
+    def merged(self) -> Indices:
+        """The sites of which something is merged."""
+        having = [part.group.site[own] for part, own in zip(self.parts, self.own, strict=True)]
+        return np.unique(np.concatenate([self.kept, *having]))
+
     @property
     def vacant(self) -> bool:
         """Whether some are left out while there are slots that none of those who count knows."""
@@ -228,7 +251,16 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """What each component counts for: all evidence that others agree with."""
-        return [rounded(uncapped(part)[part.group.site] * part.weights) for part in self.parts]
+        scales = [uncapped(part)[part.group.site] for part in self.parts]
+        return self._counted(scales, 1.0)
+
+    def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
+        """Amounts of components: those of sites that count by their weights, else only what is a site's own."""
+        parts = zip(scales, self.parts, self.own, strict=True)
+        return [
+            rounded(scale * np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * own))
+            for scale, part, own in parts
+        ]
 
     @cached_property
     def alignment(self) -> Alignment:
@@ -236,15 +268,17 @@ class Outcome:
 
         How frequent components are is counted from what they vote with: nobody can check it.
         """
-        ballot, kept = self.ballot, self.kept.tolist()
-        shares = [rounded(part.group.scale[part.group.site] * part.weights) for part in self.parts]
-        counted = ballot.weighted(self.weights, shares)
-        # A number that nobody has given is at least the one that the election has found.
-        number, reached = None if ballot.spare else ballot.components, self.reached.structure
-        found = ballot.aligned([counted[site] for site in kept], number)
-        fewer = any(found.structure.components(one) < reached.components(one) for one in reached.symmetry)
-        if self.reached.spare and fewer:
-            return ballot.aligned([counted[site] for site in kept], reached.components(reached.symmetry[0]))
+        ballot = self.ballot
+        shares = self._counted([part.group.scale[part.group.site] for part in self.parts], UNCONFIRMED)
+        weighted = ballot.weighted(self.weights, shares)
+        counted = [weighted[site] for site in self.merged.tolist()]
+        # A number that nobody has given is at least the one that the election has found, and what single sites know.
+        found = ballot.aligned(counted, None if ballot.spare else ballot.components)
+        further = sum(int(own.sum()) for own in self.own)
+        least = {one: self.reached.structure.components(one) + further for one in self.reached.structure.symmetry}
+        fewer = any(found.structure.components(one) < number for one, number in least.items())
+        if (self.reached.spare or further) and fewer:
+            return ballot.aligned(counted, max(least.values()))
         return found
 
     @property
@@ -260,26 +294,24 @@ class Outcome:
         """For each site, the shares of its evidence that count, that clearly disagree, and that are its alone."""
         counts, alone = [], []
         for part, weights in zip(self.parts, self.weights, strict=True):
-            heard = part.votes > 0.5
-            confirmed = (heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0
             counts.append(of_sites(part.group, weights, nothing=1.0))
-            unconfirmed = np.where(part.weights > 0.5, ~confirmed, lonely(part)) & (part.group.coupled is not None)
-            alone.append(of_sites(part.group, unconfirmed))
-        counting = np.mean(counts, axis=0) * np.isin(np.arange(len(self.against)), self.kept)
-        shares = zip(counting, self.against, np.max(alone, axis=0), strict=True)
+            unconfirmed = np.where(part.weights > 0.5, ~confirmed(part), lonely(part))
+            alone.append(of_sites(part.group, unconfirmed & (part.group.coupled is not None)))
+        shares = zip(np.mean(counts, axis=0), self.against, np.max(alone, axis=0), strict=True)
         return [(float(counted), float(contradicted), float(single)) for counted, contradicted, single in shares]
 
     def by_slot(self) -> Array:
-        """Sites that count × slots, group after group: how much of the evidence that a site has there counts."""
+        """Merged sites × slots, group after group: how much of the evidence that a site has there counts."""
         by_group = []
         for group, weights in zip(self.ballot.groups, self.weights, strict=True):
-            mine = np.isin(group.site, self.kept)
-            labels, slots = slots_in(self.alignment, group, self.kept)
-            key, size = np.searchsorted(self.kept, group.site[mine]) * slots + labels, len(self.kept) * slots
+            mine = np.isin(group.site, self.merged)
+            labels, slots = slots_in(self.alignment, group, self.merged)
+            key, size = np.searchsorted(self.merged, group.site[mine]) * slots + labels, len(self.merged) * slots
             total, counted = (
                 np.bincount(key, amount[mine] * group.evidence[mine], size) for amount in (np.ones(len(mine)), weights)
             )
-            by_group.append(np.divide(counted, total, out=np.ones(size), where=total > 0.0).reshape(-1, slots))
+            nothing = np.repeat(np.isin(self.merged, self.kept).astype(np.float64), slots)
+            by_group.append(np.divide(counted, total, out=nothing, where=total > 0.0).reshape(-1, slots))
         return np.concatenate(by_group, axis=1)
 
 
@@ -322,6 +354,20 @@ def lonely(part: Settled) -> NDArray[np.bool_]:
     others = group.site[:, None] != group.site[likeness.candidates]
     agreeing = np.where(others, likeness.weights, 0.0).max(axis=1, initial=0.0)
     return np.asarray(group.known & disagreeing(part) & (agreeing <= 0.5))
+
+
+def fitting(part: Settled) -> Sites:
+    """The sites of which others confirm most, where sites are unlike."""
+    clearly = np.bincount(part.group.site, disagreeing(part), part.group.sites) > 0
+    coverage = (part.votes > 0.5)[~clearly].mean() if not clearly.all() else 1.0
+    shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
+    return np.asarray((shared > SHARED) & (coverage < UNLIKE))
+
+
+def confirmed(part: Settled) -> NDArray[np.bool_]:
+    """The components in slots of which another site has something, too."""
+    heard = part.votes > 0.5
+    return np.asarray((heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0)
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:

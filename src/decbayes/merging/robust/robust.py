@@ -5,7 +5,8 @@ disagrees with the others of its slot by more than chance, or than is usual, cou
 far more; it is judged by the evidence that its site claims (`votes.py`). Each slot begins at the component that most
 sites agree with; what few sites claim takes no slot from what more sites know (`_slots.py`). A site that clearly
 disagrees is left out, and so is one that shares nothing with anybody if the others are heard better without it. The
-others are merged as usual, each component as it counts (`_ballot.py`).
+others are merged as usual, each component as it counts (`_ballot.py`). What one of unlike sites alone has found can
+neither be confirmed nor refuted: it gets a slot of its own, with little weight, and a remark names it.
 
 If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and left
 out.
@@ -98,7 +99,7 @@ class Standing:
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.against > FLAGGED:
-            found = f"; no other site has found {self.alone:.0%} of what it reports" if self.alone > 0.005 else ""
+            found = f", but for {self.counts:.0%} that no other site has found" if self.counts else ""
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{found}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
@@ -116,7 +117,7 @@ class RobustMerge:
         weights: sites × slots, how much of each site's evidence counts there, from 0 to 1.
         sites: what became of each site.
         alignment: the alignment of the sites that were merged, as they count.
-        merged: the numbers of these sites.
+        merged: the numbers of these sites; of some only what no other site has found.
         spare: how many slots there are beside those asked for.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
@@ -150,7 +151,7 @@ class RobustMerge:
             remarks.append(
                 Remark(
                     "few sites",
-                    f"Few sites stand behind some slots, and could have made them up: {'; '.join(each)}.",
+                    f"Few sites stand behind some slots, and could have made them up: {listed(each, '; ')}.",
                     "Ask these sites whether they can have seen that: no other site confirms it.",
                     f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
                 )
@@ -272,7 +273,7 @@ def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int]
     sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
     by_slot = outcome.by_slot()
     weights = np.zeros((len(order), by_slot.shape[1]))
-    numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.kept)
+    numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
     weights[[*numbers]] = by_slot
     merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
     return replace(merge, posterior=replace(merge.posterior, remarks=merge.remarks()))

@@ -403,11 +403,8 @@ def claimed(evidence: Array, claims: Array) -> Array:
 
 def informed(factor: Factor, rows: Sequence[Array]) -> list[Array]:
     """What each site says of each coefficient, its precision: in other units it may be ten thousand times as much."""
-    precisions = [factor.family.quadratic(part, factor.prior + part) for part in rows]
-    if any(expansion is None for expansion in precisions):
-        return []
-    amounts = np.array([np.einsum("kjj->kj", expansion[1]).ravel() for expansion in precisions if expansion])
-    return [*amounts.T]
+    expansion = factor.family.quadratic(np.concatenate(rows), np.concatenate([factor.prior + part for part in rows]))
+    return [] if expansion is None else [*np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1).T]
 
 
 def capped(evidence: Array, cap: float) -> Array:
