@@ -21,11 +21,10 @@ from scipy.special import gammainc
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment, quick_remarks
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
-from decbayes.merging.reading import support
 from decbayes.merging.remarking import listed
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust.votes import AVERAGE, KNOWN, LITTLE, Group
@@ -169,8 +168,10 @@ class RobustMerge:
         """The slots that no more sites support than may be faulty, and these sites: nobody can check them."""
         slots: dict[int, list[int]] = {}
         for coupled in self.alignment.structure.symmetry if self.tolerated else ():
-            evidence = support(self.alignment, coupled)
-            enough = 0.5 * min(KNOWN, AVERAGE / evidence.shape[1]) * evidence.sum(axis=1, keepdims=True)
+            pairs = zip(self.alignment.slots(coupled), evidence_by_site(self.alignment.problem(coupled)), strict=True)
+            count = self.alignment.structure.components(coupled)
+            evidence = np.array([np.bincount(slots, counts, minlength=count) for slots, counts in pairs])
+            enough = 0.5 * min(KNOWN, AVERAGE / count) * evidence.sum(axis=1, keepdims=True)
             for slot, column in enumerate(((evidence > enough) & (evidence >= LEAST_EVIDENCE)).T):
                 having = sorted(self.merged[site] for site in np.flatnonzero(column))
                 if 0 < len(having) <= self.tolerated:
