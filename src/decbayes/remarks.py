@@ -1,5 +1,6 @@
 """Remarks: what somebody should know about a result before relying on it."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -11,6 +12,8 @@ Severity = Literal["warning", "note"]
 
 # The number of remarks that are shown unless somebody asks for all.
 MOST_SHOWN = 3
+# The number of sites that a remark names.
+MOST_NAMED = 5
 # Limits for remarks in files, which anybody may have written.
 MOST_REMARKS, LONGEST = 50, 2_000
 
@@ -116,3 +119,14 @@ def from_plain(values: Any) -> tuple[Remark, ...]:
 
 def is_short_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST and value.isprintable()
+
+
+def by_number(name: str) -> list[str | int]:
+    """Sort key that orders names by the numbers in them: 2 before 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def listed(items: Sequence[str], between: str = ", ") -> str:
+    """The first few items by name, and how many more there are."""
+    shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])
+    return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

@@ -1,6 +1,5 @@
 """What stands out in a merge, as remarks. `benchmarks/remarks.py` measures how often each of them is right."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -13,7 +12,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, ordered
+from decbayes.remarks import MOST_NAMED, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -29,8 +28,6 @@ NO_CHANCE = 28.0
 DECIMALS = 6
 # Nats per observation that splitting slots should gain in predictions, from which on that is worth a warning.
 COSTLY = 0.02
-# The number of sites that a remark names.
-MOST_NAMED = 5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what has decided on their number.
 MORE_SLOTS: Mapping[Decided, str] = {
@@ -280,14 +277,3 @@ def same_totals(first: Array, second: Array) -> bool:
         scaled = np.where(np.abs(tried - np.round(tried)) < 1e-6, np.abs(np.round(tried)), scaled)
     nats = np.where(np.isinf(scaled), NO_CHANCE, 0.5 * np.log1p(4.0 * np.pi * np.where(np.isinf(scaled), 0.0, scaled)))
     return bool(nats.sum() >= NO_CHANCE)
-
-
-def by_number(name: str) -> list[str | int]:
-    """Sort key that orders names by the numbers in them: 2 before 10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
-
-
-def listed(items: Sequence[str], between: str = ", ") -> str:
-    """The first few items by name, and how many more there are."""
-    shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])
-    return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

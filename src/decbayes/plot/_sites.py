@@ -12,8 +12,8 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, Tree, reading
 from decbayes.merging.reading import CLOSE, DOUBTFUL
-from decbayes.merging.remarking import by_number
 from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
+from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
 

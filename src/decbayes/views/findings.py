@@ -16,9 +16,9 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.coupled import reordered
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
-from decbayes.merging.remarking import by_number
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
+from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.values import counted, number, plural
 from decbayes.views.view import Notes, View, view_of

@@ -18,10 +18,9 @@ from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
-from decbayes.merging.remarking import listed
 from decbayes.models.topics.doubts import topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
-from decbayes.remarks import Remark
+from decbayes.remarks import Remark, listed
 
 TOP = 10
 # Ranks that a topic's mixed sources are ahead of its leading words' mass, as a share of the number of topics.

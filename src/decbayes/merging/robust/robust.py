@@ -25,11 +25,10 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
-from decbayes.merging.remarking import listed
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust.votes import AVERAGE, KNOWN, LITTLE, Group
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, ordered
+from decbayes.remarks import Remark, listed, ordered
 
 # Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
 CHANCE, LESS_ALIKE = 1e-6, 100.0
