@@ -2,10 +2,14 @@
 
     python benchmarks/secure_sums.py [--sites 10] [--public 885] [--rounds 3] [--splits random class]
     python benchmarks/secure_sums.py --only cost [--members 5 20 100]
+    python benchmarks/secure_sums.py --only network [--members 5 20]
     python benchmarks/secure_sums.py --quick
 
 *Cost*: 100,000 numbers per member. Processor time per member to mask, to open its part, and to add up the sum; bytes
 that a member sends. The sum is compared with the one in plain integers.
+
+*Network*: agents in one process, each linked to all others, one sum of 10,000 numbers per member. Processor time per
+agent until all hold the result, and bytes that an agent sends to all of its neighbours.
 
 *Topics*: 20 Newsgroups, 20 topics, dealt out at random or by newsgroup. The anchor is a fit of some documents that
 nobody else has (`--public`), or the fit of the first site. Each site fits its documents alone, moves its topics into
@@ -26,9 +30,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import parallel_config
 
 import decbayes as db
+from decbayes.network import Charter, Identity, SumRules
+from decbayes.network.simulation.simulator import Simulation
+from decbayes.network.simulation.topology import TOPOLOGIES
 from decbayes.secure import Agreement, Seat, Share, Terms, contribution, in_slots, opened
 
-NUMBERS = 100_000
+NUMBERS, ON_NETWORK = 100_000, 10_000
+MOST_AGENTS = 20  # in one process
 
 
 def members(count):
@@ -62,6 +70,38 @@ def cost(count, rng):
     mask, check, add = (1e3 * seconds for seconds in spent)
     print(f"{count:4d} members: mask {mask:.0f} ms, check and open {check:.0f} ms, add up {add:.0f} ms, {size:,} bytes")
     return {"members": count, "mask_ms": mask, "open_ms": check, "add_ms": add, "bytes": size}
+
+
+def network(count):
+    """One sum of real agents on the simulator's links."""
+    keys = [Identity.generate() for _ in range(count)]
+    names = {f"m{number:03d}": key.public for number, key in enumerate(keys)}
+    settings = {"variance": 1.0, "dimension": ON_NETWORK}
+    charter = Charter("cost", "GaussianMean", settings, names, sums=SumRules(rounds=1))
+    sent = [0]
+
+    class Counted(Simulation):
+        def _transmit(self, site, effect):
+            sent[0] += len(effect.message)
+            super()._transmit(site, effect)
+
+    rng = np.random.default_rng(count)
+    simulation = Counted(charter, keys, rng=rng)
+    simulation.connect(TOPOLOGIES["clique"](count, rng))
+    begun = time.process_time()
+    for site in simulation.sites:
+        simulation.start(site)
+        simulation.observe(site, "data", rng.normal(size=(20, ON_NETWORK)))
+    for _ in range(30):
+        simulation.round()
+        for site in simulation.running:
+            simulation.perform(site, site.agent.add_up())
+        if all(site.agent.pool.sums.describe()["opened"] for site in simulation.sites):
+            break
+    spent, size = (time.process_time() - begun) / count, sent[0] / count
+    assert len({site.agent.posterior().digest for site in simulation.sites}) == 1
+    print(f"{count:4d} agents: {1e3 * spent:.0f} ms and {size:,.0f} bytes each", flush=True)
+    return {"members": count, "ms": 1e3 * spent, "bytes": size}
 
 
 def rounds(model, shards, fits, anchor, number, score):
@@ -117,16 +157,18 @@ def main():
     parser.add_argument("--members", type=int, nargs="+", default=[5, 20, 100])
     parser.add_argument("--splits", nargs="+", choices=["random", "class"], default=["random", "class"])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=["cost", "topics"])
+    parser.add_argument("--only", choices=["cost", "network", "topics"])
     parser.add_argument("--quick", action="store_true", help="few documents, topics and members")
     options = parser.parse_args()
     if options.quick:
         options.sites, options.public, options.documents, options.topics, options.members = 3, 100, 300, 5, [5]
     warnings.simplefilter("ignore", db.errors.MergeWarning)
     found = {}
-    if options.only != "topics":
+    if options.only in (None, "cost"):
         found["cost"] = [cost(count, np.random.default_rng(count)) for count in options.members]
-    if options.only != "cost":
+    if options.only in (None, "network"):
+        found["network"] = [network(count) for count in options.members if count <= MOST_AGENTS]
+    if options.only in (None, "topics"):
         rngs = [np.random.default_rng([options.seed, 1]) for _ in options.splits]
         found["topics"] = [topics(options, split, rng) for split, rng in zip(options.splits, rngs, strict=True)]
     print(json.dumps(found))

@@ -26,7 +26,7 @@ from decbayes.secure.audit import Finding, finding, shown_numbers
 from decbayes.secure.gathered import KINDS, SHOWING, Gathered, no_messages
 from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.secure.seat import opened
-from decbayes.secure.terms import Kind, Message, Terms, check_message, message_from
+from decbayes.secure.terms import Kind, Message, Terms, check_message, digest_of, message_from
 from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
@@ -58,10 +58,9 @@ class Opened:
         """Members who have no part in the last of them, nor in later ones."""
         return frozenset(self.members.keys() - self.sums[-1].terms.seats.keys()) if self.sums else frozenset()
 
-    def add(self, agreement: Agreement, one: Sum) -> None:
-        steps = opened(one.terms, one.of("masked"), one.of("opening"))
-        self.results.append(agreement.result(steps, self.results, one.terms))
+    def add(self, one: Sum, result: Merged) -> None:
         self.sums.append(one)
+        self.results.append(result)
 
 
 def read_agreement(text: bytes, anchor: Posterior) -> Agreement:
@@ -85,6 +84,7 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._results: dict[tuple[bytes, ...], Merged] = {}
 
     @classmethod
     def begin(
@@ -118,8 +118,16 @@ class Folder:
             complete = [each for each in self.tried(history) if each.is_open]
             if not complete:
                 break
-            history.add(self.agreement, complete[0])
+            history.add(complete[0], self._result(complete[0], history.results))
         return history
+
+    def _result(self, one: Sum, before: list[Merged]) -> Merged:
+        """What an open sum says; computed once for the same messages."""
+        place = one.terms.digest, digest_of(one.messages["masked"]), digest_of(one.messages["opening"])
+        if place not in self._results:
+            steps = opened(one.terms, one.of("masked"), one.of("opening"))
+            self._results[place] = self.agreement.result(steps, before, one.terms)
+        return self._results[place]
 
     def next(self) -> Sum:
         """The sum that is not open yet, over the fewest members if several were begun; else the last one."""
