@@ -14,7 +14,7 @@ from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, Sqli
 from decbayes.network.protocol.group.decisions import open_ballot
 from decbayes.network.protocol.group.motions import Open
 from decbayes.network.protocol.group.motions import Part as PriorPart
-from decbayes.network.protocol.sums import Part, Played, packet_from
+from decbayes.network.protocol.sums import Packet, Part, Played, packet_from
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.runtime.reports.description import about_members, answered, problems, status_of, sum_lines
@@ -87,10 +87,10 @@ def test_a_missing_member_is_removed_and_the_round_begins_again_without_it():
     np.testing.assert_array_equal(group.result(0), group.total(0, 1, 2, 3))
 
 
-def missing_after_a_sum(rounds=20):
-    """Four agents that wait for a fifth, after at least one sum over all."""
+def missing_after_a_sum(rounds=20, sums=1):
+    """Four agents that wait for a fifth, after at least some sums over all."""
     group = Group(rounds=rounds)
-    while group.opened(0) < 1:
+    while group.opened(0) < sums:
         group.talk(1)
     group.simulation.stop(group.sites[4])
     group.talk(3)
@@ -160,6 +160,19 @@ def test_whoever_forgets_what_it_has_opened_would_open_a_round_twice(monkeypatch
     monkeypatch.setattr(Part, "_opened_by_others", lambda self, chain: False)
     with pytest.raises(AssertionError):
         test_whoever_has_opened_its_part_of_a_round_opens_no_other_one_of_it(monkeypatch)
+
+
+def test_an_agent_that_knows_only_its_own_part_begins_no_sum_again_over_fewer():
+    group, _ = missing_after_a_sum(rounds=5, sums=2)
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk(2, fit=False)
+    saved = [item for item in group.sites[0].disk.load() if not isinstance(item, Packet)]
+    again = Agent(group.charter, KEYS[0], rng=np.random.default_rng(0), saved=saved)
+    again.observe(group.data["agent_0"], shard="data", rng=np.random.default_rng(0))
+    again.part.heard = True
+    assert len(again.pool.sums.now.keys) == 4
+    assert again.add_up() == []
+    assert again.part.why_not == OTHERS
 
 
 def test_held_back_rows_are_scored_under_the_same_sums():

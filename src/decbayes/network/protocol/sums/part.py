@@ -194,7 +194,7 @@ class Part:
         if self._sums.why_not:
             return None
         now = self._sums.now
-        if last and (len(now.results) < last or not {*now.keys} <= {*mine[last]}):
+        if len(now.results) < last:  # otherwise all of them are over more members, this one among them
             self._obstacle = OTHERS
             return None
         return now
