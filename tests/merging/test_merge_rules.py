@@ -11,6 +11,7 @@ from decbayes.families import IsotropicGaussian
 from decbayes.merging.base.compatibility import difference
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading._confidence import kept_together
+from decbayes.merging.reading._parties import LITTLE, Slots
 from decbayes.merging.remarking import separate, small_sites
 from decbayes.merging.robust import votes
 from decbayes.merging.robust._ballot import main_party
@@ -202,3 +203,16 @@ def test_joined_components_are_told_with_what_they_bring():
     assert event.id not in kept
     assert event.share == pytest.approx(5 / 16, abs=1e-3)
     assert len(kept) == 2
+
+
+def test_slots_are_known_that_hold_more_than_a_little():
+    """Of a thousand observations; and distances are in a slot's own deviations, rivals those of its set."""
+    model = db.GaussianMixture(3, 1, variance=4.0, prior_variance=1e6)
+    counts = [600, 399, 1]
+    rows = np.repeat([[-50.0], [0.0], [50.0]], counts, axis=0)
+    posterior = model.from_assignments(rows, np.repeat([0, 1, 2], counts))
+    slots = Slots(posterior)
+    assert slots.known == [count > LITTLE * 1000 for count in counts]
+    for slot, count in enumerate(counts):
+        assert slots.rivals(slot) == range(3)
+        assert slots.distance(slot, slots.means[slot] + 3.0) == pytest.approx(3.0 / np.sqrt(4.0 / count), rel=1e-3)

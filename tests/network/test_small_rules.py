@@ -23,7 +23,9 @@ from decbayes.network.protocol.records.merges import within_share
 from decbayes.network.protocol.records.notes import own_information
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import check_proof
+from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
+from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.talk.gossip import Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Digest, Listing, Packets, decode
@@ -357,3 +359,13 @@ def test_names_of_seats_have_a_length(length, fits):
     else:
         with pytest.raises(msgspec.ValidationError):
             msgspec.msgpack.decode(content, type=Name)
+
+
+def test_who_data_are_about_is_told_to_whoever_learns_from_them(monkeypatch):
+    """Where nothing is summed secretly, a member learns like any other: with the shard and the persons it was given."""
+    told = {}
+    monkeypatch.setattr(Member, "learn", lambda self, data, **options: told.update(options))
+    member = AddingMember.__new__(AddingMember)
+    member.part = None
+    member.learn("data", shard="s", persons="persons", rng="rng")
+    assert told == {"shard": "s", "persons": "persons", "rng": "rng"}
