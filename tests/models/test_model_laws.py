@@ -11,6 +11,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import DecbayesError
+from decbayes.models.mixtures.clusters import Clusters
 from decbayes.updates import without
 
 SITES = 3
@@ -191,3 +192,34 @@ def test_posteriors_of_other_models_are_refused_by_every_method(name):
                     method(**{one: known[one] for one in needed})
                 asked += 1
         assert asked >= 5
+
+
+def test_priors_and_starts_of_other_models_are_refused_as_what_they_are(case):
+    model, shards, _ = case
+    other = db.Posterior.of_prior(db.models.GaussianMean(variance=7.0, dimension=3).structure)
+    for role in ("prior", "start"):
+        with pytest.raises(DecbayesError, match=rf"[Tt]he {role} belongs to"):
+            model.fit(shards[0], rng=1, **{role: other})
+
+
+class Watching:
+    """Is told of passes, and how far each one is."""
+
+    def __init__(self):
+        self.passes, self.told = 0, []
+
+    def __call__(self, report):
+        self.passes += 1
+
+    def within(self, done, total):
+        self.told.append((done, total))
+
+
+def test_whoever_watches_a_pass_is_told_of_all_observations(case):
+    model, shards, fits = case
+    watching = Watching()
+    model.fit(shards[0], rng=1, start=fits[0].posterior, progress=watching)
+    assert watching.passes >= 1
+    assert {total for _, total in watching.told} <= {model.count(shards[0])}
+    if isinstance(model, Clusters | db.LatentDirichletAllocation):  # the others' passes are short
+        assert sum(done == total for done, total in watching.told) == watching.passes

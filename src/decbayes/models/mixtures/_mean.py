@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole, given_generator
+from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole
 from decbayes.columns import Gaussian
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
@@ -14,7 +14,7 @@ from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row, without_rare_values
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, check_held, check_structure
+from decbayes.models.core.points import as_points, check_fit, check_held, check_structure
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -71,10 +71,9 @@ class GaussianMean(OfPoints):
         progress: OnPass | None = None,
     ) -> Fit:
         """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
-        given_generator(rng)
+        check_fit(self.structure, rng, prior, start)
         points = as_points(data, self.dimension)
         prior = prior or Posterior.of_prior(self.structure)
-        check_structure(prior, self.structure, "prior")
         before = prior.natural["mean"]
         sums = self._likelihood.features(points).sum(axis=0, keepdims=True)
         after = before + self._likelihood.contribution(sums)
