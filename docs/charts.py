@@ -7,6 +7,7 @@ pages run the Python blocks of the page first.
 import contextlib
 import io
 import re
+import subprocess
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from failures import run_named
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from decbayes.plot.style import AMPS, BATCH, GREY, INK, NAIVE, SITES, canvas, colour, styled
 
@@ -40,13 +42,17 @@ def number(cell: str) -> float:
     return float(found[0].replace("−", "-").replace(",", "")) if found else np.nan
 
 
-def names_of(page: str) -> dict[str, Any]:
-    """The names that the Python blocks of a page leave behind."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def names_of(page: str, *, commands: bool = False) -> dict[str, Any]:
+    """The names that the Python blocks of a page leave behind, between its commands if these are run, too."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = re.findall(rf"^```(python{'|sh' if commands else ''})\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {"__name__": "__page__"}
     with TemporaryDirectory() as folder, chdir(folder), contextlib.redirect_stdout(io.StringIO()):
-        for block in blocks:
-            exec(block, names)
+        for kind, block in blocks:
+            if kind == "sh":
+                subprocess.run(["bash", "-ec", block], check=True, capture_output=True)
+            else:
+                exec(block, names)
     return names
 
 
@@ -360,6 +366,7 @@ def estimates(tables: list[list[dict[str, Any]]], terms: list[str], sites: list[
                 row["mean"], place, "D" if label == "merged" else "s", color=shade, ms=5 if label == "merged" else 3.5
             )
         axes.set(title=f"{term}: mean and 90 % interval", yticks=places, yticklabels=labels)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
     return figure
 
 
@@ -375,6 +382,21 @@ def survival() -> Figure:
     axes.set(
         xlabel="years", ylabel="still alive", ylim=(0, 1.02), title="five hospitals merged: mean and 90 % interval"
     )
+    axes.legend()
+    return figure
+
+
+def hormone_therapy() -> Figure:
+    """The curves of survival.md, of its four hospitals after one round; needs lifelines, which has the data."""
+    names = names_of("survival.md", commands=True)
+    figure, axes = axes_of(5.4, 2.3)
+    times = np.linspace(0.0, 2000.0, 80)
+    for place, curve in enumerate(names["view"].curves(names["refined"], names["treated"], times=times)):
+        label = ("without hormone therapy", "with hormone therapy")[place]
+        axes.plot(times / 365.25, curve.mean, color=colour(place), label=label)
+        axes.fill_between(times / 365.25, curve.low, curve.high, color=colour(place), alpha=0.2, lw=0)
+    title = "age 53, grade II, 3 nodes: mean and 90 % interval"
+    axes.set(xlabel="years", ylabel="free of relapse", ylim=(0, 1.02), title=title)
     axes.legend()
     return figure
 
@@ -427,7 +449,7 @@ FIGURES = (
         gpu,
         alignment,
     ),
-    *(overview, forest, differing, survival, unlike_numbers),
+    *(overview, forest, differing, survival, hormone_therapy, unlike_numbers),
 )
 CHARTS = {figure.__name__: drawn(figure) for figure in FIGURES}
 

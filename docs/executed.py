@@ -94,7 +94,12 @@ def show(cell: Cell, value: Any) -> None:
 def as_markdown(notebook: Notebook, name: str) -> Iterator[str]:
     """The page of a notebook; its pictures are files beside it."""
     first, *others = notebook.cells
-    yield first.source
+    drawn = [number for number, cell in enumerate(notebook.cells) if cell.picture]
+    title, _, introduction = first.source.partition("\n")
+    yield title
+    if drawn:  # the last picture is the result
+        yield f"![What this notebook arrives at]({name}-{drawn[-1]}.png)"
+    yield introduction.strip()
     yield f"[Download this page as a notebook]({name}.ipynb), with its results. It runs in a few seconds."
     for number, cell in enumerate(others, start=1):
         yield cell.source if cell.words else f"```python\n{cell.source}\n```"

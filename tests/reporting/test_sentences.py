@@ -63,6 +63,18 @@ def classes():
     return mixture(db.LatentClasses.from_frame(draw(rng, np.arange(90) % 2), components=2), draw)
 
 
+def membership():
+    rng = np.random.default_rng(6)
+    shards = []
+    for _ in SITES:
+        age = rng.normal(60.0, 10.0, 150)
+        ill = rng.random(150) < 1 / (1 + np.exp(-0.15 * (age - 60.0)))
+        shards.append({"age": age} | {name: rng.random(150) < np.where(ill, 0.9, 0.1) for name in "abcd"})
+    found = db.LatentClasses.from_frame(shards[0], names="abcd", components=2).fit(shards[0], rng=0).posterior
+    model = models.ClassMembership.from_frame(shards[0], "~ age", classes=found)
+    return [model.fit(shard).posterior for shard in shards]
+
+
 def states():
     rng = np.random.default_rng(3)
     shards = [[{"load": rng.normal(20.0 + 60.0 * (np.arange(40) % 20 < 10), 3.0)} for _ in range(5)] for _ in SITES]
@@ -118,6 +130,8 @@ CASES = {
         rf"The odds of a higher level of pain \(none < mild < strong\) are 1\.\d+ times as high {RANGE} with each"),
     "MultinomialRegression": (lambda: regression(db.MultinomialRegression, "pain ~ age"),
         rf"[Tt]he odds of pain = strong against mild are 1\.\d+ times as high {RANGE} with each year of age"),
+    "ClassMembership": (membership,
+        rf"The odds of class \d against class \d are [01]\.\d+ times as high {RANGE} with each year of age"),
     "GaussianMean": (means,
         rf"The estimates are x0 [23]\.\d+ {RANGE} \(90% intervals\)\."),
     "GaussianMixture": (
@@ -198,3 +212,11 @@ def test_sequences_of_persons_are_counted_as_persons(monkeypatch):
     assert "This rests on 10 persons (10 sequences) at 2 sites;" in answer(findings, about)[1]
     shown = re.findall(r"<div><b>(\d+)</b><span>(\w+)</span>", page(findings.alignment, names=SITES, about=about))
     assert ("10", "persons") in shown
+
+
+def test_a_column_may_be_called_like_one_of_our_words(monkeypatch, rng):
+    monkeypatch.setattr(Findings, "heterogeneity", {})
+    table = {"weight": rng.normal(np.repeat([50.0, 90.0], 40), 3.0)}
+    model = db.LatentClasses.from_frame(table, components=2)
+    text = page(db.align(fitted(model, [table, table])), names=SITES, about=About(units={"weight": "kg"}))
+    assert re.search(r"<dt>weight</dt><dd>(49|50)\.\d+ kg \(", text)

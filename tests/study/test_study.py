@@ -420,3 +420,18 @@ def test_a_preview_says_how_to_release_in_this_study(finished, run, tmp_path):
     _, shown, said = run("study", "preview", "--site", "north")
     assert "decbayes study release --approve 'Dr Kim'" in said
     assert "decbayes release" not in shown + said
+
+
+def test_data_that_could_not_be_read_are_not_remembered(run, tmp_path, rng):
+    run(*NEW, "--sites", "north")
+    write_table(tmp_path / "north.csv", patients(rng, 60))
+    (tmp_path / "other").mkdir()
+    assert run("study", "check", "north.csv", "--site", "north")[0] == 0
+    assert run("study", "check", "other", "--site", "north")[0] == 1
+    assert run("study", "check", "--site", "north")[0] == 0
+
+
+def test_wrong_options_of_the_model_point_to_the_help_of_its_fit(run):
+    _, _, said = run("study", "new", "stay", "--model", "classes", "--sites", "a", "--components", "two")
+    assert said.count("\n") <= 1
+    assert "Try `decbayes fit classes --help`." in said

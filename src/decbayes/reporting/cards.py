@@ -170,7 +170,7 @@ def facts(row: Row) -> Markup:
 def fact_text(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {share:.0%}" for key, share in [*value.items()][:3])
-    return f"{value:.1%}" if name in PERCENT else value_text(value)
+    return f"{value:.1%}" if name in PERCENT and isinstance(value, float) else value_text(value)
 
 
 def disagreements(findings: Findings) -> Markup | None:

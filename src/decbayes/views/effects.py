@@ -22,7 +22,7 @@ class Effects:
     def __init__(self, model: Any, estimates: Sequence[Estimate], about: About) -> None:
         self._model, self._estimates, self._about = model, estimates, about
         self._columns = model.columns
-        self._reference, *self._levels = [*self._columns[model.target].entries] or [""]
+        self._levels = model.outcome.compared[1:]
 
     def text(self) -> str:
         """The clearest effects, or that none is clear."""
@@ -56,7 +56,8 @@ class Effects:
 
     def _subject(self, estimate: Estimate) -> str:
         level, _ = self._split(estimate)
-        return f"odds of {self._model.target} = {level} against {self._reference}" if level else self._model.subject
+        model = self._model
+        return str(model.outcome.against(model.target, level) if level else model.subject)
 
     def _size(self, estimate: Estimate) -> str:
         """How much higher, with an interval."""

@@ -56,8 +56,11 @@ class Softmax(Generalized):
         """The levels have been counted."""
 
     def modelled(self, name: str, column: Column) -> str:
-        reference, *others = self.stack.compared
-        return f"odds of {name} = {' or '.join(others)} against {reference}"
+        return self.against(name, " or ".join(self.compared[1:]))
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return tuple(self.stack.compared)
 
     def scores(self, column: Column) -> Scores:
         raise NotPrivate(

@@ -130,6 +130,15 @@ class Outcome(ABC):
         return f"mean of {name}"
 
     @property
+    def compared(self) -> tuple[str, ...]:
+        """The levels of a target with coefficients for each but the first, which the others are compared with."""
+        return ()
+
+    def against(self, name: str, level: str) -> str:
+        """What the coefficients of some levels are effects on, in words."""
+        return f"odds of {name} = {level} against {self.compared[0]}"
+
+    @property
     def assumed(self) -> str:
         """What else is assumed about the target, in words, where a setting decides it."""
         return ""

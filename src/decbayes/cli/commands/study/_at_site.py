@@ -14,6 +14,7 @@ from decbayes.cli.commands.study._where import (
     one_or_all,
     private_folder,
     reading_of,
+    remember,
     remembered_data,
     tell_problems,
     tell_turn,
@@ -77,6 +78,7 @@ def check(
     study, site = where.here()
     files, in_force = remembered_data(study, site, data), rules_for(study, site, rules)
     model, observations, persons = site_model(study, files)
+    remember(study, site, files)
     frame = frame_of(model, files)
     statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
     statements += [Statement("other sites", line, "look") for line in compared(study, site, model)]
@@ -123,6 +125,7 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
         seed=seed,
         **settings,
     )
+    remember(study, site, files)
     tell_release(study, site, draft)
 
 
@@ -156,6 +159,7 @@ def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: Seed = 0) -> 
     files, draft = remembered_data(study, site, data), study.draft_of(site, turn.round)
     own, *others = [study.place(site_name(name)) / name for name in turn.inputs]
     refine(files, where=Files(own=own, others=others, output=draft), seed=seed, reading=reading_of(study))
+    remember(study, site, files)
     tell_release(study, site, draft)
 
 

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.commands.study._asking import asked_protocol
 from decbayes.cli.commands.study._where import ANY_SITE, ANY_STUDY, AtSite, Seed, Where, private_folder, tell_turn
-from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.running import WrongArgument, complaint
 from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column, decoded
@@ -30,6 +30,7 @@ from decbayes.study.protocol import FILE, Protocol
 # Options of `decbayes fit` that a protocol says elsewhere, or that are each site's own.
 OWN = frozenset({"data", "output", "like", "earlier", "forgetting", "rules", "person", "site", "seed", "as_json"})
 MADE_UP = 500  # rows
+FORMS = {"--approve": "SITE=NAME", "--units": "COLUMN=UNIT"}
 Options = Annotated[
     str,
     Parameter(allow_leading_hyphen=True, help="Options of `decbayes fit MODEL`, which become part of the protocol."),
@@ -215,7 +216,7 @@ def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) ->
     split = [pair.partition("=") for pair in pairs]
     for name, sign, value in split:
         if not (name and sign and value):
-            raise WrongArgument(f"{option} takes NAME=VALUE, not '{name}{sign}{value}'.")
+            raise WrongArgument(f"{option} takes {FORMS[option]}, not '{name}{sign}{value}'.")
         if known and name not in known:
             raise WrongArgument(f"{option}: '{name}' is none of the sites {', '.join(known)}.")
     return {name: value for name, _, value in split}
@@ -227,7 +228,10 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
 
     command: Callable[..., None] = fit_command(kind)
     parser = App(name="decbayes study new", default_command=command)
-    _, bound, _ = parser.parse_args(["DATA", "-o", "x.posterior", *words], exit_on_error=False, print_error=False)
+    try:
+        _, bound, _ = parser.parse_args(["DATA", "-o", "x.posterior", *words], exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise WrongArgument(complaint(error, f"decbayes fit {kind.command}")) from None
     given = {name: value for name, value in bound.arguments.items() if value is not None}
     if wrong := sorted(given.keys() & OWN - {"data", "output"}):
         raise WrongArgument(f"--{wrong[0]} is no part of a protocol; leave it out.")

@@ -137,7 +137,7 @@ def to_merge(study: Study, without: tuple[str, ...]) -> tuple[int, dict[str, Rel
             f"`decbayes study status` says what they do next{advice}."
         )
     if not left:
-        raise WrongArgument("All sites are left out.")
+        raise WrongArgument("All sites are left out: give --without for some of them only.")
     later = [name for name in left if study.sites[name].latest > number]
     if later and not without:
         waited = study.missing(number + 1)

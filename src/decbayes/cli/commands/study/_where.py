@@ -81,15 +81,14 @@ def private_folder(study: Study, site: str) -> Path:
 
 
 def remembered_data(study: Study, site: str, given: Sequence[Path] | None) -> list[Path]:
-    """The data of a site: those that are given, which are remembered, or those of the last time."""
+    """The data of a site: those that are given, or those that were read the last time."""
     import tomllib
 
-    memory = private_folder(study, site) / REMEMBERED
     if given:
         for path in given:
             path.stat()
-        write_whole(memory, toml_table("site", {"data": [str(path.absolute()) for path in given]}).encode())
         return list(given)
+    memory = private_folder(study, site) / REMEMBERED
     if not memory.exists():
         raise WrongArgument("Name this site's data: `decbayes study check DATA`.")
     try:
@@ -100,6 +99,12 @@ def remembered_data(study: Study, site: str, given: Sequence[Path] | None) -> li
         if not path.exists():
             raise InvalidData(f"{path} is not there any more. Name this site's data once more after the command.")
     return data
+
+
+def remember(study: Study, site: str, data: Sequence[Path]) -> None:
+    """Keep the names of a site's data, once they could be read."""
+    memory = private_folder(study, site) / REMEMBERED
+    write_whole(memory, toml_table("site", {"data": [str(path.absolute()) for path in data]}).encode())
 
 
 def reading_of(study: Study) -> Reading:
@@ -115,7 +120,7 @@ def one_or_all(kind: type[Model], data: Sequence[Path]) -> Any:
         return list(data)
     if len(data) != 1:
         raise InvalidData(
-            f"{kind.__name__} reads one file of data, not {len(data)}: {', '.join(map(str, data))}. "
+            f"{kind.command} reads one file of data, not {len(data)}: {', '.join(map(str, data))}. "
             "Names of sites and people are options: --site NAME, --approve NAME."
         )
     return data[0]

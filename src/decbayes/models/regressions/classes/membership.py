@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from decbayes.columns import Column, Gaussian, plain
+from decbayes.columns import Gaussian, plain
 from decbayes.columns.frames import known as known_columns
 from decbayes.columns.frames import names_in, rows_in, values_in, warn
 from decbayes.errors import InvalidStructure
@@ -48,9 +48,8 @@ CLASS = "class"
 class Member(Softmax):
     """Which class a row belongs to, where the row says so only as probably as its classes do."""
 
-    def modelled(self, name: str, column: Column) -> str:
-        reference, *others = self.stack.compared
-        return f"odds of {' or '.join(others)} against {reference}"
+    def against(self, name: str, level: str) -> str:
+        return f"odds of {level} against {self.compared[0]}"
 
     def evidence(self, targets: Array) -> Array:
         """(N, classes): log p(row | class), that of the reference zero."""
