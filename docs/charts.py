@@ -370,6 +370,42 @@ def estimates(tables: list[list[dict[str, Any]]], terms: list[str], sites: list[
     return figure
 
 
+def membership() -> Figure:
+    """Odds ratios of class-membership.md, beside those of assigned classes and the truth."""
+    names = names_of("class-membership.md")
+    model, found, classes = names["model"], names["found"], names["classes"]
+    labels = np.array(model.known.names, dtype=object)
+    sites = [frame.assign(kind=labels[found.assign(classes, frame).argmax(axis=1)]) for frame in names["clinics"]]
+    import decbayes as db
+
+    columns = {"age": model.columns["age"], "sex": model.columns["sex"], "kind": db.columns.Categorical(*labels)}
+    plain = db.MultinomialRegression("kind", columns=columns, reference=model.reference)
+    assigned = plain.ratios(db.merge([plain.fit_site(site[["age", "sex", "kind"]]).posterior for site in sites]))
+    # Classes in the order of the kinds that they are most like.
+    order = [int(np.abs(names["saying_yes"] - part).sum(axis=1).argmin()) for part in classes.mean("yes_no")]
+    kinds = dict(zip(labels, order, strict=True))
+    figure = canvas(7.2, 1.9)
+    rows = list(zip(model.ratios(names["merged"]), assigned, strict=True))
+    for axes, term in zip(figure.subplots(1, 2), ("age", "sex=m"), strict=True):
+        shown = [pair for pair in rows if pair[0]["term"].endswith(term)]
+        for place, pair in enumerate(shown[::-1]):
+            kind = kinds[pair[0]["term"].partition(":")[0]]
+            truth = names["effects"][kind] - names["effects"][kinds[model.reference]]
+            for shift, shade, row in zip((0.12, -0.12), (AMPS, NAIVE), pair, strict=True):
+                axes.plot([row["low"], row["high"]], [place + shift] * 2, color=shade)
+                axes.plot(row["ratio"], place + shift, "o", color=shade, markersize=4)
+            axes.plot([np.exp(truth[1 if term == "age" else 2])] * 2, [place - 0.35, place + 0.35], ":", color=INK)
+        axes.set(xscale="log", yticks=range(len(shown)), ylim=(-0.6, len(shown) - 0.4), xlabel=f"odds ratio, {term}")
+        axes.set_yticklabels([pair[0]["term"].partition(":")[0] for pair in shown[::-1]])
+        axes.minorticks_off()
+        ticks = (0.9, 1.0, 1.1, 1.2) if term == "age" else (0.25, 0.5, 1.0, 2.0, 4.0)
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    figure.text(0.99, 0.97, "membership", color=AMPS, ha="right", va="top")
+    figure.text(0.83, 0.97, "assigned classes", color=NAIVE, ha="right", va="top")
+    figure.text(0.62, 0.97, "dotted: truth", color=INK, ha="right", va="top")
+    return figure
+
+
 def survival() -> Figure:
     """The curves of outcomes.md, with their intervals."""
     names = names_of("outcomes.md")
@@ -449,7 +485,7 @@ FIGURES = (
         gpu,
         alignment,
     ),
-    *(overview, forest, differing, survival, hormone_therapy, unlike_numbers),
+    *(overview, forest, differing, membership, survival, hormone_therapy, unlike_numbers),
 )
 CHARTS = {figure.__name__: drawn(figure) for figure in FIGURES}
 

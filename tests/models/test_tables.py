@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
 from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.views import view_of
 
 COLUMNS = {
     "sex": Categorical("f", "m"),
@@ -350,3 +351,51 @@ def test_a_fit_finds_the_number_of_classes_though_values_are_missing(rng):
     assert len(posterior.mean("weights")) == 3
     assert db.checking.adjusted_rand(kind, model.assign(posterior, table)) > 0.95
     assert len(model.profiles(posterior)) == 3 * 5
+
+
+def test_the_gain_of_a_column_is_a_bayes_factor_of_exact_fits(rng):
+    """With one class the bound is the evidence: of each class's rows apart, and of all together."""
+    columns = {
+        "yes": db.columns.YesNo(),
+        "ward": db.columns.Categorical("a", "b", "c"),
+        "day": db.columns.Categorical("u", "v"),
+        "visits": db.columns.Poisson(3),
+        "age": db.columns.Gaussian(50, 20),
+        "noise": db.columns.Gaussian(0, 1),
+    }
+    kind = rng.integers(3, size=90)
+    rows = np.column_stack(
+        [
+            rng.random(90) < np.array([0.1, 0.5, 0.9])[kind],
+            (kind + (rng.random(90) < 0.3)) % 3,
+            rng.integers(2, size=90),
+            rng.poisson(np.array([1, 4, 9])[kind]),
+            rng.normal(np.array([30, 50, 70])[kind], 9),
+            rng.normal(size=90),
+        ]
+    ).astype(float)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    model = db.LatentClasses(components=3, columns=columns)
+    found = {row["column"]: row for row in model.separation(model.from_assignments(rows, kind))}
+
+    def evidence(place, some):
+        name = list(columns)[place]
+        return db.LatentClasses(components=1, columns={name: columns[name]}).fit(some[:, [place]], rng=0).bound[-1]
+
+    for place, name in enumerate(columns):
+        apart = sum(evidence(place, rows[kind == k]) for k in range(3))
+        assert found[name]["gain"] == pytest.approx(apart - evidence(place, rows), rel=1e-9, abs=1e-7)
+        assert found[name]["probability"] == pytest.approx(1 / (1 + np.exp(-found[name]["gain"])))
+    assert list(found)[-2:] in (["day", "noise"], ["noise", "day"])
+    assert found["noise"]["gain"] < 0 < found["yes"]["gain"]
+
+
+def test_columns_without_a_say_are_listed_where_classes_are_shown(rng):
+    kind = rng.integers(2, size=120)
+    frame = {"age": np.where(kind, 70.0, 30.0) + rng.normal(0, 5, 120), "day": rng.choice(["u", "v"], 120)}
+    model = db.LatentClasses.from_frame(frame, components=2)
+    posterior = model.fit(frame, rng=rng).posterior
+    (rows,) = view_of(posterior.structure).tables(posterior).values()
+    assert [row["column"] for row in rows] == ["day"]
+    one = db.LatentClasses.from_frame(frame, components=1)
+    assert not view_of(one.structure).tables(one.fit(frame, rng=rng).posterior)

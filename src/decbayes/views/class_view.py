@@ -8,10 +8,14 @@ import numpy as np
 
 from decbayes.columns import YesNo
 from decbayes.errors import InvalidData
+from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.models.tables.profiles import profile_rows
 from decbayes.posterior import Posterior
 from decbayes.views.values import Interval, Matrix, Part, Profile, Row, Shape, Shares, Trace
 from decbayes.views.view import LEVEL, TOP, View, interval_of
+
+# Columns gain nothing by distributions of their own for each class; with a single class they are even, up to rounding.
+LEAST_GAIN = -1e-6
 
 
 class ClassView(View):
@@ -56,6 +60,12 @@ class ClassView(View):
         unit = "probability" if self.model.columns[name].shown_as_share else ""
         values = {row["category"]: Interval(row["mean"], row["low"], row["high"], unit=unit) for row in rows}
         return values[""] if "" in values else Shares(values)
+
+    def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
+        """Columns that cost more than they tell about the class."""
+        rows = self.model.separation(posterior) if isinstance(self.model, LatentClasses) else []
+        useless = [row for row in rows if row["gain"] < LEAST_GAIN]
+        return {"columns that do not tell classes apart: fit without them (--columns)": useless} if useless else {}
 
     def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
         """How frequent each class is."""

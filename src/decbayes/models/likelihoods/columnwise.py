@@ -83,6 +83,10 @@ class Columnwise(ABC):
         Numbers come with an interval (`low`, `high`) of that level, others with a `probability`.
         """
 
+    def of_column(self, natural: Array, place: int, columns: int) -> tuple[Family, Array]:
+        """The family of one of so many columns, and its part of natural parameters."""
+        return self.family, natural[:, place::columns]
+
     def embedded(self, points: Array) -> Array:
         """(N, q): values as places in space, for the choice of first centres; means where one is missing."""
         return filled_with_means(points)

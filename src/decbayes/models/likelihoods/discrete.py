@@ -181,6 +181,10 @@ class Categories(Columnwise):
     def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
         return np.asarray(self.family.quantile(natural, share, stretch))
 
+    def of_column(self, natural: Array, place: int, columns: int) -> tuple[Dirichlets, Array]:
+        start, size = self.family.starts[place], self.sizes[place]
+        return Dirichlets((size,)), natural[:, start : start + size]
+
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         return most_probable(shares @ np.split(self.expected(natural), self.family.starts[1:], axis=1)[place])
 

@@ -317,7 +317,7 @@ def columns_of(structure: Structure, emissions: Emissions) -> Array:
 
 
 def statistics_of(structure: Structure, parameters: Mapping[str, Any]) -> Array:
-    """(…, K, d): T(θ_k) of the factors one after another, for parameters as they are drawn."""
+    """(draws, K, d): T(θ_k) of the factors one after another, for parameters as they are sampled."""
     return np.concatenate([family.statistics(parameters[name]) for name, family in structure.families.items()], axis=-1)
 
 

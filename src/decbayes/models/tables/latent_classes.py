@@ -16,12 +16,11 @@ from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_structure
 from decbayes.models.core.settings import Number
-from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
 from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
-from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows
+from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows, separation
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
 
@@ -101,6 +100,24 @@ class LatentClasses(Tabular, Clusters):
         check_structure(posterior, self.structure_for(posterior), "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
+    def separation(self, posterior: Posterior) -> list[Row]:
+        """Which columns tell classes apart, those that do so most first: one row per column, for a data frame.
+
+        `gain` are nats by which rows are more probable if each class has its own distribution of the column, and
+        `probability` that they do, where both are as probable beforehand. Who belongs to which class is taken as known.
+        Sums over all sites are in the merged posterior already, so that nobody sends anything for it.
+
+        >>> rng = np.random.default_rng(0)
+        >>> old = rng.random(200) < 0.5
+        >>> patients = {"age": np.where(old, 80, 30) + rng.normal(0, 5, 200), "day": rng.choice(["even", "odd"], 200)}
+        >>> model = db.LatentClasses.from_frame(patients, components=2)
+        >>> rows = model.separation(model.fit(patients, rng=1).posterior)
+        >>> [(row["column"], row["probability"] > 0.5) for row in rows]
+        [('age', True), ('day', False)]
+        """
+        check_structure(posterior, self.structure_for(posterior), "posterior")
+        return [*separation(self.columns, self.emissions, posterior)]
+
     def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
         """The missing values of a table, predicted from the others of the same row, and how sure that is."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
@@ -126,16 +143,17 @@ class LatentClasses(Tabular, Clusters):
         known = self.for_posterior(posterior)
         check_structure(posterior, known.structure_for(posterior), "posterior")
         points = known.points(data)
-        emissions = known.emissions.seeing(points)
-        seen = emissions.features(points) @ columns_of(posterior.structure, emissions)
+        emissions, structure = known.emissions.seeing(points), posterior.structure
+        seen = emissions.features(points) @ columns_of(structure, emissions)
         # Sites must draw the same parameters, or the pooled spread between tables would be too small; and different
         # values, for which their data are the seed.
         here = crc32(np.ascontiguousarray(points).tobytes())
         tables = []
         for draw in range(draws):
-            parameters = drawn_parameters(posterior, np.random.default_rng([seed, draw]))
+            sampled = posterior.sample(1, np.random.default_rng([seed, draw]))
+            parameters = {name: family.one_of(sampled[name], 0) for name, family in structure.families.items()}
             rng = np.random.default_rng([seed, draw, here])
-            shares = np.asarray(softmax(seen @ statistics_of(posterior.structure, parameters).T, axis=1))
+            shares = np.asarray(softmax(seen @ statistics_of(structure, sampled)[0].T, axis=1))
             drawn = emissions.draw(parameters, draw_categories(shares, rng), rng)
             tables.append(known.decoded(np.where(np.isnan(points), drawn, points)))
         return tables

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from decbayes.arguments import check_level
 from decbayes.columns import Column, decoded
 from decbayes.columns.frames import Columns
-from decbayes.families import Array
+from decbayes.families import Array, dense
 from decbayes.models.likelihoods.columnwise import Columnwise
 from decbayes.models.likelihoods.emissions import Emissions, Part
 from decbayes.posterior import Posterior
@@ -94,6 +94,25 @@ def standing_out(
 def entry_text(column: Column, entry: tuple[str, str], value: Array) -> str:
     shown = f"{value:.0%}" if column.shown_as_share else f"{column.shown(value):.3g}"
     return " ".join([*filter(None, entry), shown])
+
+
+def separation(columns: Columns, emissions: Emissions, posterior: Posterior) -> list[Row]:
+    """How much each column gains by a distribution per component over one for all: its log Bayes factor.
+
+    Σ_k [A(λ0 + c_k) − A(λ0)] − [A(λ0 + Σ_k c_k) − A(λ0)],   given who belongs to which component
+    """
+    names, rows = list(columns), []
+    for part in emissions.parts:
+        likelihood, added = column_likelihood(part), dense(posterior.contribution[part.name])
+        for within, place in enumerate(part.places):
+            width = len(part.places)
+            family, prior = likelihood.of_column(posterior.structure.prior[part.name], within, width)
+            _, each = likelihood.of_column(added, within, width)
+            least, together = family.log_partition(prior[:1]), prior[:1] + each.sum(axis=0, keepdims=True)
+            apart = family.log_partition(prior + each) - len(prior) * least
+            gain = float(apart - (family.log_partition(together) - least))
+            rows.append({"column": names[place], "gain": gain, "probability": float(expit(gain))})
+    return sorted(rows, key=lambda row: -row["gain"])
 
 
 @dataclass(frozen=True)
