@@ -398,11 +398,12 @@ def membership() -> Figure:
         axes.set(xscale="log", yticks=range(len(shown)), ylim=(-0.6, len(shown) - 0.4), xlabel=f"odds ratio, {term}")
         axes.set_yticklabels([pair[0]["term"].partition(":")[0] for pair in shown[::-1]])
         axes.minorticks_off()
-        ticks = (0.9, 1.0, 1.1, 1.2) if term == "age" else (0.25, 0.5, 1.0, 2.0, 4.0)
+        ticks = (0.9, 1.0, 1.1) if term == "age" else (0.25, 0.5, 1.0, 2.0, 4.0)
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    figure.text(0.99, 0.97, "membership", color=AMPS, ha="right", va="top")
-    figure.text(0.83, 0.97, "assigned classes", color=NAIVE, ha="right", va="top")
-    figure.text(0.62, 0.97, "dotted: truth", color=INK, ha="right", va="top")
+    legend = {"membership": AMPS, "assigned classes": NAIVE, "dotted: truth": INK}
+    left = figure.axes[0]
+    for place, (text, shade) in enumerate(legend.items()):
+        left.text(0.99, 0.95 - 0.13 * place, text, color=shade, ha="right", transform=left.transAxes)
     return figure
 
 

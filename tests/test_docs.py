@@ -292,6 +292,16 @@ def private_releases(reader):
     assert abs(age["mean"] - 0.04) < 5 * age["deviation"]  # drawn by the operating system: no seed
 
 
+def class_membership(reader):
+    """Effects are those that made the rows, and a column without a say is known as such."""
+    names = reader.names
+    assert names["separation"]["column"].iloc[-1] == "day"
+    assert names["separation"]["gain"].iloc[-1] < 0 < names["separation"]["gain"].iloc[-2]
+    rows = names["model"].coefficients(names["merged"])
+    ages = [abs(row["mean"]) for row in rows if row["term"].endswith("age")]
+    assert max(ages) == pytest.approx(0.14, abs=0.04)  # the two classes that are furthest apart
+
+
 def claims_of_survival(reader):
     names = reader.names
     assert names["model"].cuts == (340.0, 620.0, 860.0, 1200.0)  # which the page quotes
@@ -336,6 +346,7 @@ CLAIMS = {
     "topic-days.md": topic_days,
     "topic-effects.md": topic_effects,
     "tutorial.md": tutorial,
+    "class-membership.md": class_membership,
     "survival.md": claims_of_survival,
     "private-releases.md": private_releases,
     "privacy.md": privacy,
@@ -381,6 +392,7 @@ GROUPS = {
     "topic-days.md": [pytest.mark.slow],
     "studies.md": [pytest.mark.slow],
     "checking.md": [pytest.mark.slow],
+    "class-membership.md": [pytest.mark.slow],
     "intervals.md": [pytest.mark.slow],
     "matches.md": [pytest.mark.slow],
     "streaming.md": [pytest.mark.slow],

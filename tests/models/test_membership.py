@@ -79,7 +79,7 @@ def test_the_gaussian_is_close_to_the_posterior(rng):
     posterior = model.fit(frame).posterior
     mean, covariance = model.outcome.moments(posterior.natural["coefficients"])
     root = np.linalg.cholesky(1.3 * covariance)
-    noise = rng.standard_t(8, size=(1500, 6))
+    noise = rng.standard_t(8, size=(800, 6))
     draws = mean + noise @ root.T
     logs = np.array([height(beta, frame) for beta in draws]) + 4.5 * np.log1p(noise**2 / 8).sum(axis=1)
     weights = softmax(logs)
@@ -89,6 +89,7 @@ def test_the_gaussian_is_close_to_the_posterior(rng):
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), deviation, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_two_steps_of_stepmix_find_the_same(rng):
     pd, stepmix = pytest.importorskip("pandas"), pytest.importorskip("stepmix")
     frame = patients(rng, 300)
@@ -122,7 +123,7 @@ def test_coefficients_follow_their_classes_whatever_these_are_called(rng):
 
 
 def test_sites_reach_one_fit_of_all_rows(rng):
-    sites = [patients(rng, 50) for _ in range(2)]
+    sites = [patients(rng, 40) for _ in range(2)]
     whole = {name: np.concatenate([site[name] for site in sites]) for name in sites[0]}
     model = membership()
     one = model.fit(whole).posterior
