@@ -223,3 +223,33 @@ def test_whoever_watches_a_pass_is_told_of_all_observations(case):
     assert {total for _, total in watching.told} <= {model.count(shards[0])}
     if isinstance(model, Clusters | db.LatentDirichletAllocation):  # the others' passes are short
         assert sum(done == total for done, total in watching.told) == watching.passes
+
+
+class Stopping:
+    """Presses Ctrl-C in the second pass of some start; or goes on from where a fit was left."""
+
+    def __init__(self, restart=-1, left=None):
+        self.restart, self.left = restart, left
+
+    def __call__(self, report):
+        if report.restart == self.restart and report.number >= 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("restart", [0, 1])
+def test_a_fit_that_goes_on_where_it_was_left_has_the_bits_of_one_that_never_stopped(case, restart):
+    model, shards, _ = case
+    model = replace(model, ascent=replace(model.ascent, restarts=1, passes=12))
+    whole = model.fit(shards[0], rng=1)
+    try:
+        model.fit(shards[0], rng=1, progress=Stopping(restart))
+    except db.extending.FitInterrupted as stopped:
+        if stopped.paused is None:
+            assert not isinstance(model, Clusters | db.HiddenMarkov | db.LatentDirichletAllocation)
+            return  # the others' fits are short
+        again = model.fit(shards[0], rng=1, progress=Stopping(left=stopped.paused))
+        assert again.posterior == whole.posterior
+        assert again.bound == whole.bound
+        assert again.converged == whole.converged
+    else:  # one pass was enough, or starts make no difference
+        assert restart or len(whole.bound) < 2

@@ -215,6 +215,8 @@ def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_
             held = {"posterior": charter.model.fit(points).posterior, "shards": frozenset("a"), "observations": 20}
             pools[robust].add(sign_record(charter, key, 1, **held))
     told = {robust: members(pool, pool.merged()) for robust, pool in pools.items()}
+    assert [pool.merged().observations for pool in pools.values()] == [100, 100]
+    assert all(isinstance(pool.merged().set_hash, str) and len(pool.merged().entries) == 5 for pool in pools.values())
     assert (
         abs(pools[True].merged().posterior.mean("mean").item())
         < 0.2

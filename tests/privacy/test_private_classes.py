@@ -176,3 +176,24 @@ def test_rounds_of_noise_alone_fit_together(rng):
         found.append(mechanism.misfit(late, deviation * mechanism.norm / 3**0.5))
     assert np.mean(found) == pytest.approx(1.0, abs=0.05)
     assert mechanism.misfit(late[:1], 1.0) == 1.0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_quality_of_a_release_is_rows_times_budget_over_copies_and_parameters(name, rng):
+    """Of the tables alone, and of two averaged rounds more; noise of counts is that of sums over rows of a class."""
+    mechanism, rate, copies = MODELS[name].mechanism(), 0.3, 4
+    rows = rng.permutation(np.repeat(all_rows(mechanism), 20, axis=0))
+    sums = mechanism.record_statistics(mechanism.start(), rows, 0).sum(axis=0)
+    totals = [Total(sums, 2.0, mechanism.start(), copies)]
+    first = mechanism.estimate(totals, rate)
+    assert first.quality == pytest.approx(len(rows) / copies * rate / mechanism.parameters, rel=0.01)
+    anchor = first.anchor
+    for number in range(1, mechanism.rounds):
+        sums = mechanism.record_statistics(anchor, rows, number).sum(axis=0)
+        totals.append(Total(sums, 2.0, anchor, copies))
+        found = mechanism.estimate(totals, rate)
+        anchor = found.anchor
+    assert found.quality == pytest.approx(first.quality, rel=0.01)
+    late, counts = 3, np.maximum(mechanism.unflat(anchor)[0], 1.0)
+    np.testing.assert_allclose(found.noise[:, 0], 2.0 * mechanism.norm / np.sqrt(late) / counts, rtol=1e-9)
+    assert [remark.kind for remark in found.remarks] == ["no intervals"]
