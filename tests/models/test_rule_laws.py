@@ -229,12 +229,6 @@ def test_rare_words_keep_their_order_however_documents_are_divided(rng):
     assert uses == sorted(uses)
 
 
-def test_events_are_told_in_steps_of_enough():
-    times, died = [1.0] * 5 + [2.0] * 4 + [3.0] * 1 + [3.5] * 9, [True] * 10 + [False] * 9
-    assert db.SurvivalRegression.event_counts(times, died, [1, 2, 3, 4]) == [5, 5, 10, 10]
-    assert db.SurvivalRegression.event_counts(times, died, [1, 2, 3, 4], least=6) == [0, 9, 9, 9]
-
-
 def test_what_cannot_be_is_refused_when_a_model_is_made():
     columns = {"a": db.columns.Gaussian(0, 1), "y": db.columns.YesNo()}
     with pytest.raises((ValueError, InvalidStructure), match="laplace"):

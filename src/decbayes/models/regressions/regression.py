@@ -522,6 +522,7 @@ class Regression(Tabled, Model):
 
     def half_cauchy(self, posterior: Posterior) -> HalfCauchy:
         """The same deviations with a half-Cauchy prior, on a grid; `db.calibrate(…, method="half-Cauchy")` uses it."""
+        check_structure(posterior, self.structure, "posterior")
         return HalfCauchy(self, posterior)
 
     def correlations(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
