@@ -21,9 +21,9 @@ from decbayes.families import Array
 PASSES, HALVINGS, CLIMBED = 300, 30, 1e-10
 # exp of more is no count, and would overflow.
 MOST = 200.0
-# How far Σy may be from a whole number, relative to itself, in a message of a first broadcast: about rounding. Messages
-# of later rounds must not be taken for first ones.
-WHOLE = 1e-9
+# How far Σy may be from a whole number in a message of a first broadcast: as far as fits are from their end, and
+# rounding, relative to itself. Of messages of later rounds, one in 1,700 is taken for a first one.
+WHOLE, ROUNDING = 3e-4, 1e-8
 
 
 class Quadratic(NamedTuple):
@@ -103,7 +103,7 @@ class Counted(NamedTuple):
             return None
         mean, covariance = (message + anchor).moments()
         targets = message.shift - message.precision @ mean + message.precision[0]
-        if abs(targets[0] - np.rint(targets[0])) > WHOLE * max(1.0, abs(targets[0])):
+        if abs(targets[0] - np.rint(targets[0])) > WHOLE + ROUNDING * abs(targets[0]):
             return None
         rows = Cloud.of(message.precision).tilted(np.zeros(len(mean)), -covariance)
         return None if rows is None else cls(rows, mean, targets)
