@@ -98,7 +98,7 @@ def topics() -> Figure:
 def regression() -> Figure:
     figure, axes = axes_of(height=2.5)
     table = rows("regression", "## Real data")
-    values = np.array([[number(cell) for cell in row[1:9]] for row in table])
+    values = np.array([[number(cell) for cell in row[1:8]] for row in table])
     best = values[:, 4:7].min(axis=1)
     order = np.argsort(values[:, 0])
     for name, column, shade in (
@@ -109,7 +109,7 @@ def regression() -> Figure:
         axes.plot(np.maximum(column[order], 5e-4), "o", ms=3.6, color=shade, label=name)
     axes.set(
         yscale="log",
-        xlabel="33 regressions, sorted by the error of one broadcast",
+        xlabel=f"{len(table)} regressions, sorted by the error of one broadcast",
         ylabel="error (standard deviations)",
         xticks=[],
     )

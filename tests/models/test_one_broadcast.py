@@ -255,3 +255,24 @@ def test_a_fit_that_was_interrupted_ends_with_the_same_broadcast(rng):
     left = Unfinished(model.fit(frame).posterior, 3, 0)
     resumed = fit_on(model, frame, left, 0, left.counted(lambda _: None))
     assert resumed.posterior == model.fit_site(frame).posterior != model.fit(frame).posterior
+
+
+@pytest.mark.parametrize("link", ["continuation", "cumulative"])
+def test_sites_with_few_levels_expand_around_the_agreed_centre_and_say_so(link):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=300)
+    level = np.digitize(x + rng.logistic(size=300), [-1.5, -0.5, 0.5, 1.5])
+    order = np.argsort(level, kind="stable")
+    columns = {"y": db.columns.Categorical(*"abcde"), "x": "real"}
+    model = db.OrderedRegression("y", columns=columns, link=link)
+    rows = model.points({"y": np.array([*"abcde"])[level[order]], "x": x[order]})
+    shards = np.split(rows, 10)[:4]
+    sent = [model.fit_site(shard).posterior for shard in shards]
+    present = [len(np.unique(shard[:, 0])) for shard in shards]
+    kinds = [{remark.kind for remark in posterior.remarks} for posterior in sent]
+    assert {1, 2} <= set(present)
+    for count, said in zip(present, kinds, strict=True):
+        assert ("single outcome" in said, "few levels" in said) == (count == 1, 1 < count <= 3)
+    for posterior, shard in zip(sent, shards, strict=True):
+        again = model.contributed(model.site_beliefs(posterior)[0], shard)  # with the first anchor, the narrow one
+        np.testing.assert_allclose(again.natural[COEFFICIENTS], posterior.natural[COEFFICIENTS], rtol=1e-4, atol=1e-4)
