@@ -28,7 +28,7 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
     spread = [pooling(term, place, sites) for place, term in enumerate(merged)]
     drawings = [
         forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
-        for place, term in enumerate(merged[:MOST_TERMS])
+        for place, term in effects_first(merged)[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(merged)} terms are drawn." if len(merged) > MOST_TERMS else ""
     drawn = figure(tag("div", drawings, class_="panels"), f"{READING if sites else ''}{more}")
@@ -67,13 +67,18 @@ def coefficient_table(
     kind = [findings.view.ratio] if ratios else []
     head = ["term", *kind, "coefficient", f"{LEVEL:.0%} interval", *(["I²", "τ²"] if several else [])]
     rows = []
-    for place, (term, apart) in enumerate(zip(merged, spread, strict=True)):
-        ratio = ratios.get(place)
+    for place, term in effects_first(merged):
+        ratio, apart = ratios.get(place), spread[place]
         shown = [ratio_text(ratio, term) if ratio else "–"] if ratios else []
         differ = [f"{apart.i_squared:.0%}", number(apart.tau_squared)] if apart else ["–", "–"]
         rows.append((about.named(term.name), *shown, number(term.mean), range_text(term), *(differ if several else [])))
     note_on = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
     return joined([note_on, table(head, rows, right=range(1, len(head)))])
+
+
+def effects_first(estimates: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
+    """Coefficients with their places: effects, then levels that predictions start from, such as a baseline."""
+    return sorted(enumerate(estimates), key=lambda pair: pair[1].null is None)
 
 
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:

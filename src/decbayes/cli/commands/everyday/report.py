@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -20,9 +21,11 @@ from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
+from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
+from decbayes.updates.rounds import together
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
@@ -129,6 +132,9 @@ def write_report(
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
     alignment = aligned(read, components, since, solving)
+    if together(sent) is not None and not alignment.structure.symmetry:
+        # Files of a round are added as their sites have left them, as `merge` does.
+        alignment = replace(alignment, posteriors=tuple(read), order=tuple(canonical_order(read)[0]))
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))

@@ -176,9 +176,17 @@ def preview(
     decbayes study preview
     ```
     """
+    study, site = where.here()
+    status = shown(study, site, as_json=as_json)
+    if not status:
+        messages().print(f"To release it: {release_command(study, site)}")
+    return status
+
+
+def shown(study: Study, site: str, *, as_json: bool = False) -> int:
+    """Print what the newest draft says of whom, and write it as a page; 0 if no rule is broken."""
     from decbayes.cli.commands.sharing.preview import show
 
-    study, site = where.here()
     draft = newest_draft(study, site)
     page = private_folder(study, site) / "preview.html"
     others = [
@@ -186,10 +194,7 @@ def preview(
     ]
     alike = others if study.sites[site].latest < 0 else []
     data, rules = remembered_data(study, site, None), rules_of_drafts(study, site)
-    status = show(draft, data, page, alike, rules, as_json=as_json, reading=reading_of(study))
-    if not status:
-        messages().print(f"To release it: {release_command(study, site)}")
-    return status
+    return show(draft, data, page, alike, rules, as_json=as_json, reading=reading_of(study))
 
 
 def release(

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.prompt import Confirm
 
-from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, preview, release, round
+from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, release, round, shown
 from decbayes.cli.commands.study._together import report
 from decbayes.cli.commands.study._where import ANY_SITE, AtSite, Data, Where, tell_turn
 from decbayes.cli.shared.terminal import messages
@@ -89,8 +89,8 @@ def next_of(study: Study, site: str) -> str:
 
 def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int | None:
     """Show what the newest draft says of whom, and release it if no rule is broken; else the status to stop with."""
-    if status := preview(where=at):
-        study, site = at.here()
+    study, site = at.here()
+    if status := shown(study, site):
         messages().print(f"{newest_draft(study, site)} was not released.")
         return status
     if sys.stdin.isatty() and not Confirm.ask("Release this file?", console=messages(), default=False):
