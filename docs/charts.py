@@ -229,7 +229,7 @@ def network() -> Figure:
             "link, question": ([number(row[2]) for row in table], SITES),
         },
     )
-    axes.set(xlim=(0, 1.3), xlabel="seconds while the abuse goes on")
+    axes.set(xlim=(0, 1.6), xlabel="seconds while the abuse goes on")
     return figure
 
 

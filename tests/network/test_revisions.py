@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from groups import ballot_on, digest, gaussian_charter, identities, seated
+from summing_groups import summing_charter
 
 from decbayes.network import Agent, Remove, Report, Send, persist_first, sign_record
 from decbayes.network.protocol.talk import messages, revisions
@@ -56,6 +57,23 @@ def test_with_another_revision_only_greetings_are_exchanged(agent, revision):
         assert told(agent.on_bytes("other", message)) == set()
     assert agent.refused == {"revision": 3}
     assert (agent.pool.version(MEMBERS[1].id), agent.pool.decisions.settled) == (0, {})
+
+
+def test_messages_of_sums_go_to_neighbours_of_the_same_revision(rng):
+    agent = Agent(summing_charter(MEMBERS), MEMBERS[0], rng=rng)
+    for peer, content in (("alike", digest(b"\1" * 32, agent.charter)), ("other", greeting(1))):
+        agent.on_connect(peer)
+        agent.on_bytes(peer, content)
+    assert agent.pool.sums is not None
+    agent._sum_gossip.news.append(b"\1" * 32)
+    agent.pool.sums.holds = lambda _: True
+    assert [effect.peer for effect in agent.on_tick() if is_packets(effect, agent)] == ["alike"]
+    assert told(agent.on_bytes("other", messages.encode(messages.Packets((b"\1" * 32,), complete=True)))) == set()
+    assert agent.refused["revision"] == 1
+
+
+def is_packets(effect, agent):
+    return isinstance(effect, Send) and isinstance(messages.decode(effect.message, agent.charter), messages.Packets)
 
 
 def test_a_neighbour_that_is_updated_is_heard_at_once(agent):
