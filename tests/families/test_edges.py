@@ -35,3 +35,14 @@ def test_squares_are_those_of_the_rows_in_units_of_the_noise():
     np.testing.assert_allclose(
         squares, (((y - column.centre) / column.scale) ** 2).sum() * parameters["shape"] / parameters["rate"], rtol=1e-9
     )
+
+
+def test_what_is_in_the_domain_can_be_inverted(rng):
+    """Rounding gave singular matrices of large numbers positive eigenvalues; merging such a file was a traceback."""
+    family, size = db.families.FullGaussian(), 5
+    large = 10.0 ** rng.uniform(14, 18, size=(2000, 1, 1)) * np.ones((size, size))
+    precision = large + rng.uniform(0.1, 5, size=(2000, 1, size)) * np.eye(size)
+    natural = np.concatenate([np.ones((2000, size)), -0.5 * precision.reshape(2000, -1)], axis=1)
+    inside = family.contains_rows(natural)
+    assert 0 < np.sum(np.linalg.eigvalsh(precision)[:, 0] > 0) > inside.sum()
+    assert np.isfinite(family.row_terms(natural[inside])).all()

@@ -271,7 +271,11 @@ def diagonal(matrices: Array) -> Array:
 
 
 def positive_definite(matrices: Array) -> NDArray[np.bool_]:
-    """Which of the symmetric matrices are finite and have only positive eigenvalues."""
+    """Which of the symmetric matrices are finite, have only positive eigenvalues, and can be inverted.
+
+    Rounding may give a singular matrix of large numbers tiny positive eigenvalues; its determinant is then 0.
+    """
     finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
     finite_ones = np.where(finite[..., None, None], matrices, -np.eye(matrices.shape[-1]))
-    return np.asarray(np.linalg.eigvalsh(finite_ones)[..., 0] > 0)
+    positive = np.linalg.eigvalsh(finite_ones)[..., 0] > 0
+    return np.asarray(positive & (np.linalg.slogdet(finite_ones)[0] > 0))
