@@ -124,10 +124,10 @@ def test_topics_that_a_remark_names_are_read_back(topics):
 
 
 def test_five_like_documents_are_no_odd_one(rng):
-    """The same words in seven documents instead of one."""
+    """The same words in more documents instead of one; of ten unequal ones, eight would be as many."""
     usual = planted(rng, range(3), 80, 40, mixing=0.01).toarray()
-    for number, named in ((2, True), (7, False)):
-        odd = np.zeros((number, WORDS), dtype=int)
-        odd[:, 50:] = rng.multinomial(4000 // number, np.full(10, 0.1), number)
+    for sizes, named in (([2000] * 2, True), ([571] * 7, False), ([1000, *[333] * 9], False)):
+        odd = np.zeros((len(sizes), WORDS), dtype=int)
+        odd[:, 50:] = [rng.multinomial(size, np.full(10, 0.1)) for size in sizes]
         fit = model(4).fit(csr_array(np.vstack([odd, usual])), rng=rng)
         assert bool(topics_of_few(fit.posterior.remarks)) == named
