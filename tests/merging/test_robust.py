@@ -133,6 +133,7 @@ def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(ho
     (lie,) = np.flatnonzero(spare.posterior.mean("components")[:, 0] > 20.0)
     assert f"slot {lie}: site 0, site 1, site 2." in said.what
     assert said.is_warning
+    assert spare.tolerated == 3
     assert not [remark for remark in strict.remarks() if remark.kind == "few sites"]
     for merged, slots in ((spare, 4), (strict, 3)):
         assert len(merged.posterior.mean("components")) == slots
@@ -247,18 +248,29 @@ def test_two_classes_that_one_fit_has_joined_contradict_nobody(rng):
     """Its other classes count. The same class with some answers turned round is no join, and is named."""
     model = db.BernoulliMixture(3, 24, ascent=db.Ascent(restarts=4))
     chances = rng.choice([0.1, 0.9], size=(3, 24))
-    draws = [(rng.random((90, 24)) < np.repeat(chances, 30, axis=0)).astype(float) for _ in range(8)]
-    sites = fitted(model, draws[1:], rng)
-    for wrong, named in (
-        (draws[0], False),
-        (np.abs(draws[0] - np.repeat([1, 0, 0], 30)[:, None] * (np.arange(24) < 8)), True),
-    ):
-        poor = replace(model, components=3 if named else 2, ascent=db.Ascent(restarts=8)).fit(wrong, rng=rng).posterior
-        merge = robust_merge([poor, *sites])
+
+    def drawn(*rows):
+        return (rng.random((90, 24)) < np.repeat(rows, 30, axis=0)).astype(float)
+
+    sites = fitted(model, [drawn(*chances) for _ in range(7)], rng)
+    turned = np.where(np.arange(24) < 8, 1.0 - chances[0], chances[0])
+    for first, components in ((chances[0], 2), (turned, 3)):
+        fitting = replace(model, components=components, ascent=db.Ascent(restarts=8))
+        (odd,) = fitted(fitting, [drawn(first, *chances[1:])], rng)
+        merge, named = robust_merge([odd, *sites]), components == 3
         assert flagged(merge) == [0] * named
         assert (0 in merge.merged) != named
         if not named:
             assert sorted(merge.weights[0].round(1)) == [0.0, 1.0, 1.0]  # nothing in one slot, so all of nothing
+
+
+def test_what_lies_between_two_clusters_that_the_site_has_as_well_is_no_join_of_them(honest):
+    site = honest[0][DIAGONAL][0]
+    first, second, third = (np.argmin(np.abs(site.mean("components") - centre).sum(axis=1)) for centre in CENTRES)
+    parts = {name: np.array(part) for name, part in site.contribution.items()}
+    parts["components"][first] = 0.5 * (parts["components"][second] + parts["components"][third])
+    odd = Posterior(site.structure, parts)
+    assert flagged(robust_merge([odd, *honest[0][DIAGONAL][1:]])) == [0]
 
 
 def test_topics_of_faulty_sites_are_named_and_hardly_move_those_of_unequal_sites(rng):
