@@ -13,7 +13,7 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.model import check_rare_values
 from decbayes.models.core.persons import number_of
 from decbayes.models.core.points import MOST_ROUNDING
-from decbayes.models.features._starts import CONTRASTS, split_levels, two_levels
+from decbayes.models.features._starts import CONTRASTS, RECOMBINATIONS, split_levels, two_levels
 from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
 from decbayes.models.topics._prevalence import Group, interval
@@ -25,6 +25,16 @@ def test_contrasts_come_with_their_slopes(contrast):
     u, step = np.linspace(-3, 3, 13), 1e-6
     high, low = contrast(u + step)[0], contrast(u - step)[0]
     np.testing.assert_allclose(contrast(u)[1], (high - low) / (2 * step), atol=1e-6)
+
+
+@pytest.mark.parametrize(("combine", "truth"), list(zip(RECOMBINATIONS, ("0111", "0010", "0001", "0110"), strict=True)))
+def test_features_are_rebuilt_by_or_and_not_and_and_either(combine, truth):
+    """Where assignments are certain; and what lies between stays a probability."""
+    found = [combine(float(one), float(other)) for one in (0, 1) for other in (0, 1)]
+    assert found == [float(value) for value in truth]
+    grid = np.linspace(0, 1, 11)
+    between = combine(grid[:, None], grid)
+    assert ((between >= 0.0) & (between <= 1.0)).all()
 
 
 def test_two_levels_of_a_column_are_its_two_means(rng):
