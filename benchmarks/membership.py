@@ -1,6 +1,6 @@
 """How often 90 % intervals of what explains membership in latent classes hold the truth, and how far estimates are off.
 
-    python benchmarks/membership.py [--quick] [--worlds N] [--apart clear,blurred] [--keep FOLDER]
+    python benchmarks/membership.py [--quick] [--worlds N] [--apart clear,blurred] [--only WAY] [--keep FOLDER]
 
 Three classes of six yes/no items, two columns x and z that explain membership, five sites of 200 rows. Items say yes
 with 0.9 or 0.1 where classes are "clear", with 0.8 or 0.25 where they are "blurred". "known" is the regression of the
@@ -73,7 +73,9 @@ def over_sites(model, sites, rounds=0):
     return estimates(model, db.refine(model, sites, fits, rounds=rounds, rng=0).merged)
 
 
-def ways(rng, apart):
+def found_in(world, apart, only):
+    """What each way finds in one world, as JSON has it."""
+    rng = np.random.default_rng([world, len(apart)])
     sites, kinds = zip(*(rows(rng, apart) for _ in range(SITES)), strict=True)
     columns = {**REALS, "class": db.columns.Categorical(*NAMES)}
     plain = db.MultinomialRegression("class", columns=columns, terms=("x", "z"))
@@ -83,28 +85,27 @@ def ways(rng, apart):
             {**site, "class": np.array(NAMES, dtype=object)[each]} for site, each in zip(sites, labels, strict=True)
         ]
 
-    yield "known", over_sites(plain, labelled(kinds), 1)
     found, merged = merged_classes(sites, rng)
     classes = in_true_order(merged)
     assigned = [found.assign(classes, site).argmax(axis=1) for site in sites]
-    yield "assigned", over_sites(plain, labelled(assigned), 1)
     model = db.models.ClassMembership(columns=REALS, classes=classes, reference="class 0")
-    yield "membership", over_sites(model, sites)
-    yield "refined", over_sites(model, sites, 2)
+    exact = db.models.ClassMembership(columns=REALS, classes=true_classes(found, apart), reference="class 0")
+    ways = {
+        "known": lambda: over_sites(plain, labelled(kinds), 1),
+        "assigned": lambda: over_sites(plain, labelled(assigned), 1),
+        "membership": lambda: over_sites(model, sites),
+        "refined": lambda: over_sites(model, sites, 2),
+        "true classes": lambda: over_sites(exact, sites, 2),
+    }
+    return [(name, np.array(way()).tolist()) for name, way in ways.items() if only in ("", name)]
+
+
+def true_classes(found, apart):
+    """A posterior that is certain of the probabilities of yes."""
     no, yes = SAYING_YES[apart]
-    share = np.where(PATTERN, yes, no) * 1e6
-    exact = found.from_assignments({name: [None] for name in ITEMS}, [0])
-    natural = {**exact.natural, "yes_no": exact.structure.families["yes_no"].natural(alpha=share, beta=1e6 - share)}
-    known = db.Posterior.from_natural(exact.structure, natural)
-    yield (
-        "true classes",
-        over_sites(db.models.ClassMembership(columns=REALS, classes=known, reference="class 0"), sites, 2),
-    )
-
-
-def world_of(world, apart):
-    """What each way finds in one world, as JSON has it."""
-    return [(name, np.array(found).tolist()) for name, found in ways(np.random.default_rng([world, len(apart)]), apart)]
+    share, structure = np.where(PATTERN, yes, no) * 1e6, found.structure
+    known = structure.families["yes_no"].natural(alpha=share, beta=1e6 - share)
+    return db.Posterior.from_natural(structure, {**structure.prior, "yes_no": known})
 
 
 def summary(results):
@@ -128,6 +129,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--apart", default="clear,blurred")
+    parser.add_argument("--only", default="", help="one of the ways")
     parser.add_argument("--keep", type=Path, default=Path("build/membership"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -135,7 +137,8 @@ def main():
     for apart in chosen.apart.split(","):
         results = {}
         for world in range(worlds):
-            for name, found in kept(chosen.keep, f"membership-{apart}-{world}", partial(world_of, world, apart)):
+            file = f"membership-{apart}-{chosen.only}-{world}"
+            for name, found in kept(chosen.keep, file, partial(found_in, world, apart, chosen.only)):
                 results.setdefault(name, []).append(found)
             if world % 10 == 9 or world == worlds - 1:
                 answer[apart] = [*summary(results)]
