@@ -28,7 +28,11 @@ RELEASED = {
     ),
 }
 KINDS = {db.BernoulliMixture: YES, db.CategoricalMixture: THREE}
+CLASSES = db.LatentClasses(2, columns={"b": YES})
 REFUSED = {
+    "ClassMembership": lambda: db.models.ClassMembership(
+        columns={"a": REAL}, terms=("a",), classes=db.Posterior.of_prior(CLASSES.structure)
+    ),
     "MultinomialRegression": lambda: db.MultinomialRegression("y", columns={"a": REAL, "y": THREE}),
     "OrderedRegression": lambda: db.OrderedRegression("y", columns={"a": REAL, "y": THREE}),
     "PoissonMixture": lambda: db.PoissonMixture(2, dimension=3),
