@@ -74,7 +74,8 @@ def test_a_structure_tells_every_setting_that_is_not_declared_local(kind):
         added -= {"offset"} if issubclass(kind, db.MultinomialRegression) else set()  # which is refused
         further = {"terms": ("b",)} | dict.fromkeys(added, "a")
         small = next(model for model, _ in ZOO.values() if type(model) is kind)
-        models += [replace(small, varying=("b",)), replace(small, **further)]
+        both = {"varying": ("a", "b"), "correlated": True, "varying_within": ("b",), "within": "ward"}
+        models += [replace(small, varying=("b",)), replace(small, **further), replace(small, **both)]
     told = set().union(*(kind.settings_of(model.structure) for model in models))
     silent = {field.name for field in fields(kind) if field.metadata != LOCAL} - told
     silent -= {"offset"} if issubclass(kind, db.MultinomialRegression) else set()  # which is refused
