@@ -108,7 +108,7 @@ def test_names_of_views_are_checked():
     class Lost(db.PoissonMixture):
         view = "nowhere"
 
-    with pytest.raises(LookupError, match=r"'nowhere' \(table, words, images, points"):
+    with pytest.raises(LookupError, match=r"'nowhere' \(table, words, images, mixture, points"):
         views.view_of(Lost(2, 1))
 
 

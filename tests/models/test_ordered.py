@@ -216,7 +216,7 @@ def test_links_are_part_of_what_sites_agree_on_and_differ_where_they_should(rng)
     near, other = cumulative(frame), db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=LEVELS)
     assert near.structure.fingerprint != other.structure.fingerprint
     assert db.model_for(near.structure).link == "cumulative"
-    assert "being beyond" in near.modelled
+    assert "odds of a higher level" in near.modelled
     joined = frame | {"effect": np.where(frame["effect"] == "fatal", "severe", frame["effect"])}
 
     def changed(link):

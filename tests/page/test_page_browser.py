@@ -116,7 +116,7 @@ def test_a_page_follows_its_agent(page, look):
     group.show()
     tab.until(f"{kind(SITES[0])}?.includes('self')")
     assert tab.run(kind(SITES[1])) == "node unheard"
-    assert "No site has published" in tab.text()
+    assert "Waiting for the first news" in tab.text()
 
     group.join(SITES[0])
     group.join(SITES[1])

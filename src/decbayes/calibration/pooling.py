@@ -44,8 +44,8 @@ def pool(estimates: Any, variances: Any, *, degrees: float = np.inf) -> Pooled:
             coefficients. Infinite for large data.
 
     >>> pooled = db.checking.pool([1.0, 1.2, 0.8], [0.04, 0.05, 0.03], degrees=50)
-    >>> pooled.estimate.round(2), pooled.error.round(3), pooled.degrees.round(1)
-    (array(1.), array(0.306), array(5.2))
+    >>> [round(float(part), 3) for part in (pooled.estimate, pooled.error, pooled.degrees)]
+    [1.0, 0.306, 4.722]
     """
     each, within = (np.asarray(real_array(part), dtype=np.float64) for part in (estimates, variances))
     if each.shape != within.shape or each.ndim < 1 or len(each) < 2:

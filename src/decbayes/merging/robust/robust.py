@@ -74,7 +74,7 @@ class Standing:
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out, since it shares nothing with anybody.
 
-    >>> standing = db.merging.Standing(counts=0.4, against=0.6)
+    >>> standing = db.merging.Standing(counts=0.0, against=0.6)
     >>> standing.flagged, standing.reason()
     (True, 'disagrees clearly with most sites in 60% of its evidence and is left out')
     """
