@@ -16,6 +16,20 @@ SHAPED = {"prior_mean": (0.7, -1.2), "prior_strength": 0.05, "prior_scale": 0.8,
 TABLE = {"category_prior": 0.6, "prior_strength": 0.02, "prior_degrees": 2.5, "prior_scale": 0.4}
 MOVING = {"transition_prior": 0.8, "start_prior": 1.4, "ascent": ASCENT}
 
+
+def known_classes():
+    """The classes of which a model tells who is in them, known well."""
+    model = db.LatentClasses(components=2, columns=dict.fromkeys("uvw", db.columns.YesNo()))
+    families = model.structure.families
+    natural = {
+        "weights": families["weights"].natural(alpha=[60.0, 40.0]),
+        "yes_no": families["yes_no"].natural(
+            alpha=[[80.0, 90.0, 20.0], [30.0, 10.0, 70.0]], beta=[[20.0, 10.0, 80.0], [70.0, 90.0, 30.0]]
+        ),
+    }
+    return db.Posterior.from_natural(model.structure, natural)
+
+
 ZOO = {
     "mean": (db.models.GaussianMean(variance=2.0, dimension=2, prior_mean=(0.7, -1.2), prior_variance=1.5), 40),
     "known variance": (
@@ -142,6 +156,10 @@ ZOO = {
             prior_variance=0.5,
             ascent=ASCENT,
         ),
+        60,
+    ),
+    "membership": (
+        db.models.ClassMembership(columns=REGRESSED, classes=known_classes(), prior_variance=0.5, ascent=ASCENT),
         60,
     ),
     "ordered regression, cumulative": (
