@@ -68,7 +68,7 @@ def test_sites_that_differ_are_said_so_and_may(run, tables, rng):
     status, shown, said = run("merge c.posterior d.posterior e.posterior f.posterior -o g.posterior --explain")
     assert (status, "do sites differ?" in shown) == (0, True)
     assert "Sites differ by more than chance in intercept" in said
-    assert "--varying intercept in each fit" in said
+    assert "fit with --varying intercept at each site" in said
     wanted = "--target visits --columns age,visits --kinds age=real --varying intercept --by clinic"
     assert run(f"fit poisson-regression c.csv {wanted} -o c.posterior")[0] == 0
     assert run("fit poisson-regression d.csv --like c.posterior -o d.posterior")[0] == 0

@@ -1,7 +1,7 @@
 """Latent classes: tables of categorical, yes/no, count and real columns, with values missing anywhere."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from zlib import crc32
@@ -12,10 +12,11 @@ from scipy.special import softmax
 from decbayes.arguments import check_whole
 from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array
+from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.settings import Number
+from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
@@ -44,6 +45,9 @@ class LatentClasses(Tabular, Clusters):
     >>> model.fill(posterior, {"age": [85.0], "ward": [None]}).rows[0]["value"]
     'heart'
     """
+
+    # As other mixtures: of the parents' defaults, dataclasses take that of `Tabular`, which is one start.
+    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True, metadata=LOCAL)
 
     about: ClassVar[str] = "Classes of rows in a table of mixed columns with missing values."
     command: ClassVar[str] = "classes"

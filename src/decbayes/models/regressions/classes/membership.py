@@ -29,6 +29,7 @@ from decbayes.errors import InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report
+from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.regressions._making import formula_for, model_of_columns, model_of_frame
 from decbayes.models.regressions._table import complete
@@ -218,7 +219,7 @@ class ClassMembership(MultinomialRegression):
         *,
         classes: Annotated[Posterior | None, "The merged posterior of the classes, the same at all sites."] = None,
         formula: Annotated[str, "What explains membership, as in '~ age + sex'."] = "",
-        columns: str = "",
+        columns: Names = "",
         kinds: Kinds = "",
         agreed_columns: Agreed = None,
         report: Report = ignore,
