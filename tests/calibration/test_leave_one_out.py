@@ -49,7 +49,7 @@ def test_a_conjugate_regression_over_sites_has_the_score_of_refits_without_each_
         model.log_predictive(model.fit(np.delete(rows, row, axis=0)).posterior, rows[row : row + 1])[0]
         for row in range(len(rows))
     ]
-    # Thousand draws: the largest of 30 other seeds was 0.004 off.
+    # A thousand draws: of seeds 100 to 129 the worst was 0.0045 off.
     assert scores.score("m") == pytest.approx(np.mean(exact), abs=0.006)
     assert scores.error("m") == pytest.approx(np.std(exact, ddof=1) / np.sqrt(len(rows)), rel=0.05)
     assert (scores.observations, scores.unreliable) == (45, (0,))

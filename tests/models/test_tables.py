@@ -407,4 +407,4 @@ def test_classes_start_as_often_as_other_mixtures(rng):
     frame = {f"c{j}": rng.random(300) < shares[kind, j] for j in range(6)}
     model = db.LatentClasses.from_frame(frame, components=3)
     assert model.ascent == db.BernoulliMixture(2, 6).ascent
-    assert len({round(model.fit(frame, rng=seed).bound[-1], 1) for seed in range(3)}) == 1
+    assert np.ptp([model.fit(frame, rng=seed).bound[-1] for seed in range(3)]) < 1.0

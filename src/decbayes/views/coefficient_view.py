@@ -118,11 +118,13 @@ class CoefficientView(View):
         if not notable:
             return
         terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
-        names = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
+        fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
+        varying = f"Let them differ: fit with --varying {','.join(fixed)} at each site, then take" if fixed else "Take"
+        named = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {names}: intervals, which assume equal coefficients, are too narrow.",
-            f"Let them differ: fit with --varying {','.join(terms)} at each site, then take a round (refine).",
+            f"Sites differ by more than chance in {named}: intervals, which assume equal coefficients, are too narrow.",
+            f"{varying} a round (refine).",
             f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
         )
 

@@ -102,6 +102,8 @@ class Regression(Tabled, Model):
     caption: ClassVar[str] = "term"
     view: ClassVar[str] = "coefficients"
     made_up: ClassVar[bool] = True
+    may_vary: ClassVar[bool] = True
+    """Whether coefficients may differ from site to site."""
     outcome: ClassVar[Outcome]
     """What the target holds, and how it depends on xβ."""
 

@@ -126,6 +126,7 @@ class ClassMembership(MultinomialRegression):
 
     about: ClassVar[str] = "How probable each latent class is, from columns that classes were not found by."
     command: ClassVar[str] = "membership"
+    may_vary: ClassVar[bool] = False
     example: ClassVar[str] = "patients.csv --classes merged.posterior --formula '~ age + sex'"
     outcome: ClassVar[Outcome] = Member()
     from_data: ClassVar[frozenset[str]] = MultinomialRegression.from_data | {"classes", "target"}
