@@ -88,7 +88,7 @@ def texts(reader):
 def tables(reader):
     scores, names = reader.names["scores"], reader.names
     batch = scores["all rows in one place"]
-    assert scores["hospital 0 alone"] < batch - 0.5
+    assert scores["hospital 0 alone"] < batch - 0.3
     assert scores["merged"] == pytest.approx(batch, abs=0.05)
     assert scores["merged, 5 rounds"] == pytest.approx(batch, abs=0.005)
     assert len(names["automatic"].mean("weights")) == 3
