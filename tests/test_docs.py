@@ -396,6 +396,11 @@ GROUPS = {
     "intervals.md": [pytest.mark.slow],
     "matches.md": [pytest.mark.slow],
     "streaming.md": [pytest.mark.slow],
+    "study.md": [pytest.mark.slow],
+    "outcomes.md": [pytest.mark.slow],
+    "scikit-learn.md": [pytest.mark.slow],
+    "topic-models.md": [pytest.mark.slow],
+    "sites-that-differ.md": [pytest.mark.slow],
     # The data of this page, and what it is compared with.
     "survival.md": [pytest.mark.skipif(importlib.util.find_spec("lifelines") is None, reason="lifelines is missing")],
 }

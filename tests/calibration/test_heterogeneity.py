@@ -243,6 +243,7 @@ def outcomes(kind, rows, between, rng, count=8):
     return posteriors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4])
 @pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
 def test_tiny_sites_of_yes_and_no_or_counts_are_not_said_to_differ(kind, rows, rng):

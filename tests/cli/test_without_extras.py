@@ -84,6 +84,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_every_command_shows_its_help(folder):
     found = outcomes([], folder)
     assert {"fit mixture --help", "charter export --help", "certificate sign --help", "demo --help"} <= found.keys()

@@ -41,6 +41,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "the same command goes on" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_all_figures_end_in_a_report(tmp_path, monkeypatch):
     two = {name: catalogue.HOMES[name] for name in ("gaussian", "mixture-naive")}
     monkeypatch.setattr(catalogue, "HOMES", two)

@@ -62,6 +62,7 @@ def posterior(jax):
     return from_numpyro(observed, guide, PARAMS, np.zeros((5, D)), coupled=COUPLED, name="clusters")
 
 
+@pytest.mark.slow
 def test_every_site_keeps_its_parameters(posterior):
     # NumPyro computes in float32, so numbers that float32 cannot hold are good to seven digits.
     expected = {

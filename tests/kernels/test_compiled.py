@@ -50,6 +50,7 @@ def test_kernels_run_where_nothing_can_be_written_and_say_so_once(tmp_path):
     assert float(done.stdout) == pytest.approx(np.log(2.0))
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_again_when_one_that_it_has_inlined_changes(tmp_path):
     folder, cache = copy_package(tmp_path), tmp_path / "cache"
     before = float(run_copy(folder, TABULATE, cache).stdout)

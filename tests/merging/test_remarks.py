@@ -193,6 +193,7 @@ def test_equal_sums_of_a_few_round_numbers_may_be_chance(totals, no_chance):
     assert not same_totals(np.array(totals), np.array(totals) + 0.1)
 
 
+@pytest.mark.slow
 def test_equal_sums_by_chance_are_rare_among_sites_of_their_own_data(rng):
     """Sites of two yes/no columns and ten rows often have equal sums; none is called a copy."""
     model = db.BernoulliMixture(2, 2)

@@ -41,6 +41,7 @@ def test_merged_agents_are_near_batch_and_beat_the_naive_merge_and_the_agents():
     assert amps < np.median(alone) < naive
 
 
+@pytest.mark.slow
 def test_overcomplete_features_are_recovered_too():
     """More features than dimensions: the components of the data alone cannot tell them apart."""
     errors = []

@@ -40,6 +40,7 @@ def block_of(block):
 TROUBLED = (22, 29, 34, 49, 54, 63)  # histories in which everything happens that may
 
 
+@pytest.mark.slow
 def test_the_histories_do_what_they_are_meant_to_do():
     """A simulator in which nothing goes wrong proves nothing: every fault occurs, and every refusal."""
     refused, starts, lost, excluded, retracted, troubles = set(), 0, 0, 0, 0, 0

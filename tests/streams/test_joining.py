@@ -81,6 +81,7 @@ def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(ask
         assert distance.min(axis=0).max() < 0.5
 
 
+@pytest.mark.slow
 def test_small_sites_that_find_one_class_each_find_all_of_them_together(rng):
     chances = np.clip(rng.beta(1.0, 3.0, size=(6, 60)), 0.02, 0.98)
     classes = [rng.integers(6, size=60) for _ in range(8)]
