@@ -103,6 +103,8 @@ FAMILIES <- list(
     })
     list(mean = student(mean, scale, freedom))
   },
+  # Precision matrices, of parts that correlate from site to site, are not listed.
+  Wishart = function(natural, family) list(),
   Gamma = function(natural, family) {
     d <- ncol(natural) / 2
     list(value = gamma_of(columns(natural, 1, d) + 1, -columns(natural, d + 1, d)))

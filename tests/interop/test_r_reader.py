@@ -52,6 +52,9 @@ def posteriors():
     yield "linear", db.LinearRegression.from_frame(table, "y ~ x + g").fit(table).posterior
     yield "logistic", db.LogisticRegression.from_frame(table, "case ~ x + g").fit(table).posterior
     yield "poisson", db.PoissonRegression.from_frame(table, "count ~ x + g").fit(table).posterior
+    table["site"] = rng.choice(["north", "south"], 200)
+    own = db.LinearRegression.from_frame(table, "y ~ x + (1 + x | site)")
+    yield "correlated", own.fit(table).posterior
     classes = db.LatentClasses.from_frame(table[["g", "case", "count"]], components=2)
     yield "classes", classes.fit(table[["g", "case", "count"]], rng=0).posterior
     runs = pd.DataFrame({"run": np.repeat(np.arange(6), 30), "x": rng.normal(size=180)})
