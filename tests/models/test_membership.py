@@ -206,6 +206,8 @@ def test_other_posteriors_and_left_sides_are_refused(rng):
         membership(classes=db.Posterior.of_prior(line.structure))
     with pytest.raises(InvalidStructure, match="'a ~ …'"):
         db.models.ClassMembership.from_frame(frame, "a ~ x", classes=classes())
+    with pytest.raises(InvalidStructure, match="Classes were found by 'a'"):
+        db.models.ClassMembership.from_frame(frame, "~ x + a", classes=classes())
     with pytest.raises(InvalidStructure, match="The target is the class"):
         db.models.ClassMembership.from_frame(frame, "~ x", target="a", classes=classes())
     with pytest.raises(InvalidData, match="missing values"):

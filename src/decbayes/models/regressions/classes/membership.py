@@ -12,7 +12,8 @@ two-step estimator of Bakk and Kuha, 2018). With r_k the probability of class k 
 which are rows for pairs of classes again, with weights that may be negative: what is not known about the class.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,7 @@ from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_fr
 from decbayes.posterior import Posterior
 
 CLASS = "class"
+NAME = re.compile(r"[^\W\d]\w*")
 """The left side of formulas."""
 
 
@@ -138,12 +140,7 @@ class ClassMembership(MultinomialRegression):
         object.__setattr__(self, "target", next(iter(known.evidence)))
         others = {name: column for name, column in known_columns(self.columns).items() if name != CLASS}
         object.__setattr__(self, "columns", {**others, **known.evidence})
-        shared = [name for name in known.model.columns if name in others]
-        if shared:
-            raise InvalidStructure(
-                f"Classes were found by '{shared[0]}', so that it cannot explain them. Leave it out of the formula, or "
-                "find classes without it."
-            )
+        check_apart(known, others)
         super().__post_init__()
 
     @cached_property
@@ -207,6 +204,7 @@ class ClassMembership(MultinomialRegression):
         """The model of a data frame, by a formula such as "~ age + sex", and of the posterior of the `classes`."""
         check_settings({**settings, "target": target, "classes": classes})
         known = Classes.of(classes)
+        check_apart(known, NAME.findall(formula.rpartition("~")[2]))
         names = [name for name in names_in(frame) if name not in known.model.columns]
         whole = {CLASS: np.zeros(rows_in(frame)), **{name: values_in(frame, name) for name in names}}
         text = formula if "~" in formula else f"~ {formula or '.'}"
@@ -235,6 +233,7 @@ class ClassMembership(MultinomialRegression):
             return model, model.read(path, report=report)
         frame = read_frame(path)
         known, chosen = Classes.of(classes), split_names(columns) or list(frame)
+        check_apart(known, NAME.findall(formula.rpartition("~")[2]))
         predictors = {name: frame[name] for name in chosen if name in frame and name not in known.model.columns}
         wanted, _ = formula_for(cls, formula, predictors)
         used = {name: frame[name] for name in needed(predictors, *wanted.terms, wanted.offset)}
@@ -260,6 +259,16 @@ class ClassMembership(MultinomialRegression):
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """There is no bound: where predictors and row disagree, a row may say anything."""
         return {}
+
+
+def check_apart(known: Classes, names: Iterable[str]) -> None:
+    """Refuse to explain classes by what they were found by."""
+    shared = [name for name in names if name in known.model.columns]
+    if shared:
+        raise InvalidStructure(
+            f"Classes were found by '{shared[0]}', so that it cannot explain them. Leave it out of the formula, or "
+            "find classes without it."
+        )
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
