@@ -120,7 +120,7 @@ def opens(gathered: Gathered, message: Message) -> bool:
         others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
         return digest_of({**masked, message.seat: message}) in others
     own = masked.get(message.seat)
-    if message.kind != "opening" or own is None or message.about != digest_of(masked):
+    if own is None or message.about != digest_of(masked):
         return False
     return committed(gathered.terms, message.seat, message.body) == own.commitment
 
