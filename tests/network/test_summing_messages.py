@@ -1,72 +1,17 @@
-"""Messages of sums, one by one: which sum each belongs to, what is refused, and which of two contradicting ones stays.
-
-One agent hears them; no time passes, and nobody acts.
-"""
+"""Messages of sums, one by one: which sum each belongs to, what is refused, and which of two contradicting ones stays."""
 
 import msgspec
-import numpy as np
 import pytest
-from groups import identities, seated
-from summing_groups import SEATS, summing_charter, vector
+from groups import identities
+from summing_groups import SEATS
+from summing_listener import CHARTER, KEYS, Listener, key_for, played, sign_of, signed
 
 from decbayes.errors import Refused
-from decbayes.network import Admit, Ballot, Remove, Rotate
-from decbayes.network.protocol.group.decisions import Decisions
-from decbayes.network.protocol.group.motions import sign_vote
-from decbayes.network.protocol.sums import Packet, Sums, heard
+from decbayes.network import Admit, Remove, Rotate
+from decbayes.network.protocol.sums import Packet, heard
 from decbayes.network.protocol.sums.chains import better, opens, signed_message
-from decbayes.secure import Agreement, Message, Seat
+from decbayes.secure import Agreement, Message
 from decbayes.secure.gathered import Gathered
-
-KEYS = identities(SEATS)
-CHARTER = summing_charter(KEYS, rounds=4)
-VECTOR = vector(CHARTER, np.array([[1.0], [3.0]]))
-
-
-def sign_of(seat):
-    return KEYS[int(seat[-1])].private.sign
-
-
-def played(terms, steps=VECTOR):
-    """The messages of all members of a sum, by kind: each of them adds the same."""
-    seats = {name: Seat.begun(terms, name, sign_of(name)) for name in terms.seats}
-    for act in (lambda seat, *rest: seat.masking(steps, *rest), Seat.opening):
-        last = "masked" if act is Seat.opening else "key"
-        messages = [seat.sent[last] for seat in seats.values()]
-        seats = {name: act(seat, messages, sign_of(name)) for name, seat in seats.items()}
-    return {kind: [seat.sent[kind] for seat in seats.values()] for kind in ("key", "masked", "opening")}
-
-
-class Listener:
-    """What one agent knows of a group's sums."""
-
-    def __init__(self):
-        self.decisions = Decisions(CHARTER)
-        self.sums = Sums(self.decisions)
-        self.votes = 0
-
-    def decide(self, question):
-        """All vote for it; the version of the charter after it."""
-        self.votes += 1
-        motion, voters = self.decisions.motion(question), seated(CHARTER, KEYS)
-        votes = {name: sign_vote(motion, name, voters[name], self.votes) for name in self.decisions.roster.sitting}
-        self.decisions.add(Ballot(motion, votes, b""))
-        assert self.decisions.version == (motion.digest,)
-        return self.decisions.version
-
-    def hear(self, message, after=()):
-        chain, packet = self.sums.open_packet(Packet(after, message).content)
-        return self.sums.add(chain, packet, self.decisions.roster)
-
-    def open(self, terms, after=(), steps=VECTOR):
-        for messages in played(terms, steps).values():
-            for message in messages:
-                self.hear(message, after)
-
-    def refused(self, message, after=()):
-        with pytest.raises(Refused) as caught:
-            self.hear(message, after)
-        return caught.value.reason
 
 
 def opened_by_all(count):
@@ -75,10 +20,6 @@ def opened_by_all(count):
     for _ in range(count):
         listener.open(listener.sums.now.current.terms)
     return listener, listener.sums.now, listener.decide(Remove("agent_4"))
-
-
-def key_for(terms, seat="agent_0"):
-    return Seat.begun(terms, seat, sign_of(seat)).sent["key"]
 
 
 # ---- which sum a message belongs to
@@ -222,11 +163,6 @@ def whole():
     for kind in ("key", "masked"):
         gathered.messages[kind] = {message.seat: message for message in messages[kind]}
     return gathered, {message.seat: message for message in messages["opening"]}
-
-
-def signed(message, **changed):
-    fields = {name: getattr(message, name) for name in message.__struct_fields__}
-    return Message(**{**fields, **changed}).signed(sign_of(message.seat))
 
 
 def higher_and_lower(message, **changed):

@@ -1,0 +1,132 @@
+"""What one member does about messages of sums that it hears, one by one: over whom it opens its part, and when."""
+
+from dataclasses import replace
+
+import pytest
+from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, signed
+
+from decbayes.network import Admit, Remove
+from decbayes.network.protocol.sums import Part, Played
+from decbayes.network.protocol.sums.part import HALF
+from decbayes.secure import Message, Seat
+from decbayes.secure.anchored import Share
+from decbayes.secure.terms import digest_of
+
+
+class Taker(Listener):
+    """The agent of the first member, with messages of the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = Part(KEYS[0], self.sums)
+        self.part.heard = True
+        self.seats = {}
+
+    def act(self):
+        """What it does next, once it is stored: the kind of message, and how many members the sum has."""
+        due = self.part.due()
+        if due is None:
+            stored = self.part.step(ready=True)
+        else:
+            stored = self.part.mask(due, Share.of_steps(CHARTER.model.structure, VECTOR, due.terms.step), ("data",))
+        sent = [] if stored is None else self.part.written(stored)
+        for packet in sent:
+            self.hear(packet.message, packet.after)
+        return [(packet.message.kind, len(stored.keys)) for packet in sent]
+
+    def masked_by_all(self):
+        """All have masked their numbers for the sum at hand, and nobody has opened a part."""
+        chain = self.sums.now
+        terms, after = chain.current.terms, self.decisions.version
+        seats = {name: Seat.begun(terms, name, sign_of(name)) for name in terms.seats if name != "agent_0"}
+        for kind, steps in (("key", None), ("masked", VECTOR)):
+            if steps is not None:
+                keys = chain.current.of("key")
+                seats = {name: seat.masking(steps, keys, sign_of(name)) for name, seat in seats.items()}
+            for seat in seats.values():
+                self.hear(seat.sent[kind], after)
+            assert self.act() == [(kind, len(terms.seats))]
+        self.seats[chain.keys] = seats
+        return chain
+
+    def opens(self, chain, name, **changed):
+        """Another member opens its part of a sum."""
+        opening = self.seats[chain.keys][name].opening(chain.sums[0].of("masked"), sign_of(name)).sent["opening"]
+        self.hear(signed(opening, **changed), chain.after)
+
+    def is_back(self):
+        return self.decide(Admit("agent_4", KEYS[4].public))
+
+
+def masked_over_two_sets():
+    """All have masked for all, and for all but one, who is back now."""
+    taker = Taker()
+    every = taker.masked_by_all()
+    taker.decide(Remove("agent_4"))
+    fewer = taker.masked_by_all()
+    taker.is_back()
+    assert taker.sums.now is every
+    return taker, every, fewer
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_round_is_opened_over_one_set_whatever_others_open(order):
+    taker, _, fewer = masked_over_two_sets()
+    assert taker.act() == [("opening", 5)]
+    taker.opens(fewer, "agent_1")
+    taker.sums.chains = dict([*taker.sums.chains.items()][::order])
+    assert taker.act() == []
+    taker.decide(Remove("agent_4"))
+    assert taker.act() == []
+    assert taker.part.why_not == HALF
+    assert "agent_0" not in fewer.sums[0].messages["opening"]
+
+
+def test_a_round_that_a_present_member_has_opened_comes_before_the_one_in_force():
+    taker, every, fewer = masked_over_two_sets()
+    taker.opens(fewer, "agent_1")
+    assert taker.act() == [("opening", 4)]
+    assert taker.act() == []
+    for name in ("agent_2", "agent_3"):
+        taker.opens(fewer, name)
+    assert len(taker.sums.opened.keys) == 4
+    assert taker.act() == []
+    assert "agent_0" not in every.sums[0].messages["opening"]
+
+
+@pytest.mark.parametrize(("seat", "changed"), [("agent_4", {}), ("agent_1", {"about": bytes(32)})])
+def test_nobody_who_is_gone_or_has_opened_other_numbers_keeps_a_round_going(seat, changed):
+    taker = Taker()
+    every = taker.masked_by_all()
+    taker.opens(every, seat, **changed)
+    taker.decide(Remove("agent_4"))
+    assert taker.act() == [("key", 4)]
+
+
+def test_a_part_that_is_opened_before_all_have_masked_keeps_no_round_going():
+    taker = Taker()
+    every = taker.sums.now
+    opening = Message("opening", every.current.terms.digest, "agent_1", bytes(32), digest_of({}))
+    taker.hear(opening.signed(sign_of("agent_1")))
+    taker.decide(Remove("agent_4"))
+    assert taker.act() == [("key", 4)]
+
+
+def test_numbers_for_another_sum_are_not_masked():
+    taker = Taker()
+    assert taker.act() == [("key", 5)]
+    terms = taker.sums.now.current.terms
+    for name in [*terms.seats][1:]:
+        taker.hear(key_for(terms, name))
+    due = taker.part.due()
+    share = Share.of_steps(CHARTER.model.structure, VECTOR, terms.step)
+    assert taker.part.mask(replace(due, terms=replace(terms, round=2)), share, ()) is None
+    stored = taker.part.mask(due, share, ("data",))
+    assert taker.part.due() is None, "it is being written"
+    assert taker.part.mask(due, share, ("data",)) is None
+    assert taker.part.step(ready=True) is None
+    assert [packet.message.kind for packet in taker.part.written(stored)] == ["masked"]
+
+
+def test_what_a_store_keeps_of_a_version_that_is_not_known_yet_is_not_sent():
+    assert Taker().part.restore(Played((bytes(32),), bytes(32), 1, (), b"")) == []
