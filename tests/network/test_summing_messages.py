@@ -1,4 +1,4 @@
-"""Messages of sums, one by one: which sum each belongs to, what is refused, and which of two contradicting ones stays."""
+"""Messages of sums, one by one: which sum each belongs to, what is refused, and which of two that contradict stays."""
 
 import msgspec
 import pytest

@@ -155,13 +155,6 @@ def test_whoever_has_opened_its_part_of_a_round_opens_no_other_one_of_it(monkeyp
     np.testing.assert_array_equal(group.result(0), group.total(0, 1, 2, 3, 4))
 
 
-def test_whoever_forgets_what_it_has_opened_would_open_a_round_twice(monkeypatch):
-    monkeypatch.setattr(Part, "_opened", lambda self: {})
-    monkeypatch.setattr(Part, "_opened_by_others", lambda self, chain: False)
-    with pytest.raises(AssertionError):
-        test_whoever_has_opened_its_part_of_a_round_opens_no_other_one_of_it(monkeypatch)
-
-
 def test_an_agent_that_knows_only_its_own_part_begins_no_sum_again_over_fewer():
     group, _ = missing_after_a_sum(rounds=5, sums=2)
     group.vote(Remove("agent_4"), 0, 1, 2)

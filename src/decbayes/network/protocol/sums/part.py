@@ -107,8 +107,6 @@ class Part:
         if isinstance(chain.agreement, PrivateAgreement):
             return self._private(chain, gathered, chain.agreement)
         own = self._steps(chain, gathered.number - 1)
-        if gathered.number > 1 and own is None:
-            return None
         part = None if own is None else Share.of_steps(chain.before.structure, own, chain.agreement.step).posterior
         return Due(gathered.terms, chain.before, part, self.shards)
 
