@@ -75,3 +75,9 @@ def test_a_page_without_data_does_not_say_that_the_file_may_leave():
     unchecked = page_of("look", checked=False).text
     assert "once approved" not in unchecked
     assert "the data were not checked" in unchecked
+
+
+def test_titles_say_what_was_fitted_in_words():
+    model = db.LogisticRegression("died", columns={"died": "yes/no", "old": "yes/no"})
+    rows = model.points({"died": [True, False] * 20, "old": [True, True, False, False] * 10})
+    assert db.disclosure.preview(model.fit(rows).posterior, rows).title.startswith("Logistic regression")

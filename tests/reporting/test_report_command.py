@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 
 import numpy as np
 import pytest
@@ -74,3 +75,23 @@ def test_files_of_one_name_are_distinct_names(tmp_path):
         f"{paths[2].parent.name}/b.posterior",
         f"{paths[2].parent.name}/b (2).posterior",
     ]
+
+
+def test_sites_are_called_what_they_call_themselves_and_ratios_keep_the_digits_of_their_intervals(folder, rng):
+    age = rng.normal(60, 10, 400).round()
+    stay = rng.poisson(np.exp(1.0 + 0.03 * (age - 60)))
+    for site, like in (("north", []), ("south", ["--like", "north.1.posterior"])):
+        rows = slice(0, 200) if site == "north" else slice(200, 400)
+        lines = [f"{years},{days}" for years, days in zip(age[rows], stay[rows], strict=True)]
+        (folder / f"{site}.csv").write_text("\n".join(["age,stay", *lines]))
+        wanted = like or ["--formula", "stay ~ age"]
+        words = ["fit", "poisson-regression", f"{site}.csv", *wanted, "--site", site, "-o", f"{site}.1.posterior"]
+        with pytest.raises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main(words)
+    assert not called("north.1.posterior", "south.1.posterior", "-o", "report.html")[0]
+    text = (folder / "report.html").read_text()
+    assert ">north<" in text
+    assert ">north.1<" not in text
+    ratios = re.findall(r"<td[^>]*>1\.0\d+ \((1\.0\d+) to (1\.0\d+)\)", text)
+    assert ratios
+    assert all(low < high for low, high in ratios)

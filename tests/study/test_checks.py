@@ -107,3 +107,17 @@ def test_archives_agree_on_words_that_enough_documents_have(tmp_path, monkeypatc
     assert "secretname" not in words
     assert "secretname" not in capsys.readouterr().out
     assert (tmp_path / "s" / "results" / "report.html").exists()
+
+
+def test_times_that_end_with_the_follow_up_are_no_categories_but_codes_for_missing_times_are_noticed():
+    days = np.minimum(np.arange(1.0, 61.0) * 10.3, 365.0)
+    table = {"old": [False, True] * 30, "days": days, "died": list(days < 365.0)}
+    told = []
+    db.SurvivalRegression.from_frame(table, "Surv(days, died) ~ old", report=told.append)
+    assert not told
+    table["days"] = np.where(days < 365.0, days, 99_999.0)
+    db.SurvivalRegression.from_frame(table, "Surv(days, died) ~ old", report=told.append)
+    assert "Column 'days'" in told[0]
+    assert "a code for missing values" in told[0]
+    db.LinearRegression.from_frame({"days": days, "y": days + 1.0}, "y ~ days", report=told.append)
+    assert "Should it be a count or categorical?" in told[-1]

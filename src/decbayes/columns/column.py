@@ -83,8 +83,11 @@ class Column(ABC):
         """The details, for people."""
         return ", ".join(f"{field.name} {getattr(self, field.name):g}" for field in fields(self))
 
-    def doubts(self, values: Raw) -> str:
-        """Why these values are rather of another kind; empty if they are not."""
+    def doubts(self, values: Raw, *, piled: bool = False) -> str:
+        """Why these values are rather of another kind; empty if they are not.
+
+        If they may be `piled`, as times are at the end of follow-up, one value in many rows is no reason.
+        """
         return ""
 
     def pooled(

@@ -1,7 +1,7 @@
 """Data frames in and out: pandas, Polars, Arrow, mappings of columns and whatever else names its columns."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from numbers import Real
 from typing import Any
@@ -161,6 +161,7 @@ def columns_of(
     kinds: Mapping[str, str] | None = None,
     *,
     names: Iterable[str] = (),
+    piled: Collection[str] = (),
     report: Callable[[str], None] = warn,
 ) -> dict[str, Column]:
     """What the columns of a frame hold, by their values.
@@ -170,7 +171,8 @@ def columns_of(
     value is `Missing`, which agrees with whatever other sites have.
 
     `kinds` names the kind of columns whose values mislead. `names` are the columns to use, if not all. `report` is
-    called with a sentence about each column that looks misread; by default that is a warning.
+    called with a sentence about each column that looks misread; by default that is a warning. In `piled` columns many
+    rows may have the same value, as times of patients do who are alive at the end of follow-up.
 
     >>> patients = {"age": [71, 20, 33], "sex": ["f", "m", "f"], "visits": [0, 3, 1], "ward": [1, 2, 1]}
     >>> db.columns.columns_of(patients, {"ward": "categorical"}, names=["sex", "visits", "ward"])
@@ -183,7 +185,7 @@ def columns_of(
         raise InvalidData(f"There is no column {some(unknown)}; there are {some(names_in(frame))}.")
     columns = {name: found_column(name, frame, asked.get(name)) for name in chosen}
     for name, column in columns.items():
-        doubts = "" if name in asked else column.doubts(values_in(frame, name))
+        doubts = "" if name in asked else column.doubts(values_in(frame, name), piled=name in piled)
         if doubts:
             remedy = f"If so: --kinds {name}=KIND, in Python `kinds`."
             report(f"Column '{name}' is taken as {column.kind}, and {doubts} {remedy}")

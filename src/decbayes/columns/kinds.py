@@ -315,14 +315,14 @@ class Gaussian(Column):
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.normal(self.centre, self.scale, size=size)
 
-    def doubts(self, values: Raw) -> str:
+    def doubts(self, values: Raw, *, piled: bool = False) -> str:
         """A Gaussian class would shrink onto a value that occurs again and again."""
         numbers = seen(values)
         different, times = np.unique(numbers, return_counts=True)
         if far_apart(different, times):
             return "has one value far from all others in several rows. Is it a code for missing values, such as 999?"
         varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
-        if varied or len(numbers) == len(times):
+        if varied or piled or len(numbers) == len(times):
             return ""
         return (
             f"has {len(times)} different values, one of them in {times.max() / len(numbers):.0%} of the rows. Should "

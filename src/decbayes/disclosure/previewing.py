@@ -191,7 +191,8 @@ def least_of(model: Model, rules: Rules) -> float:
 def title_of(model: Model, manifest: Manifest | None) -> str:
     site = f", site {manifest.site}" if manifest is not None and manifest.site else ""
     made = f", {manifest.rows:,} rows" if manifest is not None and manifest.rows else ""
-    return f"{type(model).__name__}{site}{made}"
+    kind = model.command.replace("-", " ") or type(model).__name__
+    return f"{kind[:1].upper()}{kind[1:]}{site}{made}"
 
 
 def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:

@@ -8,7 +8,7 @@ from decbayes.reporting.markup import Markup, figure, joined, note, table, tag
 from decbayes.views import Estimate, Findings
 from decbayes.views.participants import About
 from decbayes.views.pooling import Pooling, pooled
-from decbayes.views.values import number, range_text
+from decbayes.views.values import interval_text, number, range_text
 from decbayes.views.view import LEVEL
 
 MOST_SITES, MOST_TERMS = 20, 24
@@ -88,7 +88,7 @@ def effect_places(estimates: Sequence[Estimate]) -> list[int]:
 
 def ratio_text(ratio: Estimate, term: Estimate) -> str:
     """A ratio; where it is not about one unit, also for how much it is, as its name says."""
-    return f"{number(ratio.mean)} ({range_text(ratio)}){ratio.name.removeprefix(term.name)}"
+    return f"{interval_text(ratio)}{ratio.name.removeprefix(term.name)}"
 
 
 def between_sites(findings: Findings) -> Markup | None:

@@ -177,7 +177,7 @@ def columns(findings: Findings, parts: dict[int, Profile], about: About) -> Mark
     ordered = any(part.weight is not None for part in parts.values())
     notes = [
         f"Means with {LEVEL:.0%} intervals, or shares of categories{', the most frequent first' if ordered else ''}.",
-        f"Intervals are too narrow where {several} overlap.",
+        *([f"Intervals are too narrow where {several} overlap."] * (findings.merged.calibration is None)),
         *([f"The {len(chosen)} columns in which {several} differ most; {left} are left out."] * (left > 0)),
         *([f"The {len(order)} most frequent of {findings.nouns(len(parts))}."] * (len(parts) > len(order))),
     ]

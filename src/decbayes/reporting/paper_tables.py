@@ -14,7 +14,7 @@ from decbayes.reporting.forests import effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, joined, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
 from decbayes.views.participants import About
-from decbayes.views.values import number, range_text
+from decbayes.views.values import interval_text, number, range_text
 
 LEVEL = 0.95
 """Papers usually state 95 % intervals."""
@@ -96,7 +96,7 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     for place, term in zip(places, shown, strict=True):
         apart = pooling(term, place, sites)
         differ = (f"{apart.i_squared:.0%}" if apart else "–",) if sites else ()
-        rows.append((about.named(term.name), f"{number(term.mean)} ({range_text(term)})", *differ))
+        rows.append((about.named(term.name), interval_text(term), *differ))
     size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
     text = f"{size}{findings.view.title}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
     return PaperTable(title, head, tuple(rows), text)

@@ -15,7 +15,7 @@ from decbayes.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
-from decbayes.posterior import EXACT, JOINT, Posterior
+from decbayes.posterior import EXACT, JOINT
 from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting.alignments import dendrogram, support
 from decbayes.reporting.cards import cards, disagreements, supported
@@ -46,6 +46,10 @@ SITES = "A site holds data; only its posterior was merged."
 COMPONENTS = "A component is something that a site found. Matching components of different sites share one number."
 APART = "apart: nats per observation that a site's version of a component loses by the merge."
 NO_DATA = "This report shows only what the posterior files hold, and no data."
+CALIBRATE = (
+    "To calibrate them, each site runs `decbayes calibrate merged.posterior DATA -o SITE.information` and sends the "
+    "result. Then anybody runs `decbayes calibrate merged.posterior *.information -o calibrated.posterior`."
+)
 FEW = "Still, a component with very few observations may describe them closely."
 
 
@@ -294,7 +298,7 @@ def reproduction(findings: Findings, command: str) -> Markup:
 
 def reading(findings: Findings) -> Markup:
     """What the words mean, and the limits of this report."""
-    intervals = intervals_text(findings.merged)
+    intervals = intervals_text(findings)
     texts = [SITES, intervals, NO_DATA]
     if findings.sets:
         known = next(sure.name for sure in findings.sureness.values())
@@ -303,8 +307,9 @@ def reading(findings: Findings) -> Markup:
     return tag("ul", [tag("li", text) for text in texts], class_="note")
 
 
-def intervals_text(merged: Posterior) -> str:
-    """Where intervals come from, and how far to trust them."""
+def intervals_text(findings: Findings) -> str:
+    """Where intervals come from, how far to trust them, and how to calibrate them."""
+    merged = findings.merged
     if merged.uncertainty == EXACT:
         return "Intervals and standard deviations are exact: this model has its posterior in closed form."
     if merged.calibration is not None:
@@ -315,4 +320,5 @@ def intervals_text(merged: Posterior) -> str:
             "broadcast of small sites they may be off; rounds (refine) mend that."
         )
     known = merged.uncertainty
-    return f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."
+    text = f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."
+    return f"{text} {CALIBRATE}" if findings.view.model.calibrated_by == "linear response" else text

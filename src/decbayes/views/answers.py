@@ -116,7 +116,7 @@ def doubts(findings: Findings) -> Iterator[str]:
     elif kind == JOINT:
         yield "the intervals are approximate"
     elif NARROW in kind:
-        yield "the intervals are too narrow to rely on (decbayes calibrate widens them)"
+        yield "the intervals are too narrow to rely on until sites calibrate them (how: under “For statisticians”)"
     elif findings.merged.calibration is None:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
         yield f"the result is approximate{', and its intervals are often somewhat too narrow' if stated else ''}"

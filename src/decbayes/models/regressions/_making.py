@@ -125,9 +125,8 @@ def model_of_frame(
     # Among predictors whole numbers are numbers like others.
     likely = columns_of(frame, chosen, names=names, report=ignore)
     others = {name: column.as_predictor for name, column in likely.items() if name not in chosen}
-    columns = columns_of(
-        frame, chosen | {name: kind for name, kind in others.items() if kind}, names=names, report=report
-    )
+    known = chosen | {name: kind for name, kind in others.items() if kind}
+    columns = columns_of(frame, known, names=names, piled=apart(model, settings), report=report)
     settings = model.completed(settings, frame, columns, target)
     return model(target=target, columns=columns, terms=terms, **settings)
 

@@ -43,7 +43,7 @@ function summarise(posterior) {
   const line = byId("posterior-summary");
   const { components, sites, observations } = posterior;
   line.classList.remove("error");
-  if (!sites.length) setText(line, observations ? `${plural(observations, "observation")} of earlier data are in the prior; nothing was published since.` : "No site has published anything yet. Components appear here with the first contribution.");
+  if (!sites.length) setText(line, observations ? `${plural(observations, "observation")} in the posterior as a whole, from earlier data or from sums over all members. No contribution of a single site is known. \`decbayes posterior\` writes the result as a file.` : "No site has published anything yet. Components appear here with the first contribution.");
   else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged.`);
   else setText(line, `${plural(components.length, posterior.noun)} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
 }

@@ -188,6 +188,11 @@ def participant(manifest: Manifest) -> Participant:
 
 
 def site_names(paths: Sequence[Path]) -> list[str]:
+    """What the files call their sites; the names of the files, unless each of them names another site."""
+    manifests = [manifest_of(path) for path in paths]
+    named = [manifest.site for manifest in manifests if manifest is not None and manifest.site]
+    if len(set(named)) == len(paths):
+        return named
     return [name.removesuffix(".posterior") for name in distinct_names([*paths])]
 
 
