@@ -87,3 +87,18 @@ def test_two_sites_that_disagree_are_both_marked():
     model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     sites = [model.fit(np.full((40, 1), mean)).posterior for mean in (0.0, 6.0)]
     assert (db.merging.influence(db.align(sites)).log_bayes_factor < DISAGREES).all()
+
+
+def test_a_site_that_shares_no_slot_is_flagged_and_those_it_leaves_one_slot_are_not():
+    evidence = np.array([[0.0, 0.0, 80.0], [0.0, 0.0, 120.0], [0.0, 0.0, 60.0], [60.0, 40.0, 0.0]])
+    factors = np.where(np.arange(4) == 2, -400.0, 0.0)[:, None] * (evidence > 0.0)
+    flags = [db.merging.Influence(evidence, factors).flags(site) for site in range(4)]
+    assert flags == [(), (), (), ("has nothing in common with the others: check its units and columns",)]
+    evidence[3, 2] = 1.0  # it shares a slot: who disagrees there is flagged as ever
+    flags = [db.merging.Influence(evidence, factors).flags(site) for site in range(4)]
+    assert flags == [(), (), ("disagrees with the others in 100% of its evidence",), ()]
+
+
+def test_sites_that_all_have_slots_of_their_own_are_not_flagged():
+    found = db.merging.Influence(np.diag([9.0, 8.0, 7.0]), np.zeros((3, 3)))
+    assert not any(found.flags(site) for site in range(3))

@@ -91,11 +91,23 @@ class Influence:
         middle = np.median(usual)
         return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(usual - middle))))
 
+    @cached_property
+    def alone(self) -> NDArray[np.bool_]:
+        """Sites that have no slot in common with any other, although others have: of other units, most often."""
+        there = self.evidence > 0.5
+        shares = (there & (there.sum(axis=0) > 1)).any(axis=1)
+        return np.asarray(there.any(axis=1) & ~shares & (shares.sum() > 1))
+
     def flags(self, site: int) -> tuple[str, ...]:
-        """The flags of a site, in a few words."""
+        """The flags of a site, in a few words.
+
+        A site that is alone fills slots that the others then lack. Mixed in those that are left, they seem to disagree.
+        """
         texts = {
             f"has {self.share[site]:.0%} of all evidence": self.large[site],
-            f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site],
+            "has nothing in common with the others: check its units and columns": self.alone[site],
+            f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site]
+            and not self.alone.any(),
         }
         return tuple(text for text, holds in texts.items() if holds)
 
