@@ -7,7 +7,7 @@ from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, 
 
 from decbayes.network import Admit, Remove
 from decbayes.network.protocol.sums import Part, Played
-from decbayes.network.protocol.sums.part import HALF
+from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.secure import Message, Seat
 from decbayes.secure.anchored import Share
 from decbayes.secure.terms import digest_of
@@ -122,7 +122,8 @@ def test_numbers_for_another_sum_are_not_masked():
     share = Share.of_steps(CHARTER.model.structure, VECTOR, terms.step)
     assert taker.part.mask(replace(due, terms=replace(terms, round=2)), share, ()) is None
     stored = taker.part.mask(due, share, ("data",))
-    assert taker.part.due() is None, "it is being written"
+    taker.part.written(*taker.part._played.values())
+    assert taker.part.due() is None, "its key is stored, and these are being written"
     assert taker.part.mask(due, share, ("data",)) is None
     assert taker.part.step(ready=True) is None
     assert [packet.message.kind for packet in taker.part.written(stored)] == ["masked"]
@@ -130,3 +131,36 @@ def test_numbers_for_another_sum_are_not_masked():
 
 def test_what_a_store_keeps_of_a_version_that_is_not_known_yet_is_not_sent():
     assert Taker().part.restore(Played((bytes(32),), bytes(32), 1, (), b"")) == []
+
+
+def test_a_member_without_its_store_begins_nothing_over_others_once_it_is_known_to_have_opened():
+    taker = Taker()
+    taker.masked_by_all()
+    assert taker.act() == [("opening", 5)]
+    taker.decide(Remove("agent_4"))
+    taker.part = Part(KEYS[0], taker.sums)
+    taker.part.heard = True
+    assert taker.act() == []
+    assert taker.part.why_not == LOST
+
+
+def test_a_key_is_made_once():
+    taker = Taker()
+    assert taker.part.step(ready=False) is None, "it has no data"
+    stored = taker.part.step(ready=True)
+    assert taker.part.step(ready=True) is None, "it is being written"
+    (packet,) = taker.part.written(stored)
+    assert taker.part.step(ready=True) is stored, "it was stored and not sent"
+    assert taker.part.written(stored) == [packet]
+    taker.hear(packet.message)
+    assert taker.part.step(ready=True) is None
+    assert taker.part.written(stored) == []
+
+
+def test_a_member_that_has_not_heard_of_the_sums_it_has_opened_begins_none_of_them_again():
+    taker = Taker()
+    every, after = taker.sums.now.keys, taker.decide(Remove("agent_4"))
+    for number, keys in ((1, every), (2, taker.sums.now.keys)):
+        taker.part.restore(Played(after, bytes([number] * 32), number, keys, b"", opened=True))
+    assert taker.act() == []
+    assert taker.part.why_not == OTHERS

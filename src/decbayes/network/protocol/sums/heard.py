@@ -252,7 +252,7 @@ class Sums:
 
 def order_of(chain: Chain) -> tuple[int, list[tuple[bytes, ...]]]:
     """What decides among several: most rounds first, then the same everywhere."""
-    return len(chain.results), [keys_of(one) for one in chain.sums[: len(chain.results)]]
+    return len(chain.results), [keys_of(one) for one in chain.sums]
 
 
 def members_of(roster: Roster) -> dict[str, bytes]:
