@@ -56,8 +56,8 @@ def require_extra(*extras: str, task: str) -> None:
 
 
 def missing(task: str, modules: list[str], extras: list[str]) -> MissingExtra:
-    wanted = ",".join(extras)
+    wanted, named = ",".join(extras), " and ".join(filter(None, [", ".join(modules[:-1]), modules[-1]]))
     return MissingExtra(
-        f"{task} needs {' and '.join(modules)}, not installed yet: pip install 'decbayes[{wanted}]' "
+        f"{task} needs {named}, not installed yet: pip install 'decbayes[{wanted}]' "
         f"(in a clone: pip install '.[{wanted}]')"
     )

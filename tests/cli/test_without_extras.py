@@ -56,7 +56,7 @@ NEEDS = {
     "charter new g.toml --group g --model GaussianMean --member a=00": ("zenoh and cryptography", "net"),
     "charter export g.toml --store a.store -o h": ("zenoh and cryptography", "net"),
     "charter show g.toml": ("zenoh and cryptography", "net"),
-    "demo": ("zenoh and cryptography and matplotlib and sklearn", "demo"),
+    "demo": ("zenoh, cryptography, matplotlib and sklearn", "demo"),
     "fit mixture a.parquet -o a.posterior": ("pyarrow", "parquet"),
     "keygen a.key": ("zenoh and cryptography", "net"),
     "merge a.posterior a.posterior -o b.posterior --picture a.png": ("matplotlib", "plot"),
@@ -64,7 +64,7 @@ NEEDS = {
     "posterior g.toml --store a.store -o a.posterior": ("zenoh and cryptography", "net"),
     "show a.posterior --picture a.png": ("matplotlib", "plot"),
     "simulate": ("zenoh and cryptography", "net"),
-    "simulate --picture a.png": ("zenoh and cryptography and matplotlib", "net,plot"),
+    "simulate --picture a.png": ("zenoh, cryptography and matplotlib", "net,plot"),
 }
 
 
