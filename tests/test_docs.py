@@ -163,7 +163,7 @@ def study(reader):
 def studies(reader):
     """Three studies come to their ends, and find what the data were made with, in as many commands as the page says."""
     survival, letters, machines = (answer for answer in reader.printed if "This rests on" in answer)
-    assert "reated multiplies the hazard of died = yes by 0." in survival
+    assert re.search(r"hazard of died = yes is 0\.\d+ times as high .*treated", survival.replace("\n", " ")), survival
     assert "3 topics were found" in letters
     assert "3 states were found" in machines
     assert "no more than by chance" not in letters, "nobody tests that of topics"
