@@ -10,7 +10,6 @@ The last line is JSON.
 """
 
 import argparse
-import json
 import os
 import warnings
 
@@ -21,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from _kept import kept
+from _kept import by_worlds, kept
 from scipy.special import expit
 
 import decbayes as db
@@ -105,18 +104,12 @@ def main():
     parser.add_argument("--keep", type=Path, default=Path("build/imputation"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    worlds, answer = 2 if chosen.quick else chosen.worlds, {}
-    for missing in chosen.missing.split(","):
-        results = {}
-        for world in range(worlds):
-            name = f"imputation-{missing}-{chosen.classes}-{world}"
-            for way, found in kept(chosen.keep, name, partial(world_of, world, missing, chosen.classes)):
-                results.setdefault(way, []).append(found)
-            if world % 10 == 9 or world == worlds - 1:
-                answer[missing] = [*summary(results)]
-                for row in answer[missing]:
-                    print(missing, *(f"{key} {value}" for key, value in row.items()), flush=True)
-    print(json.dumps(answer))
+
+    def world(missing, number):
+        name = f"imputation-{missing}-{chosen.classes}-{number}"
+        return kept(chosen.keep, name, partial(world_of, number, missing, chosen.classes))
+
+    by_worlds(chosen.missing.split(","), 2 if chosen.quick else chosen.worlds, world, summary)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ distance from the truth, towards 0 if negative. The last line is JSON.
 """
 
 import argparse
-import json
 import os
 import warnings
 
@@ -23,7 +22,7 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
-from _kept import kept
+from _kept import by_worlds, kept
 from scipy.special import softmax
 
 import decbayes as db
@@ -133,18 +132,12 @@ def main():
     parser.add_argument("--keep", type=Path, default=Path("build/membership"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    worlds, answer = 2 if chosen.quick else chosen.worlds, {}
-    for apart in chosen.apart.split(","):
-        results = {}
-        for world in range(worlds):
-            file = f"membership-{apart}-{chosen.only}-{world}"
-            for name, found in kept(chosen.keep, file, partial(found_in, world, apart, chosen.only)):
-                results.setdefault(name, []).append(found)
-            if world % 10 == 9 or world == worlds - 1:
-                answer[apart] = [*summary(results)]
-                for row in answer[apart]:
-                    print(apart, *(f"{key} {value}" for key, value in row.items()), flush=True)
-    print(json.dumps(answer))
+
+    def world(apart, number):
+        name = f"membership-{apart}-{chosen.only}-{number}"
+        return kept(chosen.keep, name, partial(found_in, number, apart, chosen.only))
+
+    by_worlds(chosen.apart.split(","), 2 if chosen.quick else chosen.worlds, world, summary)
 
 
 if __name__ == "__main__":

@@ -50,8 +50,6 @@ AS_THEY_ARE = Reading()
 AGREED = "agreed.json"
 SHOWN = 16
 MOST_ROWS = 1e6
-AGREEMENT_FIELDS = ("folder", "members", "rounds", "colluders", "privacy", "fingerprint")
-RESULT_FIELDS = ("file", "round", "members", "rows", "persons", "shift", "score")
 FolderOption = Annotated[Path, Parameter(help="The folder that all members share.")]
 
 
