@@ -10,9 +10,9 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.running import run as run_command
 from decbayes.cli.shared.terminal import Output
-from decbayes.extras import require_extra
 from decbayes.plot.style import styled
 from paper.catalogue import NAMES, build
 from paper.claims import Claim

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from decbayes.base.extras import require
 from decbayes.errors import DecbayesError
-from decbayes.extras import require
 from decbayes.families import Array
 from paper.words import bag_of_words, without_header
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import Seed
+from decbayes.base.arguments import Seed
 from decbayes.models.core.ascent import Fit
 from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.plot.style import AMPS, NAIVE, canvas

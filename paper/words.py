@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from decbayes.extras import require
+from decbayes.base.extras import require
 
 WORD = re.compile("[a-z]+")
 SHORTEST = 3

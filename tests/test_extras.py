@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.base.extras import require
 from decbayes.errors import MissingExtra
-from decbayes.extras import require
 
 
 @pytest.mark.parametrize(

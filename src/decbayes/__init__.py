@@ -1,7 +1,7 @@
 """Decentralized Bayesian inference: fit where the data lives, broadcast once, merge anywhere."""
 
 from decbayes import errors as errors
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 # As `typing` has it; importing that would take longer than all of this file.
 TYPE_CHECKING = False

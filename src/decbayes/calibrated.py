@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import real_array
+from decbayes.base.arguments import real_array
 from decbayes.errors import InvalidPosterior
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Value

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from decbayes.base.extras import require
 from decbayes.errors import MissingDevice, MissingExtra
-from decbayes.extras import require
 
 if TYPE_CHECKING:
     from decbayes.kernels.cuda.device import Device

@@ -1,6 +1,6 @@
 """What a model, a family or a solver of your own is made of."""
 
-from decbayes.arguments import Seed
+from decbayes.base.arguments import Seed
 from decbayes.merging.base.problem import Problem, Solution, Solver
 from decbayes.models.core import Fit, FitInterrupted, Model
 from decbayes.models.core.settings import LOCAL

@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
+from decbayes.base.tensors import Arrays, checked_csr, read_arrays
 from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES
@@ -21,7 +22,6 @@ from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
 from decbayes.remarks import Remark, from_plain, to_plain
 from decbayes.structure import CoupledSet, Structure, canonical_json
-from decbayes.tensors import Arrays, checked_csr, read_arrays
 
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"

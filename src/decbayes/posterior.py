@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from decbayes.arguments import Seed, check_kind, check_level, check_whole, generator, real_array
+from decbayes.base.arguments import Seed, check_kind, check_level, check_whole, generator, real_array
+from decbayes.base.display import Displayed, text_of
 from decbayes.calibrated import Calibration
-from decbayes.display import Displayed, text_of
 from decbayes.errors import InvalidPosterior, NotCalibrated, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.dirichlets.relevance import leading, relevance

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind, check_whole, names_of, real_array
+from decbayes.base.arguments import check_kind, check_whole, names_of, real_array
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family
 from decbayes.families.matrices import smallest

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.base.tensors import write_arrays
 from decbayes.calibration.differences import chance_of, in_slots_of
 from decbayes.calibration.plans import PlanReport, advice
 from decbayes.calibration.sites import PREFIX, Information
@@ -13,7 +14,6 @@ from decbayes.calibration.trials import BARS, Trial
 from decbayes.calibration.worlds import World
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.models.regressions.messages.redrawn import drawn_rows
-from decbayes.tensors import write_arrays
 
 
 @pytest.mark.parametrize("scale", [0.2, 3.0])

@@ -8,11 +8,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
+from decbayes.base.tensors import write_arrays
 from decbayes.calibrated import Calibration
 from decbayes.calibration import TopicShares, jackknifed, topic_shares
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.files import from_bytes, to_bytes
-from decbayes.tensors import write_arrays
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
 MEAN = db.models.GaussianMean(variance=1.0, prior_variance=1e6, dimension=1)

@@ -14,7 +14,8 @@ from scipy.special import gammaln
 from structures import draw, everything, mixture, topics
 
 import decbayes as db
-from decbayes import files, workers
+from decbayes import files
+from decbayes.base import workers
 from decbayes.families import Dirichlet
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.matching.placement import Placement

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes import workers
+from decbayes.base import workers
 from decbayes.models.core import points
 from decbayes.models.features import _state as feature_state
 from decbayes.models.likelihoods import point_pass

@@ -13,6 +13,7 @@ import pytest
 from groups import ballot_on, gaussian_charter, identities, later_charter, seated
 
 import decbayes as db
+from decbayes.base.tensors import read_arrays
 from decbayes.errors import InvalidFile, Refused, StoreFailed
 from decbayes.network import Agent, Charter, Proof, Rules, SqliteStore, sign_record
 from decbayes.network.protocol.effects import Persist
@@ -27,7 +28,6 @@ from decbayes.network.runtime.lookout import Lookout
 from decbayes.network.runtime.owner import Owner
 from decbayes.network.runtime.reports.watching import Watcher
 from decbayes.network.runtime.store import orders
-from decbayes.tensors import read_arrays
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)

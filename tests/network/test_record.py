@@ -8,13 +8,13 @@ import pytest
 from groups import gaussian_charter, identities
 from scipy.sparse import csr_array
 
+from decbayes.base.tensors import write_arrays
 from decbayes.errors import Refused
 from decbayes.families import Dirichlet
 from decbayes.network import REASONS, Agent, Charter, Identity, Limits, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.records.record import Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.verification import check_domain
 from decbayes.posterior import Posterior
-from decbayes.tensors import write_arrays
 
 MEMBERS = identities(3)
 CHARTER = gaussian_charter(MEMBERS)

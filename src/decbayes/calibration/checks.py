@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.tails import FAIR, LEAST_DRAWS, pareto_shape
 from decbayes.calibration.validation import model_of
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.worlds import QUICK, Setting, World, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
+from decbayes.base.workers import jobs
 from decbayes.calibrated import Calibration
 from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.sites import Information, informations, one_more_pass, total
@@ -21,7 +22,6 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
-from decbayes.workers import jobs
 
 # A replica has converged when a pass moves it by less than this many deviations, or after this many passes.
 SETTLED, MOST_PASSES = 0.02, 40

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.calibration.worlds import Setting, World, Worlds, sharpened, simulated_shards, worlds_of
 from decbayes.errors import NotCalibrated

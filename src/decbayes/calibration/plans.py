@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from joblib import Parallel, delayed
 
-from decbayes.arguments import check_whole
+from decbayes.base.arguments import check_whole
+from decbayes.base.workers import jobs
 from decbayes.calibration.learning import curves_of
 from decbayes.calibration.matches import Matches
 from decbayes.calibration.trials import Plan, Trial, check_plan, trial
-from decbayes.workers import jobs
 
 # Thresholds for advice.
 TOO_NARROW, TOO_WRONG, TOO_FAR = 0.1, 0.1, 0.05

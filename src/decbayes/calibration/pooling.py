@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from decbayes.arguments import check_level, real_array
+from decbayes.base.arguments import check_level, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 

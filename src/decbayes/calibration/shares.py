@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.families import Array
 from decbayes.models.topics.lda import LatentDirichletAllocation
 from decbayes.posterior import Interval, Posterior

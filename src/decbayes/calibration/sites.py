@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.tensors import read_arrays, write_arrays
+from decbayes.base.workers import jobs
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import product
@@ -13,8 +15,6 @@ from decbayes.models.core.information import flat_contribution
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
-from decbayes.tensors import read_arrays, write_arrays
-from decbayes.workers import jobs
 
 PREFIX = "information/"
 

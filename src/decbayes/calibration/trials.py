@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
-from decbayes.arguments import check_level, check_whole
+from decbayes.base.arguments import check_level, check_whole
 from decbayes.calibration.intervals import by_response
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.calibration.sites import Information

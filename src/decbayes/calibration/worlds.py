@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from decbayes.base.workers import jobs
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, Family, dense
 from decbayes.families.matrices import Indices
@@ -25,7 +26,6 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
-from decbayes.workers import jobs
 
 # A site has not seen a topic with less than this share.
 PRESENT = 0.02

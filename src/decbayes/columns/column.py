@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
 from decbayes.columns.cells import Array, Raw
 from decbayes.errors import InvalidStructure
 

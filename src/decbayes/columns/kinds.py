@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
 from decbayes.columns.cells import (
     Array,
     Raw,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
 from decbayes.columns.cells import Array, Raw, rounded
 from decbayes.columns.column import Column
 from decbayes.errors import InvalidData, InvalidStructure

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Seed, generator
+from decbayes.base.arguments import Seed, generator
 from decbayes.errors import DecbayesError
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent

@@ -6,7 +6,7 @@ from math import ceil
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.errors import NotPrivate
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
 from decbayes.errors import InvalidRules
 
 # Where a larger number is looser.

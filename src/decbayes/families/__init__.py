@@ -6,7 +6,7 @@ saved and read like those here.
 
 from typing import TYPE_CHECKING
 
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.families.dirichlets.beta import Beta as Beta

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from decbayes.base.registering import Registry
 from decbayes.families.family import Family
 from decbayes.families.matrices import Array
-from decbayes.registering import Registry
 
 
 def register(family: Family) -> None:

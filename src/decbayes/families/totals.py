@@ -104,8 +104,8 @@ class DirichletTotals:
             update_rows(*slots_now, starts, stops, indices, slots, components)
 
     def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
+        from decbayes.base.workers import split_among_threads
         from decbayes.kernels.gain import place_gains
-        from decbayes.workers import split_among_threads
 
         sparse = checked_sparse(rows)
         gain = np.empty((len(slots), len(sparse.starts)))

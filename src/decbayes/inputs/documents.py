@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from decbayes.base.extras import require
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.extras import require
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table

@@ -11,8 +11,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.extras import require
 from decbayes.inputs.bounds import array_header, check_archive, check_array, check_parquet
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import BLOCK_ENTRIES, FileArray, FileMatrix, Folder, spans_up_to

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+from decbayes.base.extras import missing
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.extras import missing
 from decbayes.inputs.tables import opened, reading
 
 # Scripts that put no space between words: Chinese characters, kana, Thai.

@@ -20,8 +20,8 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.extras import require
 from decbayes.inputs.bounds import (
     OPENERS,
     check_archive,

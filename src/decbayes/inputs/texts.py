@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.extras import require
 from decbayes.inputs.bounds import check_parquet
 from decbayes.inputs.tables import csv_rows as table_rows
 from decbayes.inputs.tables import ending, opened, places, reading

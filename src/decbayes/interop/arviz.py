@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from decbayes.arguments import Seed, check_kind
-from decbayes.extras import require
+from decbayes.base.arguments import Seed, check_kind
+from decbayes.base.extras import require
 from decbayes.families import Array
 from decbayes.interop.draws import variable_name
 from decbayes.posterior import Posterior

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import polygamma
 
-from decbayes.arguments import check_kind, real_array
+from decbayes.base.arguments import check_kind, real_array
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Dirichlet, Family, Weights
 from decbayes.posterior import Posterior

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
-from decbayes.extras import require
 from decbayes.families import Array, NormalGamma, NormalWishart
 from decbayes.models.core.registry import model_for
 from decbayes.models.sequences.chains import smoothed

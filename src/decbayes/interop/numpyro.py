@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
-from decbayes.extras import require
 from decbayes.families import Array, Beta, DiagonalGaussian, Dirichlet, Family, Gamma, Weights
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
+from decbayes.base.extras import require
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
-from decbayes.extras import require
 from decbayes.families import Array, Dirichlet
 from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
 from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior

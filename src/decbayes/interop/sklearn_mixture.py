@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
-from decbayes.extras import require
 from decbayes.families import Array
 from decbayes.models.mixtures.gaussian_mixture import Covariance, GaussianMixture
 from decbayes.models.topics.word_prior import concentration

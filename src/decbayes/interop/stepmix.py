@@ -6,8 +6,8 @@ one: given who belongs to which class, the posterior is exact.
 
 from typing import Any
 
+from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
-from decbayes.extras import require
 from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
 

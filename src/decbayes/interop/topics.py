@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution, dense
 from decbayes.models.core.counts import Vocabulary, checked_matrix, words_in_order

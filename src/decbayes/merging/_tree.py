@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from decbayes.arguments import check_whole
-from decbayes.display import Displayed
+from decbayes.base.arguments import check_whole
+from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families.matrices import Indices
 from decbayes.merging import matching

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
-from decbayes.display import Displayed
+from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division

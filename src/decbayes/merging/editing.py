@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices

@@ -6,7 +6,7 @@ membership in classes, and what a posterior says of new data (`transform`).
 
 from typing import TYPE_CHECKING
 
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.models.core import transform as transform

@@ -42,7 +42,7 @@ The examples of this package go on from these lines:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from decbayes.extras import require_extra
+from decbayes.base.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.network.protocol.agent import Agent as Agent

@@ -7,7 +7,7 @@ A function draws on the axes it is given, or on those of a new figure, and retur
 
 from typing import TYPE_CHECKING
 
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.plot._changes import changes as changes

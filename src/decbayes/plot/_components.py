@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.errors import DecbayesError, InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.models.core.points import as_points

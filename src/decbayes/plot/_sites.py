@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, Tree, reading

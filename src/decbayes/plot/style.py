@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from decbayes.arguments import check_whole
-from decbayes.extras import require
+from decbayes.base.arguments import check_whole
+from decbayes.base.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

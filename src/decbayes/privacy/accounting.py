@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from math import exp, expm1, log, sqrt
 from typing import Any, Literal
 
-from decbayes.arguments import check_positive, check_whole
+from decbayes.base.arguments import check_positive, check_whole
 from decbayes.errors import InvalidRules
 
 Noise = Literal["each", "shared"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import decbayes
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from decbayes.arguments import check_kind, is_number
+from decbayes.base.arguments import check_kind, is_number
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidRules, SumRefused
 from decbayes.models.core.registry import model_for

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices

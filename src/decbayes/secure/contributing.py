@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import Seed, generator
+from decbayes.base.arguments import Seed, generator
 from decbayes.disclosure.drafting import drafted
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.rules import Rules

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.extras import require
 from decbayes.errors import SumRefused
-from decbayes.extras import require
 from decbayes.privacy.grid import Integers
 from decbayes.secure.terms import KEY_BYTES, PURPOSE, Terms
 

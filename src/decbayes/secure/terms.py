@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
+from decbayes.base.extras import require
 from decbayes.errors import SumRefused
-from decbayes.extras import require
 from decbayes.privacy.grid import LARGEST
 from decbayes.structure import canonical_json
 

@@ -1,6 +1,6 @@
 """scikit-learn estimators whose rows belong to sites: each site is fitted on its own, and what they found is merged."""
 
-from decbayes.extras import require
+from decbayes.base.extras import require
 
 require("sklearn", extra="interop", task="Estimators")
 

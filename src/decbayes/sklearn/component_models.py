@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from decbayes.arguments import check_whole
+from decbayes.base.arguments import check_whole
 from decbayes.columns.frames import is_frame
 from decbayes.families import Array
 from decbayes.models.core.ascent import Ascent

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData
 from decbayes.merging import merge
 from decbayes.merging.base.problem import Number

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from decbayes.arguments import generator
+from decbayes.base.arguments import generator
 from decbayes.merging import product
 from decbayes.posterior import Posterior
 from decbayes.streams.extrapolation import Extrapolation

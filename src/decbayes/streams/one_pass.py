@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, xlogy
 
-from decbayes.arguments import Seed, check_positive, generator
+from decbayes.base.arguments import Seed, check_positive, generator
 from decbayes.families import Array
 from decbayes.models.core.points import as_points, check_structure
 from decbayes.models.likelihoods.emissions import Natural

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import Seed, check_whole, given_generator, is_number
-from decbayes.display import Displayed
+from decbayes.base.arguments import Seed, check_whole, given_generator, is_number
+from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align
 from decbayes.merging.base.problem import Solver

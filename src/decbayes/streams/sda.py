@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from decbayes.arguments import Seed, generator, given_generator
+from decbayes.base.arguments import Seed, generator, given_generator
 from decbayes.merging import product
 from decbayes.merging.aligning import aligned
 from decbayes.merging.base.problem import Solver

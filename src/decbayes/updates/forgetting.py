@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import softmax
 
-from decbayes.arguments import check_kind, is_number
+from decbayes.base.arguments import check_kind, is_number
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, Family, dense
 from decbayes.merging.base.lineage import follow, ids_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import is_number
+from decbayes.base.arguments import is_number
 from decbayes.families import dense
 from decbayes.merging import product
 from decbayes.merging.base.compatibility import common_structure

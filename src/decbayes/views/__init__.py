@@ -7,7 +7,7 @@ images, points, profiles or entries of a table. Renderers know these kinds, and 
 
 from typing import TYPE_CHECKING
 
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.views.findings import Findings as Findings

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from decbayes.base.registering import Registry
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.registering import Registry
 from decbayes.remarks import Remark
 from decbayes.structure import Structure
 from decbayes.views.values import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes import calibration, merging
-from decbayes.arguments import given
+from decbayes.base.arguments import given
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import aligning, messages
 from decbayes.errors import InvalidFile, NotCalibrated, StructureMismatch

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from decbayes.arguments import Above
+from decbayes.base.arguments import Above
 from decbayes.cli.shared.running import WrongArgument, shown_default
 from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidStructure

@@ -17,10 +17,10 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
+from decbayes.base.extras import require, require_extra
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
-from decbayes.extras import require, require_extra
 from decbayes.families import Array
 from decbayes.inputs.tables import ending, is_number
 

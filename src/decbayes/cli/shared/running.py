@@ -19,8 +19,8 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
+from decbayes.base.extras import load_extensions
 from decbayes.errors import DecbayesError, printable
-from decbayes.extras import load_extensions
 
 
 class WrongArgument(DecbayesError):

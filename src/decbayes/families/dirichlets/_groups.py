@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.special import entr
 
+from decbayes.base.workers import split_among_threads
 from decbayes.families.groups import Known, Mask, Visited, one_less
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import Rows
 from decbayes.families.totals import checked_sparse
-from decbayes.workers import split_among_threads
 
 
 class DirichletGroups:

@@ -6,7 +6,7 @@ from itertools import zip_longest
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import NothingToMerge, StructureMismatch
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.differing import model_differences

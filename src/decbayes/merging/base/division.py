@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, vstack
 
+from decbayes.base.workers import even_parts, share_out
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows, SparseRows
 from decbayes.merging.base.components import earlier_components
 from decbayes.merging.base.problem import Problem
 from decbayes.structure import identity
-from decbayes.workers import even_parts, share_out
 
 # Initial share of a component in its own slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.1

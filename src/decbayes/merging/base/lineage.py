@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.registering import Registry
 from decbayes.families import Array, Family
 from decbayes.families.rows import Rows
-from decbayes.registering import Registry
 from decbayes.structure import Permutation
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from decbayes.arguments import check_whole
+from decbayes.base.arguments import check_whole
 from decbayes.devices import device_for
 from decbayes.families import Array
 from decbayes.families.groups import Groups

@@ -6,13 +6,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from decbayes.base.workers import gathered
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
-from decbayes.workers import gathered
 
 # Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
 # data.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from decbayes.arguments import Seed, check_kind, generator
+from decbayes.base.arguments import Seed, check_kind, generator
 from decbayes.errors import TooManyRelabellings
 from decbayes.families import Array
 from decbayes.posterior import Posterior

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from decbayes.arguments import check_whole, given
+from decbayes.base.arguments import check_whole, given
+from decbayes.base.workers import jobs
 from decbayes.families.rows import Rows
 from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.structure import identity, inverse
-from decbayes.workers import jobs
 
 # J rises in every sweep except the last, so sweeps end by themselves; this only limits a pathological case.
 MOST_SWEEPS = 1000

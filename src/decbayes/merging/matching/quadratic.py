@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from decbayes.arguments import check_whole
+from decbayes.base.arguments import check_whole
 from decbayes.families import Array
 from decbayes.merging.base.problem import TOLERANCE, Optimality, Problem, Solution, best_permutation
 from decbayes.merging.matching._exhaustive import all_permutations

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment

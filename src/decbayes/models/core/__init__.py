@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from decbayes.lazily import exported
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.models.core.ascent import Ascent as Ascent

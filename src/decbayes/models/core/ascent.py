@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from decbayes.arguments import check_whole, given, is_number
+from decbayes.base.arguments import check_whole, given, is_number
 from decbayes.posterior import Posterior
 
 State = TypeVar("State")

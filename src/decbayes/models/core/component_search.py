@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.families import Array
 from decbayes.models.core.ascent import Ascent, Climb, OnPass, Pass, climb
 from decbayes.models.core.model import Model

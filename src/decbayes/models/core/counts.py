@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from decbayes.arguments import real_array
+from decbayes.base.arguments import real_array
+from decbayes.base.workers import gathered, split_among_threads, thread_count
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
-from decbayes.workers import gathered, split_among_threads, thread_count
 
 Vocabulary = Iterable[str] | Mapping[str, int] | Mapping[int, str]
 

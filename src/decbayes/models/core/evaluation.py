@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import entr
 
-from decbayes.arguments import Seed, generator, is_number, real_array
+from decbayes.base.arguments import Seed, generator, is_number, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import Chunks, check_again, is_chunked

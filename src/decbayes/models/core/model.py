@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, Seed, generator
+from decbayes.base.arguments import Above, Seed, generator
 from decbayes.columns import Column
 from decbayes.errors import CannotDraw, InvalidData, NotCalibrated, NotPrivate, StructureMismatch
 from decbayes.families import Array
@@ -184,7 +184,7 @@ class Model(Settings):
         """A fit of each shard, as many at a time as `joblib.parallel_config` says."""
         from joblib import Parallel, delayed
 
-        from decbayes.workers import jobs
+        from decbayes.base.workers import jobs
 
         tasks = zip(shards, each(priors, shards), each(starts, shards), children(rng, len(shards)), strict=True)
         fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=child) for shard, prior, start, child in tasks)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Seed, check_kind, given_generator, real_array
+from decbayes.base.arguments import Seed, check_kind, given_generator, real_array
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import each_chunk, is_chunked

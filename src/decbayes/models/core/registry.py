@@ -2,10 +2,10 @@
 
 from typing import TypeVar
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
+from decbayes.base.registering import Registry
 from decbayes.errors import StructureMismatch
 from decbayes.models.core.model import Model
-from decbayes.registering import Registry
 from decbayes.structure import Structure
 
 Kind = TypeVar("Kind", bound=type[Model])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.errors import InvalidStructure, StructureMismatch
 from decbayes.models.core.ascent import Ascent
 from decbayes.posterior import Posterior

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import Seed, check_whole, generator
+from decbayes.base.arguments import Seed, check_whole, generator
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
 from decbayes.posterior import Posterior

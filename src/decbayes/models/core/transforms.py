@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
-from decbayes.arguments import check_kind
+from decbayes.base.arguments import check_kind
 from decbayes.families import Array
 from decbayes.inputs.chunks import Chunks
 from decbayes.inputs.filed import FileArray, FileMatrix

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, softmax
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.columns import Column, coded
 from decbayes.columns.frames import pooled, rows_in
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch

@@ -8,8 +8,8 @@ from math import log, pi
 import numpy as np
 from scipy.special import betaln, digamma
 
+from decbayes.base.workers import split_among_threads
 from decbayes.families import Array
-from decbayes.workers import split_among_threads
 
 CONVERGED = 1e-6
 MAXIMAL_SWEEPS = 100

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, Seed, check_positive, check_whole, generator
+from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator
 from decbayes.columns import Gaussian
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
+from decbayes.base.workers import share_out
 from decbayes.families import Array
 from decbayes.models.core.ascent import Watch
 from decbayes.models.core.points import Points, in_blocks, spans
 from decbayes.models.likelihoods.emissions import Emissions
-from decbayes.workers import share_out
 
 # Sums up to this many numbers (32 MiB) are held before they are added up.
 MOST_SUMS = 1 << 22

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, Seed, as_shape, check_positive, check_whole
+from decbayes.base.arguments import Above, Seed, as_shape, check_positive, check_whole
 from decbayes.columns import Gaussian
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.arguments import Seed, check_whole, generator
+from decbayes.base.arguments import Seed, check_whole, generator
 from decbayes.families import Array, IsotropicGaussian, Weights
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.likelihood import KnownVariance, squared_distances

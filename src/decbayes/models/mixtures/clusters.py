@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from decbayes.arguments import Above, Seed, check_positive, generator, real_array
+from decbayes.base.arguments import Above, Seed, check_positive, generator, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside

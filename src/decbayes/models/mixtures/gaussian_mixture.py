@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, as_shape, check_positive, given
+from decbayes.base.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
 from decbayes.models.core.model import Columns
 from decbayes.models.core.settings import Number

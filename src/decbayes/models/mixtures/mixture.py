@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
-from decbayes.arguments import Above, check_positive, check_whole, names_of
+from decbayes.base.arguments import Above, check_positive, check_whole, names_of
 from decbayes.columns import Column, Gaussian, YesNo
 from decbayes.families import Array
 from decbayes.inputs.large import read_points

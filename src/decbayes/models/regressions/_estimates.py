@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.families import Array, Gamma, dense
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions.formulas.design import comparable

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from decbayes.arguments import Above, check_level, check_positive
+from decbayes.base.arguments import Above, check_level, check_positive
 from decbayes.columns import Column
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat, folded, mirrored, upper_products

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import names_of
+from decbayes.base.arguments import names_of
 from decbayes.columns import Column, plain
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.columns.column import SOLVABLE, Having, too_few

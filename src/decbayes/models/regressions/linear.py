@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln, stdtrit
 
-from decbayes.arguments import Above, check_positive
+from decbayes.base.arguments import Above, check_positive
 from decbayes.columns import Column, Gaussian
 from decbayes.families import Array, GaussianGamma
 from decbayes.models.core.information import Tally

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtri, softmax
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known as known_columns
 from decbayes.errors import InvalidStructure, NotCalibrated, NotPrivate

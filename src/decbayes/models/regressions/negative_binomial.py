@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from scipy.special import betainc, gammaln, logsumexp
 
-from decbayes.arguments import Above, check_positive
+from decbayes.base.arguments import Above, check_positive
 from decbayes.columns import Column
 from decbayes.columns.sums import Dispersion
 from decbayes.errors import InvalidData

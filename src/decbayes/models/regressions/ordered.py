@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from decbayes.arguments import check_level, names_of
+from decbayes.base.arguments import check_level, names_of
 from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known
 from decbayes.errors import InvalidStructure, NotPrivate

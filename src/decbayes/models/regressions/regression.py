@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, Seed, check_level, check_positive
+from decbayes.base.arguments import Above, Seed, check_level, check_positive
 from decbayes.columns import Column
 from decbayes.errors import InvalidData, NotCalibrated
 from decbayes.families import Array, Family, dense

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from decbayes.arguments import Above, check_level
+from decbayes.base.arguments import Above, check_level
 from decbayes.columns import Column, YesNo
 from decbayes.columns.frames import coded, likely_kind, values_in
 from decbayes.columns.sums import INTERVALS, LEAST, Events

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.workers import gathered
 from decbayes.columns.cells import is_missing
 from decbayes.columns.frames import is_frame, names_in, pooled, values_in, warn
 from decbayes.errors import InvalidData
@@ -23,7 +24,6 @@ from decbayes.models.core.transforms import Observed
 from decbayes.models.likelihoods.emissions import Emissions, Natural
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, counts_hint, kinds_from, read_columns
 from decbayes.posterior import Posterior
-from decbayes.workers import gathered
 
 # Steps that are worked on at a time, or more where a sequence is longer.
 BLOCK = 1 << 12

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, Seed, check_positive, check_whole, generator, given
+from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from scipy.special import softmax
 
-from decbayes.arguments import check_whole
+from decbayes.base.arguments import check_whole
 from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array
 from decbayes.models.core.ascent import Ascent

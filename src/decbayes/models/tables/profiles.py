@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.columns import Column, decoded
 from decbayes.columns.frames import Columns
 from decbayes.families import Array, dense

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.arguments import Above, check_positive
+from decbayes.base.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, Poisson, columns_of, declared, plain
 from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, report_unagreed, warn
 from decbayes.columns.sums import columns_among

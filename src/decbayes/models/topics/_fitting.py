@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from decbayes.arguments import generator
+from decbayes.base.arguments import generator
 from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import stored
 from decbayes.models.core.ascent import Ascent, Keep, Watch

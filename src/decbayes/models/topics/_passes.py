@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from decbayes.base.workers import share_out, split_among_threads, thread_count
 from decbayes.families import Array
 from decbayes.models.core.ascent import Watch
 from decbayes.models.core.counts import Counts, Part, Places
 from decbayes.models.topics.document_prior import table_sums
-from decbayes.workers import share_out, split_among_threads, thread_count
 
 # What is summed over all words is summed for so many words each, whatever the number of threads.
 WORDS = 256

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from decbayes.arguments import check_level
+from decbayes.base.arguments import check_level
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.models.core.model import Row

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma
 
-from decbayes.arguments import as_shape, check_positive
+from decbayes.base.arguments import as_shape, check_positive
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family, Gamma, Shares, dense
 from decbayes.models.core.information import Tally

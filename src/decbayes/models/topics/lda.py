@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import Above, Seed, as_shape, check_whole, generator, given_generator
+from decbayes.base.arguments import Above, Seed, as_shape, check_whole, generator, given_generator
+from decbayes.base.workers import HEAVY, gathered
 from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
 from decbayes.inputs.recipes import USUAL, Recipe
@@ -45,7 +46,6 @@ from decbayes.models.topics.word_prior import (
 )
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
-from decbayes.workers import HEAVY, gathered
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from decbayes.arguments import check_kind, check_whole
+from decbayes.base.arguments import check_kind, check_whole
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.families.dirichlets.relevance import leading

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.arguments import Above
+from decbayes.base.arguments import Above
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import in_batches

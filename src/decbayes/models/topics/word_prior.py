@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import digamma
 
-from decbayes.arguments import check_kind, check_positive
+from decbayes.base.arguments import check_kind, check_positive
 from decbayes.errors import InvalidStructure, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import smallest, stored

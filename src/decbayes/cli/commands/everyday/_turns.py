@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decbayes.arguments import given
+from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import check_alike

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes import streams
-from decbayes.arguments import given
+from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import (
     NO_PROMISE,
     USUAL_ACCOUNTS,

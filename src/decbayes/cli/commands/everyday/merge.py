@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes import merging, plot
-from decbayes.arguments import given
+from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.match_confidence import (

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.errors import StoreFailed
-from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.network.runtime.store.orders import Order

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 import decbayes
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter
 from decbayes.cli.shared.common_options import PageOption, Record, available, check_record
 from decbayes.cli.shared.running import WrongArgument
@@ -23,7 +24,6 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, TransportFailed
-from decbayes.extras import require_extra
 from decbayes.inputs.recipes import trust
 from decbayes.models.core.evaluation import hold_back, hold_out
 from decbayes.models.core.persons import Persons

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
 from decbayes.cli.shared.terminal import messages, plain
-from decbayes.extras import require_extra
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
 if TYPE_CHECKING:

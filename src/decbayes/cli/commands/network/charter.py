@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import App, Parameter
 from rich.prompt import Confirm
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import load_charter
 from decbayes.cli.commands.network._settings import split, values
 from decbayes.cli.commands.network.propose import app as propose
@@ -18,7 +19,6 @@ from decbayes.cli.shared.standard_streams import json_option, print_fields
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
-from decbayes.extras import require_extra
 from decbayes.files import load as load_posterior
 from decbayes.inputs.documents import Vocabulary, read_vocabulary
 from decbayes.merging import pad

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.errors import InvalidKey
-from decbayes.extras import require_extra
 
 
 def keygen(

@@ -6,10 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import PositiveFloat
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.common_options import linger
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.terminal import messages, print_written
-from decbayes.extras import require_extra
 from decbayes.files import write_whole
 
 

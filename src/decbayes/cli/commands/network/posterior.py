@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, plain
 from decbayes.errors import TransportFailed
-from decbayes.extras import require_extra
 from decbayes.files import load, save
 from decbayes.posterior import Posterior
 

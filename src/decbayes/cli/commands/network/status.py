@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
-from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.network import Charter

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.common_options import PageOption, Record, both, linger, showing
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.extras import require_extra
 
 if TYPE_CHECKING:
     from decbayes.cli.shared.terminal import Output

@@ -10,6 +10,7 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.shared.common_options import PageOption, Record, linger, showing
 from decbayes.cli.shared.model_options import (
     KEYWORD,
@@ -23,7 +24,6 @@ from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
-from decbayes.extras import require_extra
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import command_name
 

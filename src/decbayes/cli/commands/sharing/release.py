@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, ledger_for, previewed
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.sharing import RulesOption, manifest_of
@@ -17,7 +18,6 @@ from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.previewing import Preview
 from decbayes.disclosure.releasing import Sign
 from decbayes.errors import NotDisclosed
-from decbayes.extras import require_extra
 from decbayes.files import load, load_note, save
 from decbayes.posterior import Posterior
 

@@ -11,6 +11,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 from rich.table import Table
 
+from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network.charter import keys
 from decbayes.cli.commands.sharing._visits import Visit
 from decbayes.cli.shared.common_options import NO_PROMISE, HoldBack, Promise, Reading, check_hold_back
@@ -30,7 +31,6 @@ from decbayes.disclosure.drafting import in_words
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest
 from decbayes.errors import NotDisclosed, NotPrivate, SumRefused
-from decbayes.extras import require_extra
 from decbayes.files import load, save, write_whole
 from decbayes.merging import pad
 from decbayes.models.core.registry import model_for

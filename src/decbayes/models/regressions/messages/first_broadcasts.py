@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decbayes.arguments import Seed
+from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.workers import gathered
 from decbayes.families import Dirichlet
 from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.ascent import Ascent, Climb, Fit
 from decbayes.models.topics._fitting import NEGLIGIBLE, Entries, First, Site
 from decbayes.models.topics._passes import Steps, Topics
 from decbayes.models.topics.cuda.climb import GpuSearch
-from decbayes.workers import gathered
 
 
 def fit_sites(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from decbayes.base.tensors import Arrays, read_arrays, write_arrays
 from decbayes.errors import InvalidCharter, InvalidFile, InvalidPosterior, Refused
 from decbayes.families import dense
 from decbayes.families.matrices import stored
@@ -21,7 +22,6 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.motions import Open, Part
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-from decbayes.tensors import Arrays, read_arrays, write_arrays
 from decbayes.updates import Epoch
 from decbayes.updates.forgetting import all_kept, checked_forgetting, learned_shares
 

@@ -24,6 +24,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from decbayes.base.tensors import write_arrays
 from decbayes.files import contribution_arrays
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import PURPOSE, AgentId, Identity
@@ -32,7 +33,6 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
 from decbayes.posterior import Posterior
-from decbayes.tensors import write_arrays
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from decbayes.base.tensors import read_arrays
 from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
@@ -30,7 +31,6 @@ from decbayes.network.protocol.records.statements import Statement, check_statem
 from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
-from decbayes.tensors import read_arrays
 
 REASONS = (
     "size",
