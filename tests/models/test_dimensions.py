@@ -101,3 +101,12 @@ def test_a_fit_is_printed_in_one_short_line():
     assert repr(fit) == f"Fit(converged after 1 pass, bound {fit.bound[-1]:.6g})"
     long = db.extending.Fit(fit.posterior, tuple(map(float, range(200))), False)
     assert repr(long) == "Fit(not converged after 200 passes, bound 199)"
+
+
+def test_a_mixture_by_its_number_alone_has_full_covariances() -> None:
+    model = db.GaussianMixture(2)
+    assert model == db.GaussianMixture(2, covariance="full")
+    posterior = model.fit(np.random.default_rng(0).normal(size=(20, 3)), rng=0).posterior
+    assert posterior.mean("components", "precision").shape == (2, 3, 3)
+    with pytest.raises(ValueError, match="either `variance`"):
+        db.GaussianMixture(2, variance=1.0, covariance="full")

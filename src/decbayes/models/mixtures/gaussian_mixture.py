@@ -31,7 +31,7 @@ class GaussianMixture(Mixture):
     """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
 
     With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
-    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart). The
+    `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart, the default). The
     prior's expected precision is then 1 / `prior_scale`, with the weight of `prior_degrees` observations (its expected
     variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`.
 
@@ -75,8 +75,10 @@ class GaussianMixture(Mixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.variance is None) == (self.covariance is None):
+        if self.variance is not None and self.covariance is not None:
             raise ValueError("Give either `variance` (known) or `covariance` ('spherical', 'diagonal' or 'full').")
+        if self.variance is None and self.covariance is None:
+            object.__setattr__(self, "covariance", "full")
         if self.covariance not in (None, *UNKNOWN):
             raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
         check_positive(
@@ -145,13 +147,11 @@ class GaussianMixture(Mixture):
         """With --variance all clusters share that known variance; otherwise --covariance is their
         shape, by default "full".
         """
-        shape = covariance or ("full" if options.get("variance") is None else None)
-        return super().from_file(path, components=components, covariance=shape, columns=columns, **options)
+        return super().from_file(path, components=components, covariance=covariance, columns=columns, **options)
 
     @classmethod
-    def without_data(cls, *, components: Number = 3, covariance: Covariance | None = None, **settings: Any) -> Self:
-        shape = covariance or ("full" if settings.get("variance") is None else None)
-        return super().without_data(components=components, covariance=shape, **settings)
+    def without_data(cls, *, components: Number = 3, **settings: Any) -> Self:
+        return super().without_data(components=components, **settings)
 
     def profile(self, posterior: Posterior) -> Mapping[str, Array]:
         """Means, and the standard deviation of the data around them."""
