@@ -108,5 +108,3 @@ def test_a_mixture_by_its_number_alone_has_full_covariances() -> None:
     assert model == db.GaussianMixture(2, covariance="full")
     posterior = model.fit(np.random.default_rng(0).normal(size=(20, 3)), rng=0).posterior
     assert posterior.mean("components", "precision").shape == (2, 3, 3)
-    with pytest.raises(ValueError, match="either `variance`"):
-        db.GaussianMixture(2, variance=1.0, covariance="full")

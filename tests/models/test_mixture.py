@@ -237,7 +237,6 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("settings", "reason"),
         [
-            ({}, "either"),
             ({"variance": 1.0, "covariance": "full"}, "either"),
             ({"covariance": "tied"}, "diagonal"),
             ({"variance": 1.0, "start_from": "zero"}, "start_from"),
