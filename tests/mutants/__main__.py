@@ -22,6 +22,7 @@ from equivalents import is_equivalent
 from generator import AREAS, ROOT, SOURCE, Mutant, files, mutants, sample
 from trial import (
     DIED,
+    EQUIVALENT,
     OPTIONS,
     SURVIVED,
     TIMED_OUT,
@@ -43,6 +44,7 @@ TESTS = (
     "test_files.py", "test_bad_input.py", "test_examples.py", "test_package.py", "test_strangers_files.py",
     "test_random_numbers.py",
 )  # fmt: skip
+HERE = Path(__file__).parent
 REQUIRED = 0.9
 KEPT = Path(tempfile.gettempdir()) / f"decbayes-mutants-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]}"
 
@@ -71,8 +73,10 @@ class Driver:
         self._trace(session)
         results = self.results()
         waiting = [mutant for mutant in self._chosen if mutant.key not in results]
-        killers = {entry["detail"] for entry in entries(self._results)}
-        reach = Reach.read(self._map, {item.nodeid for item in session.items}, killers)
+        reach = Reach.read(self._map, tests := {item.nodeid for item in session.items})
+        for entry in entries(self._results):
+            if entry["detail"] in tests and entry["detail"] in reach.seconds:
+                reach.noticed(*entry["key"].split("|")[:2], entry["detail"])
         trials = Trials(session, reach, seconds=self._arguments.seconds)
         _in_parallel([lambda part=part: self._try(trials, part) for part in _parts(waiting, self._arguments.jobs)])
         return True
@@ -118,7 +122,8 @@ _STATE: list[str] = []
 def state() -> str:
     """A digest of sources and tests."""
     if not _STATE:
-        paths = sorted(path for folder in (SOURCE, ROOT / "tests") for path in folder.rglob("*.py"))
+        folders = (SOURCE, ROOT / "tests")
+        paths = sorted(path for folder in folders for path in folder.rglob("*.py") if path.parent != HERE)
         _STATE.append(hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16])
     return _STATE[0]
 
@@ -160,7 +165,8 @@ def described(mutant: Mutant, verdict: str, detail: str) -> str:
 
 def summary(chosen: list[Mutant], results: dict[str, dict[str, str]]) -> float:
     """Print figures by area and by kind; the share that died."""
-    tried = [mutant for mutant in chosen if mutant.key in results]
+    known = [mutant for mutant in chosen if mutant.key in results]
+    tried = [mutant for mutant in known if results[mutant.key]["verdict"] != EQUIVALENT]
     alive = [mutant for mutant in tried if results[mutant.key]["verdict"] in (SURVIVED, UNREACHED)]
     for mutant in alive:
         print(described(mutant, results[mutant.key]["verdict"], results[mutant.key]["detail"]))
@@ -172,7 +178,9 @@ def summary(chosen: list[Mutant], results: dict[str, dict[str, str]]) -> float:
     late = sum(results[mutant.key]["verdict"] == TIMED_OUT for mutant in tried)
     dead = len(tried) - len(alive)
     share = dead / max(len(tried), 1)
-    print(f"\n{len(tried)} of {len(chosen)} tried, {dead} died ({late} by their time limit): {share:.1%}")
+    print(f"\n{len(known)} of {len(chosen)} tried, {len(known) - len(tried)} of them on no boundary of real numbers.")
+    error = (share * (1.0 - share) / max(len(tried), 1)) ** 0.5
+    print(f"{dead} of {len(tried)} died ({late} by their time limit): {share:.1%} ± {error:.1%}")
     return share
 
 

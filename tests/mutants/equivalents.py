@@ -11,8 +11,8 @@ KNOWN: list[dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").
 
 
 def matches(entry: dict[str, str], mutant: Mutant) -> bool:
-    """An entry names a file and the old statement; without `new` it is about all changes of that `kind`, or of all."""
-    names = [name for name in ("file", "function", "kind", "old", "new") if name in entry]
+    """An entry names a file, a function and the change, or the old statement with all its changes of one `kind`."""
+    names = [name for name in ("file", "function", "kind", "old", "change") if name in entry]
     return all(entry[name] == getattr(mutant, name) for name in names)
 
 

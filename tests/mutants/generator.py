@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from immaterial import TOLERANCE, reason
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "decbayes"
 AREAS = ("families", "merging", "models", "calibration", "updates", "streams", "network/protocol")
@@ -46,8 +48,8 @@ TYPES = {"list", "dict", "set", "tuple", "frozenset"}  # what stands in brackets
 UNHEARD = {"strict", "stacklevel", "encoding", "category", "title", "description", "kw_only", "repr", "dtype"}
 # Texts, and examples, of which any other would do.
 UNTOUCHED = {"__repr__", "__str__", "_repr_html_", "__dir__", "__getattr__", "example"}
+APART = "__apart__"  # a name among Python's own for what watches a comparison
 NEVER = 1e-100  # below it a constant stands for zero where zero has no logarithm: any other would do
-TOLERANCE = 1e-3  # below it a constant is a tolerance: twice as much is no mistake, a thousand times is
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Mutant:
     """Where a test passes that can notice it."""
     number: int = field(compare=False)
     """Among all changes of the file."""
+    boundary: bool = field(default=False, compare=False)
+    """Shows only where two values are equal."""
+    change: str = field(default="", compare=False)
+    """The smallest expression around it, before and after: stays when the rest of the statement is reworded."""
 
     @property
     def path(self) -> Path:
@@ -78,12 +84,12 @@ class Mutant:
     def key(self) -> str:
         return "|".join((self.file, self.function, self.kind, self.old, self.new, str(self.nth)))
 
-    def tree(self) -> ast.Module:
-        """The file's syntax with this change."""
+    def tree(self, *, watched: bool = False) -> ast.Module:
+        """The file's syntax with this change; or `watched`, which ends the process on the boundary of a comparison."""
         tree = ast.parse(self.path.read_bytes())
         for number, change in enumerate(changes(tree)):
             if number == self.number:
-                change.make()
+                (change.watch if watched else change.make)()
                 return ast.fix_missing_locations(tree)
         raise LookupError(f"{self.file} has changed: there is no change {self.number} any more")
 
@@ -119,6 +125,19 @@ class Change:
         else:
             getattr(self.parent, self.field)[self.index] = self.node
 
+    @property
+    def boundary(self) -> bool:
+        """Whether `a < b` became `a <= b`, or the like."""
+        alone = isinstance(self.parent, ast.Compare) and len(self.parent.ops) == 1
+        return alone and {type(self.node), type(self.other)} in ({ast.Lt, ast.LtE}, {ast.Gt, ast.GtE})
+
+    def watch(self) -> None:
+        """Compare as before, through `boundaries.Apart`."""
+        assert isinstance(self.parent, ast.Compare)
+        sides = [self.parent.left, *self.parent.comparators]
+        self.parent.left = ast.copy_location(ast.Call(ast.Name(APART, ast.Load()), sides, []), self.parent)
+        self.parent.comparators = [ast.copy_location(ast.Constant(None), self.parent)]
+
     def texts(self) -> tuple[str, str]:
         """The statement before and after."""
         before = heading(self.statement)
@@ -128,6 +147,17 @@ class Change:
         after = heading(self.statement)
         self.undo()
         return before, after
+
+    def snippet(self) -> str:
+        """The smallest expression before and after."""
+        if self.node is self.statement:
+            return f"{heading(self.statement)} → pass"
+        inside = isinstance(self.node, ast.expr) and self.other is not None
+        before = ast.unparse(self.node if inside else self.parent)
+        self.make()
+        after = ast.unparse(self.other if inside and self.other is not None else self.parent)
+        self.undo()
+        return f"{before} → {after}"
 
 
 def heading(statement: ast.stmt) -> str:
@@ -325,7 +355,7 @@ def _constants(value: object) -> Iterator[object]:
                 yield value * 2
         case float() if 0 < value < NEVER:
             return
-        case float() if 0 < value < TOLERANCE:
+        case float() if 0 < value < TOLERANCE:  # twice as much is no mistake, a thousand times is
             yield value * 1000
             yield value / 1000
         case float():
@@ -339,12 +369,13 @@ def mutants(file: str) -> list[Mutant]:
     tree, seen, result = ast.parse((SOURCE / file).read_bytes()), Counter[tuple[str, ...]](), []
     for number, change in enumerate(changes(tree)):
         old, new = change.texts()
-        if old == new:
+        if old == new or reason(change):
             continue
         same = (change.function, change.kind, old, new)
         line = getattr(change.node, "lineno", getattr(change.parent, "lineno", change.statement.lineno))
         lines = tuple(sorted({line, change.statement.lineno}, key=lambda each, line=line: each != line))
-        result.append(Mutant(file, change.function, change.kind, old, new, seen[same], line, lines, number))
+        named = (file, change.function, change.kind, old, new, seen[same])
+        result.append(Mutant(*named, line, lines, number, change.boundary, change.snippet()))
         seen[same] += 1
     return result
 

@@ -1,10 +1,14 @@
 """The generator of mutants itself: what it makes are other programs, the same ones for the same seed."""
 
 import ast
+import os
 
+import numpy as np
 import pytest
+from boundaries import Apart
 from equivalents import KNOWN, matches
-from generator import KINDS, SOURCE, changes, files, heading, mutants, sample
+from generator import APART, KINDS, SOURCE, changes, files, heading, mutants, sample
+from immaterial import reason
 
 EVERY_KIND = '''
 LIMIT = 20
@@ -76,6 +80,39 @@ def test_messages_and_docstrings_are_left_alone():
     for change, _ in made_of(EVERY_KIND):
         assert "docstring" not in heading(change.statement)
         assert not isinstance(change.statement, ast.Raise)
+
+
+@pytest.mark.parametrize(
+    ("text", "noticeable"),
+    [
+        ("BLOCK = 1 << 20", set()),
+        ("FEW, BLOCK = 3, 1 << 20", {"FEW, BLOCK = (4, 1 << 20)"}),
+        ("MOST_STEPS = 40", {"MOST_STEPS = 20"}),
+        ("FEW = 40", {"FEW = 20", "FEW = 41", "FEW = 80"}),
+        ("SAME = 1e-06", {"SAME = 0.001"}),
+        ("f(progress=True, n_jobs=4)", {"pass"}),
+    ],
+)
+def test_changes_of_time_memory_and_last_digits_are_left_out(text, noticeable):
+    found = [change for change in changes(ast.parse(text)) if not reason(change)]
+    assert {change.texts()[1] for change in found} == noticeable
+
+
+def test_a_watched_comparison_is_that_of_the_source_until_two_reals_are_equal(monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    for operator in ("<", "<=", ">", ">="):
+        tree = ast.parse(f"result = left {operator} right")
+        next(change for change in changes(tree) if change.boundary).watch()
+        code = compile(ast.fix_missing_locations(tree), "watched", "exec")
+        for left, right in ((1.0, 2.0), (2.0, 1.0), (np.array([1.0, 3.0]), 2)):
+            space = {APART: Apart, "left": left, "right": right}
+            exec(code, space)
+            assert np.array_equal(space["result"], eval(f"left {operator} right", space))
+    assert not ended
+    for left, right in ((1.0, 1.0), (1, 2), (np.array([1.0, 2.0]), 2), ("a", "b")):
+        Apart(left, right)
+    assert len(ended) == 4
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,14 +26,17 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import boundaries
 import pytest
 from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
 
 DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
+EQUIVALENT = "equivalent"  # a boundary between real numbers on which no test ever is
 # A test may take so many seconds of processor time, or so many times as long as without the change. The clock on the
 # wall is no measure where other programs use the processors: it only ends tests that wait for what never comes.
 LEAST_LIMIT, TIMES, WALL = 10.0, 8.0, 12.0
+FAVOURITES = 4
 STARTING = 300.0  # a fresh process may take so many seconds on the wall until its first test has ended
 MEMORY = 12 << 30
 OPTIONS = (
@@ -62,13 +65,13 @@ class Reach:
     """By file and outermost function: tests."""
     imported: set[tuple[str, str]] = field(default_factory=set)
     """Functions that are called by imports: a change must be there from the start."""
-    killers: Container[str] = ()
-    """Tests that have noticed other mutants, which are tried first."""
+    killers: dict[tuple[str, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """By file, and by file and function: how many mutants each test has noticed there."""
 
     @classmethod
-    def read(cls, path: Path, tests: Container[str], killers: Container[str] = ()) -> Reach:
+    def read(cls, path: Path, tests: Container[str]) -> Reach:
         """Of these tests, and of imports."""
-        reach, latest = cls(killers=killers), {entry["test"]: entry for entry in entries(path)}
+        reach, latest = cls(), {entry["test"]: entry for entry in entries(path)}
         for entry in latest.values():
             if not entry["passed"] or (entry["test"] and entry["test"] not in tests):
                 continue
@@ -84,7 +87,8 @@ class Reach:
         return reach
 
     def tests(self, mutant: Mutant, seconds: float) -> list[str]:
-        """Those that can notice a mutant: first those that have noticed others, then the quick ones.
+        """Those that can notice a mutant: first those that have noticed others of its function or file, then the
+        quick ones.
 
         Of a test with several cases no second one comes before all tests have had their turn.
         """
@@ -97,9 +101,10 @@ class Reach:
         at_line = {test for test in function if not by_file.get(test, set()).isdisjoint(mutant.lines)}
         if not mutant.function:
             at_line, function = self._mentioning(mutant), set(by_file) or self._of_folder(mutant)
-        reaching = [at_line, function - at_line]
         chosen, spent = [], 0.0
-        for test in itertools.chain.from_iterable(map(self._in_turns, reaching)):
+        for test in dict.fromkeys(
+            [*self._killers(mutant, at_line), *self._in_turns(at_line), *self._in_turns(function)]
+        ):
             if not chosen or spent + self.seconds[test] <= seconds:
                 chosen.append(test)
                 spent += self.seconds[test]
@@ -120,9 +125,23 @@ class Reach:
         folder = mutant.file.rpartition("/")[0]
         return {test for file, tests in self.lines.items() if file.rpartition("/")[0] == folder for test in tests}
 
+    def noticed(self, file: str, function: str, test: str) -> None:
+        self.killers[file,][test] += 1
+        self.killers[file, function][test] += 1
+
+    def _killers(self, mutant: Mutant, tests: Container[str]) -> list[str]:
+        """The few that have noticed most there for what they cost."""
+        result: list[str] = []
+        for place in ((mutant.file, mutant.function), (mutant.file,)):
+            known = [
+                (noticed / (0.05 + self.seconds[t]), t) for t, noticed in self.killers[place].items() if t in tests
+            ]
+            result += [test for _, test in sorted(known, reverse=True)[:FAVOURITES]]
+        return result
+
     def _in_turns(self, tests: Iterable[str]) -> list[str]:
         turns: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(tests, key=lambda test: (test not in self.killers, self.seconds[test], test)):
+        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
             turns[test.split("[")[0]].append(test)
         return [test for turn in itertools.zip_longest(*turns.values()) for test in turn if test is not None]
 
@@ -355,11 +374,11 @@ def living() -> dict[str, list[FunctionType]]:
     return ours
 
 
-def swapped(mutant: Mutant, functions: Iterable[FunctionType]) -> int:
-    """Give the living functions the changed code; how many there were."""
+def swapped(mutant: Mutant, functions: Iterable[FunctionType], *, watched: bool = False) -> int:
+    """Give the living functions the changed code, or code that is watched; how many there were."""
     codes = {
         (code.co_qualname, code.co_firstlineno): code
-        for code in _codes(compile(mutant.tree(), str(mutant.path), "exec", dont_inherit=True))
+        for code in _codes(compile(mutant.tree(watched=watched), str(mutant.path), "exec", dont_inherit=True))
     }
     changed = 0
     for function in functions:
@@ -422,6 +441,7 @@ class Trials:
         self._items = {item.nodeid: item for item in session.items}
         self._passing: dict[str, bool] = {}
         self._functions = living()
+        boundaries.watch()
         gc.freeze()  # memory that no collection touches stays shared with the children
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload(PRELOADED)
@@ -431,8 +451,15 @@ class Trials:
         while True:
             tests = [test for test in self._reach.tests(mutant, self._seconds) if self._passing.get(test, True)]
             verdict, detail = self._of(mutant, tests)
+            if verdict == SURVIVED and mutant.boundary and self._never_on_it(mutant, tests):
+                return EQUIVALENT, "real numbers that are never equal"
             if verdict in (SURVIVED, UNREACHED) or detail not in self._items or self._passes(detail):
+                if detail in self._items:
+                    self._reach.noticed(mutant.file, mutant.function, detail)
                 return verdict, detail
+
+    def _never_on_it(self, mutant: Mutant, tests: Sequence[str]) -> bool:
+        return not self._reach.must_be_fresh(mutant) and self._of(mutant, tests, watched=True)[0] == SURVIVED
 
     def _passes(self, test: str) -> bool:
         """Whether it does in a child with the source as it is: one that fails there, too, notices nothing."""
@@ -440,7 +467,7 @@ class Trials:
             self._passing[test] = self._of(None, [test])[0] == SURVIVED
         return self._passing[test]
 
-    def _of(self, mutant: Mutant | None, tests: Sequence[str]) -> tuple[str, str]:
+    def _of(self, mutant: Mutant | None, tests: Sequence[str], *, watched: bool = False) -> tuple[str, str]:
         if not tests:
             return UNREACHED, "no test passes there"
         folder = tempfile.mkdtemp(prefix="mutant-")
@@ -448,11 +475,14 @@ class Trials:
         try:
             if mutant and self._reach.must_be_fresh(mutant):
                 return self._fresh(mutant, limits, folder)
-            return self._forked(mutant, limits, folder) or self._fresh(mutant, limits, folder)  # type: ignore[arg-type]
+            verdict = self._forked(mutant, limits, folder, watched=watched)
+            return verdict or self._fresh(mutant, limits, folder)  # type: ignore[arg-type]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _forked(self, mutant: Mutant | None, limits: Mapping[str, float], folder: str) -> tuple[str, str] | None:
+    def _forked(
+        self, mutant: Mutant | None, limits: Mapping[str, float], folder: str, *, watched: bool = False
+    ) -> tuple[str, str] | None:
         """None if the functions that live cannot be given the change."""
         reading, writing = os.pipe()
 
@@ -461,7 +491,7 @@ class Trials:
             os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             try:
-                changed = swapped(mutant, self._functions[str(mutant.path)]) if mutant else 1
+                changed = swapped(mutant, self._functions[str(mutant.path)], watched=watched) if mutant else 1
             except (ValueError, KeyError):  # another number of free variables
                 changed = 0
             os.write(writing, json.dumps(["changed", False] if changed else ["unchanged", True]).encode() + b"\n")
