@@ -25,7 +25,7 @@ class InverseGamma(Family):
         shape, scale = self.columns(natural)
         return (gammaln(shape) - shape * np.log(scale)).sum(axis=-1)
 
-    def mean(self, natural):
+    def expected_statistics(self, natural):
         shape, scale = self.columns(natural)
         return np.concatenate([np.log(scale) - digamma(shape), shape / scale], axis=-1)
 

@@ -57,7 +57,9 @@ def flat(structure, parts):
 
 def means(posterior):
     families = posterior.structure.families
-    return np.concatenate([np.ravel(family.mean(posterior.natural[name])) for name, family in families.items()])
+    return np.concatenate(
+        [np.ravel(family.expected_statistics(posterior.natural[name])) for name, family in families.items()]
+    )
 
 
 def shaped(structure, numbers):

@@ -22,7 +22,7 @@ class NegativeBinomial:
         return np.column_stack([points, ways.sum(axis=1), np.ones(len(points))])
 
     def coefficients(self, natural):
-        log_stop, log_go_on = np.split(self.family.mean(natural), 2, axis=1)
+        log_stop, log_go_on = np.split(self.family.expected_statistics(natural), 2, axis=1)
         one = np.ones((len(natural), 1))
         return np.hstack([log_go_on, one, self.r * log_stop.sum(axis=1, keepdims=True)]).T
 

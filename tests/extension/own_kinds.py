@@ -50,7 +50,7 @@ class Exponential(Numbers):
         return points
 
     def terms(self, natural):
-        log_rate, rate = np.split(self.family.mean(natural), 2, axis=1)
+        log_rate, rate = np.split(self.family.expected_statistics(natural), 2, axis=1)
         return -rate, log_rate
 
     def added(self, sums, counts):

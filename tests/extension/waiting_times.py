@@ -19,7 +19,7 @@ class ExponentialTimes:
         return np.column_stack([points, np.ones(len(points))])
 
     def coefficients(self, natural):
-        log_rate, rate = np.split(self.family.mean(natural), 2, axis=1)
+        log_rate, rate = np.split(self.family.expected_statistics(natural), 2, axis=1)
         return np.hstack([-rate, log_rate.sum(axis=1, keepdims=True)]).T
 
     def contribution(self, sums):

@@ -21,7 +21,7 @@ def alpha(rng):
 def test_each_group_is_a_dirichlet(alpha, rng):
     together, one = Dirichlets(SIZES), Dirichlet()
     natural = together.natural(alpha=alpha)
-    for law in ("row_terms", "mean", "expected", "deviation"):
+    for law in ("row_terms", "expected_statistics", "expected", "deviation"):
         each = [getattr(one, law)(part) for part in parts(natural)]
         expected = np.sum(each, axis=0) if law == "row_terms" else np.hstack(each)
         np.testing.assert_allclose(getattr(together, law)(natural), expected, rtol=1e-12)

@@ -389,7 +389,7 @@ class TestSymmetrized:
             name = coupled.factors[0]
             family = structure.families[name]
             draws = family.statistics(db.merging.symmetrize(posterior).sample(20_000, rng)[name])
-            overall = family.mean(posterior.natural[name]).mean(axis=0)
+            overall = family.expected_statistics(posterior.natural[name]).mean(axis=0)
             error = draws.std(axis=0) / np.sqrt(len(draws))
             assert (np.abs(draws.mean(axis=0) - overall) < 5 * error).all()
 

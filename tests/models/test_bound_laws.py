@@ -46,7 +46,7 @@ def test_the_slope_of_the_bound_is_what_a_pass_changes(name):
         way = (natural - model.structure.prior[factor]) * rng.normal(size=(len(natural), 1))
         moved = [dict(here.natural) | {factor: natural + side * way} for side in (-step, step)]
         low, high = (once.fit(data, start=db.Posterior.from_natural(here.structure, at)).bound[0] for at in moved)
-        means = [family.mean(at[factor]) for at in moved]
+        means = [family.expected_statistics(at[factor]) for at in moved]
         expected = np.sum((ahead[factor] - natural) * (means[1] - means[0]))
         assert high - low == pytest.approx(expected, rel=1e-4, abs=1e-9), factor
 
@@ -72,7 +72,8 @@ def test_information_is_how_contributions_depend_on_beliefs(name):
         natural = {name: np.asarray(belief.natural[name]) + share * way[name] for name in families}
         contributed = model.contributed(db.Posterior.from_natural(model.structure, natural), data)
         parts = [
-            (dense(contributed.contribution[name]), family.mean(natural[name])) for name, family in families.items()
+            (dense(contributed.contribution[name]), family.expected_statistics(natural[name]))
+            for name, family in families.items()
         ]
         return [np.concatenate([np.ravel(part) for part in several]) for several in zip(*parts, strict=True)]
 

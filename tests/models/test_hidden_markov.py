@@ -43,7 +43,9 @@ def all_paths(scores, start, moves):
 def expected_weights(model, posterior, sequence):
     """E[log p] of each step and state, and exp E[log π], exp E[log A], straight from the families."""
     structure = posterior.structure
-    logs = {name: structure.families[name].mean(posterior.natural[name]) for name in ("start", "transitions")}
+    logs = {
+        name: structure.families[name].expected_statistics(posterior.natural[name]) for name in ("start", "transitions")
+    }
     points = model.points(sequence)
     emissions = model.emissions.seeing(points)
     scores = emissions.features(points) @ emissions.coefficients(posterior.natural)

@@ -22,7 +22,7 @@ class Times:
         return np.column_stack([points, np.ones(len(points))])
 
     def coefficients(self, natural: Matrix) -> Matrix:
-        log_rate, rate = np.split(self.family.mean(natural), 2, axis=1)
+        log_rate, rate = np.split(self.family.expected_statistics(natural), 2, axis=1)
         return np.hstack([-rate, log_rate]).T
 
     def contribution(self, sums: Matrix) -> Matrix:

@@ -119,7 +119,7 @@ def moves(model: Model, posterior: Posterior, records: Any) -> float:
         natural, part = posterior.natural[name], dense(alone.contribution[name])
         without = family.defined_terms(natural - part)
         with_it = family.defined_terms(natural)
-        linear = (family.mean(natural) * part).sum(axis=1)
+        linear = (family.expected_statistics(natural) * part).sum(axis=1)
         divergence = np.nan_to_num(without - with_it + linear, nan=0.0, posinf=0.0, neginf=0.0)
         largest = max(largest, float(np.sqrt(2.0 * np.maximum(divergence, 0.0)).max(initial=0.0)))
     return largest

@@ -40,7 +40,7 @@ class Family(ABC):
 
     >>> family = db.families.Gamma()
     >>> natural = family.natural(shape=[4.0], rate=[2.0])
-    >>> natural, family.mean(natural).round(3), family.expected(natural)
+    >>> natural, family.expected_statistics(natural).round(3), family.expected(natural)
     (array([[ 3., -2.]]), array([[0.563, 2.   ]]), array([[2.]]))
     >>> isinstance(family, db.families.Family)
     True
@@ -97,7 +97,7 @@ class Family(ABC):
         return 0.0
 
     @abstractmethod
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         """∇A(λ) = E[T(θ)], (K, d)."""
 
     def row_covariances(self, natural: ArrayLike) -> Array:
@@ -108,7 +108,7 @@ class Family(ABC):
         for column in range(point.shape[1]):
             moved = np.zeros(point.shape)
             moved[:, column] = steps[:, column]
-            change = self.mean(point + moved) - self.mean(point - moved)
+            change = self.expected_statistics(point + moved) - self.expected_statistics(point - moved)
             columns.append(change / (2.0 * steps[:, column, None]))
         return np.stack(columns, axis=-1)
 
@@ -221,14 +221,14 @@ class Family(ABC):
     def entropy(self, natural: ArrayLike) -> float:
         """−E[log q(θ)] = A(λ) − ⟨λ, ∇A(λ)⟩ − E[log h]."""
         rows, width = np.asarray(natural).shape
-        inner = float(np.sum(np.asarray(natural) * self.mean(natural)))
+        inner = float(np.sum(np.asarray(natural) * self.expected_statistics(natural)))
         return float(self.log_partition(natural) - inner - rows * self.log_base_measure(width))
 
     def kl(self, natural: ArrayLike, other: ArrayLike) -> float:
         """KL(q_λ ‖ q_other) = A(other) − A(λ) − ⟨other − λ, ∇A(λ)⟩."""
         step = np.asarray(other) - np.asarray(natural)
         change = self.log_partition(other) - self.log_partition(natural)
-        return change - float(np.sum(step * self.mean(natural)))
+        return change - float(np.sum(step * self.expected_statistics(natural)))
 
     def rows(self, contribution: Contribution, order: Indices | None = None) -> Rows:
         """The components of a contribution, in the given order, as `Rows`."""

@@ -33,7 +33,7 @@ class Gamma(Family):
         shape, rate = self.columns(natural)
         return np.asarray(np.sum(gammaln(shape) - shape * np.log(rate), axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         shape, rate = self.columns(natural)
         return np.concatenate([digamma(shape) - np.log(rate), shape / rate], axis=-1)
 

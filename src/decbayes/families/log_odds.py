@@ -47,7 +47,7 @@ class Bernoulli(LogOdds):
     def row_terms(self, natural: ArrayLike) -> Array:
         return np.asarray(np.logaddexp(0.0, np.asarray(natural, dtype=np.float64)[..., 0]))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0][..., None]
 
     def row_covariances(self, natural: ArrayLike) -> Array:
@@ -87,7 +87,7 @@ class Categorical(LogOdds):
     def row_terms(self, natural: ArrayLike) -> Array:
         return np.asarray(logsumexp(np.asarray(natural, dtype=np.float64), axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         return self.columns(natural)[0]
 
     def row_covariances(self, natural: ArrayLike) -> Array:

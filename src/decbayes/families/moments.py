@@ -101,7 +101,7 @@ def row_divergences(family: "Family", prior: Array, contributions: Array) -> Arr
     inside = family.contains_rows(by_row(natural)).reshape(natural.shape[:2]).all(axis=1)
     valid = natural[inside]
     after = family.row_terms(by_row(valid)).reshape(valid.shape[:2])
-    slope = family.mean(by_row(valid)).reshape(valid.shape)
+    slope = family.expected_statistics(by_row(valid)).reshape(valid.shape)
     divergence = np.zeros(len(natural))
     divergence[inside] = (family.row_terms(prior) - after - ((prior - valid) * slope).sum(axis=2)).sum(axis=1)
     return divergence

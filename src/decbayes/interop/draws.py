@@ -24,7 +24,7 @@ def projected(family: Family, statistics: Array, start: Array, name: str) -> Arr
     """The natural parameters whose expected statistics are these, (K, d)."""
     natural, height = np.array(start), objective(family, start, statistics)
     for _ in range(STEPS):
-        slope = statistics - family.mean(natural)
+        slope = statistics - family.expected_statistics(natural)
         step = newton_step(family, natural, slope)
         gain = float(np.sum(slope * step))
         if not np.isfinite(step).all():

@@ -238,7 +238,7 @@ def brief(value: Any) -> str:
 def expected_logarithm(alpha: Array) -> Array:
     """E[log β] with scikit-learn's own ψ, which has nine digits: what was fitted there transforms as it did before."""
     theirs = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
-    exact = Dirichlet().mean  # should scikit-learn rename what is private to it
+    exact = Dirichlet().expected_statistics  # should scikit-learn rename what is private to it
     return np.asarray(exact(alpha - 1.0) if theirs is None else theirs(np.ascontiguousarray(alpha)))
 
 

@@ -73,7 +73,10 @@ def steps(before: Posterior, after: Posterior) -> tuple[Array, Array]:
     """ρ and σ, all factors one after another: the changes of natural parameters and means in a round."""
     families = before.structure.families.items()
     natural = [np.ravel(after.natural[name] - before.natural[name]) for name, _ in families]
-    mean = [np.ravel(family.mean(after.natural[name]) - family.mean(before.natural[name])) for name, family in families]
+    mean = [
+        np.ravel(family.expected_statistics(after.natural[name]) - family.expected_statistics(before.natural[name]))
+        for name, family in families
+    ]
     return np.concatenate(natural), np.concatenate(mean)
 
 

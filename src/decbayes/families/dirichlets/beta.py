@@ -36,7 +36,7 @@ class Beta(Family):
     def row_terms(self, natural: ArrayLike) -> Array:
         return np.asarray(betaln(*self._shapes(natural)).sum(axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         alpha, beta = self._shapes(natural)
         total = digamma(alpha + beta)
         return np.concatenate([digamma(alpha) - total, digamma(beta) - total], axis=-1)

@@ -36,7 +36,7 @@ class DirichletRows(Family):
         (alpha,) = self.columns(natural)
         return np.asarray(gammaln(alpha).sum(axis=-1) - gammaln(alpha.sum(axis=-1)))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - digamma(alpha.sum(axis=-1, keepdims=True)))
 
@@ -175,7 +175,7 @@ class Weights(Family):
     def shared_term(self, natural: ArrayLike) -> float:
         return -float(gammaln(self.columns(natural)[0].sum()))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - digamma(alpha.sum()))[:, None]
 

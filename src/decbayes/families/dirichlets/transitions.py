@@ -62,7 +62,7 @@ class Dirichlets(DirichletRows):
         (alpha,) = self.columns(natural)
         return np.asarray(gammaln(alpha).sum(axis=-1) - gammaln(self.sums(alpha)).sum(axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         (alpha,) = self.columns(natural)
         return np.asarray(digamma(alpha) - self.spread(digamma(self.sums(alpha))))
 

@@ -41,7 +41,7 @@ class IsotropicGaussian(Family):
         eta, nu = matrix[..., :-1], matrix[..., -1]
         return np.asarray(-np.sum(eta**2, axis=-1) / (4 * nu) - 0.5 * eta.shape[-1] * np.log(-2 * nu))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, variance = self.columns(natural)
         square = np.sum(mean**2, axis=-1) + mean.shape[-1] * variance
         return np.concatenate([mean, square[..., None]], axis=-1)
@@ -122,7 +122,7 @@ class DiagonalGaussian(Family):
         eta, nu = split(natural, 2)
         return np.asarray(np.sum(-(eta**2) / (4 * nu) - 0.5 * np.log(-2 * nu), axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, variance = self.columns(natural)
         return np.concatenate([mean, mean**2 + variance], axis=-1)
 
@@ -191,7 +191,7 @@ class FullGaussian(Family):
         square = np.sum(shift * np.linalg.solve(precision, shift[..., None])[..., 0], axis=-1)
         return np.asarray(0.5 * square - 0.5 * np.linalg.slogdet(precision)[1])
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, covariance = self.columns(natural)
         return np.concatenate([mean, flat(covariance + outer(mean))], axis=-1)
 

@@ -46,7 +46,7 @@ class GaussianGamma(Family):
     def row_terms(self, natural: ArrayLike) -> Array:
         return log_normaliser(*self.columns(natural)[1:])
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, weight, shape, rate = self.columns(natural)
         precision = shape / rate
         square = flat(np.linalg.inv(weight) + precision[..., None, None] * outer(mean))

@@ -42,7 +42,7 @@ class IsotropicNormalGamma(Family):
         mean, strength, shape, rate = self.columns(natural)
         return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * mean.shape[-1] * np.log(strength))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, strength, shape, rate = self.columns(natural)
         precision = shape / rate
         square = np.sum(mean**2, axis=-1) * precision + mean.shape[-1] / strength

@@ -54,7 +54,7 @@ class NormalGamma(Family):
         _, strength, shape, rate = self.columns(natural)
         return np.asarray(np.sum(gammaln(shape) - shape * np.log(rate) - 0.5 * np.log(strength), axis=-1))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, strength, shape, rate = self.columns(natural)
         precision = shape / rate
         blocks = [digamma(shape) - np.log(rate), precision, mean * precision, mean**2 * precision + 1 / strength]
@@ -164,7 +164,7 @@ class NormalWishart(Family):
         wishart = multigammaln(0.5 * degrees, side) - 0.5 * degrees * np.linalg.slogdet(inverse_scale)[1]
         return np.asarray(0.5 * degrees * side * log(2) + wishart - 0.5 * side * np.log(strength))
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         mean, strength, degrees, inverse_scale = self.columns(natural)
         precision = degrees[..., None, None] * np.linalg.inv(inverse_scale)
         shift = (precision @ mean[..., None])[..., 0]

@@ -43,7 +43,7 @@ class Wishart(Family):
         wishart = multigammaln(0.5 * degrees, side) - 0.5 * degrees * np.linalg.slogdet(inverse_scale)[1]
         return np.asarray(0.5 * degrees * side * log(2) + wishart)
 
-    def mean(self, natural: ArrayLike) -> Array:
+    def expected_statistics(self, natural: ArrayLike) -> Array:
         degrees, inverse_scale = self.columns(natural)
         log_determinant = expected_log_determinant(degrees, inverse_scale)
         return np.concatenate([0.5 * log_determinant[..., None], flat(self.expected(natural))], axis=-1)

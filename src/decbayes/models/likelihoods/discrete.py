@@ -29,7 +29,7 @@ class YesOrNo(Columnwise):
         return points
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
-        log_yes, log_no = split(self.family.mean(natural), 2)
+        log_yes, log_no = split(self.family.expected_statistics(natural), 2)
         return log_yes - log_no, log_no
 
     def added(self, sums: Array, counts: Array) -> Array:
@@ -77,7 +77,7 @@ class Counted(Numbers):
         return np.column_stack([points, np.nansum(gammaln(points + 1), axis=1)])
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
-        log_rate, rate = split(self.family.mean(natural), 2)
+        log_rate, rate = split(self.family.expected_statistics(natural), 2)
         return np.column_stack([log_rate, -np.ones(len(rate))]), -rate
 
     def added(self, sums: Array, counts: Array) -> Array:
@@ -146,7 +146,7 @@ class Categories(Columnwise):
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
         # A missing value is none of the categories, which says all there is to say.
-        return self.family.mean(natural), np.zeros((len(natural), len(self.sizes)))
+        return self.family.expected_statistics(natural), np.zeros((len(natural), len(self.sizes)))
 
     def added(self, sums: Array, counts: Array) -> Array:
         return sums

@@ -162,14 +162,16 @@ class Reference:
         total = self._height
         for name, family in self.families.items():
             step = self.natural[name] - natural[name]
-            total -= family.log_partition(natural[name]) + float(np.vdot(step, family.mean(natural[name])))
+            total -= family.log_partition(natural[name]) + float(
+                np.vdot(step, family.expected_statistics(natural[name]))
+            )
         return total
 
 
 def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
     """(p, K): features times these are E[log π_k] + E[log p(x | θ_k)]; the last feature is 1."""
     slopes = emissions.coefficients(natural)
-    slopes[-1] += Weights().mean(natural["weights"])[:, 0]
+    slopes[-1] += Weights().expected_statistics(natural["weights"])[:, 0]
     return slopes
 
 

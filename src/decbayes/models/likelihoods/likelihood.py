@@ -62,7 +62,7 @@ class KnownVariance:
         return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        mean, square = np.split(self.family.mean(natural), [-1], axis=1)
+        mean, square = np.split(self.family.expected_statistics(natural), [-1], axis=1)
         constant = -0.5 * square / self.variance - 0.5 * mean.shape[1] * (LOG_2_PI + log(self.variance))
         slope = np.full((len(mean), 1), -0.5 / self.variance)
         return np.hstack([mean / self.variance, slope, constant]).T
@@ -93,7 +93,7 @@ class SphericalCovariance:
         return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        log_precision, precision, shift, square = np.split(self.family.mean(natural), [1, 2, -1], axis=1)
+        log_precision, precision, shift, square = np.split(self.family.expected_statistics(natural), [1, 2, -1], axis=1)
         constant = 0.5 * (shift.shape[1] * (log_precision - LOG_2_PI) - square)
         return np.hstack([shift, -0.5 * precision, constant]).T
 
@@ -125,7 +125,7 @@ class FullCovariance:
         return np.column_stack([upper_products(points), points, np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        half_log_determinant, rest, square = np.split(self.family.mean(natural), [1, -1], axis=1)
+        half_log_determinant, rest, square = np.split(self.family.expected_statistics(natural), [1, -1], axis=1)
         side = square_side(natural.shape[1], extra=2)
         precision, shift = np.split(rest, [side * side], axis=1)
         constant = half_log_determinant - 0.5 * (square + side * LOG_2_PI)

@@ -88,7 +88,7 @@ class DiagonalCovariance(RealColumns):
         return np.column_stack([z, z**2 + self.rounding])
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
-        log_precision, precision, shift, square = split(self.family.mean(natural), 4)
+        log_precision, precision, shift, square = split(self.family.expected_statistics(natural), 4)
         constant = 0.5 * (log_precision - square - LOG_2_PI) - np.log(self.scale)
         return np.hstack([shift, -0.5 * precision]), constant
 
@@ -150,7 +150,7 @@ class KnownVariances(RealColumns):
         return np.column_stack([z, np.nansum(z**2, axis=1)])
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
-        mean, square = split(self.family.mean(natural), 2)
+        mean, square = split(self.family.expected_statistics(natural), 2)
         constant = -0.5 * (square / self.variance + LOG_2_PI + log(self.variance)) - np.log(self.scale)
         return np.column_stack([mean, np.full(len(mean), -0.5)]) / self.variance, constant
 

@@ -219,7 +219,7 @@ class Clusters(Model):
         """log Σ_k exp(t(x_n) · T(θ_k)) + h(x_n): priors are conjugate, so contributions tell the likelihood."""
         families, prior = self.structure.families, self.structure.prior
         statistics = statistics_of(self.structure, parameters)
-        expected = np.concatenate([family.mean(prior[name])[0] for name, family in families.items()])
+        expected = np.concatenate([family.expected_statistics(prior[name])[0] for name, family in families.items()])
         for some in in_blocks(self._open(data)):
             emissions = self.emissions.seeing(some)
             features, added = emissions.features(some), columns_of(self.structure, emissions)

@@ -62,7 +62,7 @@ class LinearLikelihood:
         return np.column_stack([y**2, x * y[:, None], upper_products(x), np.ones(len(x))])
 
     def coefficients(self, natural: Array) -> Array:
-        mean, side = self.family.mean(natural), self.family.dimension(natural.shape[1])
+        mean, side = self.family.expected_statistics(natural), self.family.dimension(natural.shape[1])
         products = folded(mean[:, 2 + side :].reshape(-1, side, side))
         constant = 0.5 * (mean[:, :1] - log(2 * pi)) - log(self.scale)
         return np.hstack([-0.5 * mean[:, 1:2], mean[:, 2 : 2 + side], -0.5 * products, constant]).T

@@ -191,7 +191,7 @@ class Outcome(ABC):
 
     def expected(self, natural: Natural, side: int) -> Moments:
         """The moments of so many coefficients that sites' own parts depend on: the last statistics of the family."""
-        weight, *rest = np.append(1.0, self.family.mean(natural[FACTOR])[0])[-1 - side - side * side :]
+        weight, *rest = np.append(1.0, self.family.expected_statistics(natural[FACTOR])[0])[-1 - side - side * side :]
         return Moments(float(weight), np.array(rest[:side]), np.reshape(rest[side:], (side, side)))
 
     @abstractmethod

@@ -114,8 +114,8 @@ def moves_of(scores: Array, start: Array, moves: Array) -> tuple[Array, Array]:
 
 def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
     """exp E[log π] and exp E[log A]."""
-    start = np.exp(Weights().mean(natural["start"])[:, 0])
-    return start, np.ascontiguousarray(np.exp(Transitions().mean(natural["transitions"])))
+    start = np.exp(Weights().expected_statistics(natural["start"])[:, 0])
+    return start, np.ascontiguousarray(np.exp(Transitions().expected_statistics(natural["transitions"])))
 
 
 def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, begun: Array) -> Natural:

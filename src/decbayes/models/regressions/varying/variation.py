@@ -82,7 +82,7 @@ class Grouping:
 
     def log_determinant(self, natural: Mapping[str, Array]) -> float:
         """E[log|Λ|]."""
-        mean = self.family.mean(natural[self.factor])[0]
+        mean = self.family.expected_statistics(natural[self.factor])[0]
         return float(2.0 * mean[0] if self.correlated else mean[: len(self.places)].sum())
 
     def bound(self, natural: Mapping[str, Array], before: Mapping[str, Array], squares: Array) -> float:
