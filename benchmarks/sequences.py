@@ -35,7 +35,7 @@ from hmmlearn.hmm import GaussianHMM
 
 import decbayes as db
 from decbayes.families import MeanAndPrecision
-from decbayes.streams.joining import bound
+from decbayes.updates.joining import bound
 
 SITES, SEQUENCES, LENGTH, STARTS = 10, 4, 60, 10
 # Where the chain's states lie, and the units in which it is told.

@@ -96,6 +96,39 @@ def test_a_late_site_joins_and_a_site_that_leaves_restarts_nothing(run, folder):
     )
 
 
+def test_sites_that_fitted_too_few_components_find_the_number_together(run, folder):
+    """All sites first fit many components; after three rounds what the data do not need is joined, at all sites."""
+    (folder / "a.posterior").unlink()
+    for name in "abc":
+        like = "--variance 1 --prior-variance 900" if name == "a" else "--like shared/a.posterior"
+        assert run(f"fit mixture {name}.csv --components 2 {like} --rules none -o shared/{name}.posterior")[0] == 0
+    values, errors = go(run, "a", also="--components auto")
+    assert (values["round"], values["file"]) == (0, "shared/a.0.posterior")
+    assert "18 components, more than needed" in errors  # ten of the 183 rows for each
+    assert (go(run, "a")[0]["waiting"], run("refine b.csv --folder shared --components 3")[0]) == (["b", "c"], 2)
+    for name in "bc":
+        assert go(run, name)[0]["file"] == f"shared/{name}.0.posterior"
+    for number in (1, 2, 3):
+        for name in "cab":
+            assert go(run, name)[0]["round"] == number
+            assert (
+                Exchange.read(folder)
+                .files[f"{name}.{number}.posterior"]
+                .posterior.structure.components(db.load(folder / "a.posterior").structure.symmetry[0])
+                == 18
+            )
+    status, _, errors = run("merge shared -o m.posterior")
+    assert status == 0
+    assert "18 were joined into 3" in errors
+    merged = db.load(folder.parent / "m.posterior")
+    np.testing.assert_allclose(np.sort(merged.mean("components").ravel()), CENTRES, atol=0.5)
+    assert merged.contribution["weights"].sum() == pytest.approx(183)
+    for name in "abc":
+        go(run, name)
+    assert run("merge shared -o m.posterior")[0] == 0
+    assert len(db.load(folder.parent / "m.posterior").natural["weights"]) == 3
+
+
 def test_a_round_can_follow_an_earlier_merge(run, folder):
     assert run("merge shared -o m.posterior")[0] == 0
     for name in "abc":

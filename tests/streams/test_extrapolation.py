@@ -6,7 +6,7 @@ import pytest
 import decbayes as db
 from decbayes.posterior import Posterior
 from decbayes.streams.extrapolation import Extrapolation
-from decbayes.streams.joining import bound
+from decbayes.updates.joining import bound
 
 STRUCTURE = db.models.GaussianMean(variance=1.0, dimension=2).structure
 

@@ -1,13 +1,16 @@
 """Slots that are joined after a refinement, by what all sites' data say together."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.special import digamma, gammaln, logsumexp
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
-from decbayes.streams import joining, refinement, widening
-from decbayes.streams.widening import wide_numbers
+from decbayes.streams import refinement
+from decbayes.updates import joining
+from decbayes.updates.joining import wide_numbers
 
 CENTRES = np.array([[-6.0, 0.0], [0.0, 5.0], [6.0, 0.0], [0.0, -5.0]])
 
@@ -57,12 +60,12 @@ def test_empty_slots_are_joined_to_others(rng):
     wide = [db.merging.pad(model.fit(shard, rng=rng).posterior, 12) for shard in shards]
     found = db.refine(clusters(12), shards, wide, rounds=2, rng=rng, components=12).posteriors
     left = joining.narrowed(clusters(12), shards, list(found), "auto", rng)
-    assert joining.slot_count(left[0]) == 4
+    assert joining.slots_of(left[0]) == 4
 
 
 def test_joined_slots_hold_what_both_held(rng):
     posterior = clusters(4).fit(sites_of(rng)[0], rng=rng).posterior
-    found = joining.joined(posterior, 1, 3)
+    found = joining.joined(posterior, ((1, 3),))
     for name, part in posterior.contribution.items():
         expected = part[[0, 1, 2]] + [[0.0], [1.0], [0.0]] * part[3]
         np.testing.assert_allclose(found.contribution[name], expected, rtol=1e-12, atol=1e-12)
@@ -111,7 +114,7 @@ def test_a_start_whose_slots_are_nearly_all_needed_is_followed_by_a_wider_one(fo
         tried.append(model.components)
         return Result(next(left))
 
-    monkeypatch.setattr(refinement, "slot_count", lambda slots: slots)
+    monkeypatch.setattr(refinement, "slots_of", lambda slots: slots)
     monkeypatch.setattr(refinement, "sized", lambda model, slots: model)
     monkeypatch.setattr(refinement, "height_of", lambda model, shards, slots, rng: heights[slots])
     monkeypatch.setattr(refinement.Search, "begun", start)
@@ -125,25 +128,56 @@ def test_a_start_whose_slots_are_nearly_all_needed_is_followed_by_a_wider_one(fo
 def test_sites_begin_with_twice_as_many_components_as_needed_if_they_have_rows_for_them(sites, rows, numbers, rng):
     shards = sites_of(rng, sites, rows)
     posteriors = [clusters(4).fit(shard, rng=rng).posterior for shard in shards]
-    assert wide_numbers(clusters(4), shards, posteriors) == numbers
+    assert wide_numbers(posteriors) == numbers
 
 
 def test_twice_as_many_are_twice_the_slots_of_a_merge(rng, monkeypatch):
-    monkeypatch.setattr(widening, "FIRST", 3)
+    monkeypatch.setattr(joining, "FIRST", 3)
     shards = sites_of(rng, 4, 150)
     posteriors = [clusters(4).fit(shard, rng=rng).posterior for shard in shards]
     slots = len(db.merge(posteriors).natural["weights"])
-    assert wide_numbers(clusters(4), shards, posteriors)[:2] == [2 * slots, 4 * slots]
+    assert wide_numbers(posteriors)[:2] == [2 * slots, 4 * slots]
 
 
-def test_of_the_proposed_joins_the_best_is_made(rng, monkeypatch):
-    model = clusters(4)
-    own = [model.fit(sites_of(rng)[0], rng=rng).posterior]
-    options = [[joining.joined(own[0], *pair)] for pair in ((0, 1), (2, 3), (0, 2))]
-    worth = {own[0]: 0.0, options[0][0]: 5.0, options[1][0]: 9.0, options[2][0]: 7.0}
-    monkeypatch.setattr(joining, "proposed", lambda own: options)
-    monkeypatch.setattr(joining, "height_of", lambda model, shards, merged, rng: worth[merged])
-    assert joining.narrowed(model, [None], own, 3, rng) == options[1]
+def test_the_joins_that_lose_least_come_first(rng):
+    """Of known variance: n m / (n + m) |x − y|² / 2, all pairs tried at each step."""
+    posterior = clusters(6).fit(sites_of(rng)[0], rng=rng).posterior
+    sizes = posterior.contribution["weights"].ravel()
+    sums = sizes[:, None] * posterior.mean("components")
+    groups = [[slot] for slot in range(6) if sizes[slot] > 1]
+
+    def lost(one, other):
+        n, m = sizes[one].sum(), sizes[other].sum()
+        return n * m / (n + m) * ((sums[one].sum(0) / n - sums[other].sum(0) / m) ** 2).sum() / 2
+
+    expected = {frozenset(group) for group in groups}
+    while len(groups) > 1:
+        one, other = min(combinations(groups, 2), key=lambda pair: lost(*pair))
+        groups = [group for group in groups if group not in (one, other)] + [one + other]
+        expected.add(frozenset(one + other))
+    joins = joining.cheapest_joins(posterior)
+    found, places = set(), np.arange(6)
+    for made in range(6):
+        left = joining.joined(posterior, joins[:made]).contribution["weights"].ravel()
+        np.testing.assert_allclose(left.sum(), sizes.sum())
+        found |= {frozenset(np.flatnonzero((places == slot) & (sizes > 1)).tolist()) for slot in places}
+        if made < 5:
+            kept, absorbed = joins[made]
+            places = np.where(places == absorbed, kept, places)
+            places = np.where(places == 5 - made, absorbed, places)
+    assert expected <= found
+
+
+def test_the_sites_parts_add_up_to_the_height_for_every_number_of_slots(rng):
+    model, shards = clusters(4), sites_of(rng, 3, 40)
+    merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards], components=4)
+    joins = joining.cheapest_joins(merged)
+    parts = [joining.site_heights(model, shard, merged, joins, 3, rng) for shard in shards]
+    for made, found in enumerate(np.sum(parts, axis=0)):
+        left = joining.joined(merged, joins[:made])
+        known = written_out(np.concatenate(shards), left, model.weight_prior) + gammaln(5 - made)
+        assert found == pytest.approx(known, rel=1e-9)
+    assert joining.best_number([[0.0, 5.0, 3.0], [0.0, -1.0, 2.0]]) == 2
 
 
 def test_topics_that_say_the_same_are_joined(rng):

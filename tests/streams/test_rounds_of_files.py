@@ -157,6 +157,57 @@ def test_notes_are_checked(note, right):
             Sent.of(FIRST["a"].posterior, note)
 
 
+CLUSTERS = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
+WIDE = {
+    name: Sent(CLUSTERS.fit(np.array([[-5.0], [0.0], [shift]]), rng=0).posterior, round=3, exchange=DIGEST)
+    for name, shift in (("a", 5.0), ("b", 5.1), ("c", 5.2))
+}
+OF_THREE = {"round": 3, "sites": [DIGEST], "exchange": DIGEST}
+
+
+@pytest.mark.parametrize(
+    ("joins", "heights", "right"),
+    [
+        ([[0, 2], [0, 1]], [1.0, 2.0, 3.0], True), ([[1, 2]], [1.0, 2.0], True), ([], [], True),
+        ([[0, 3]], [1.0, 2.0], False), ([[0, 2], [0, 2]], [1.0, 2.0, 3.0], False), ([[1, 1]], [1.0, 2.0], False),
+        ([[2, 1]], [1.0, 2.0], False), ([[-1, 1]], [1.0, 2.0], False), ([[0, 1]], [1.0], False), ([], [1.0], False),
+        ([[0, 1]], [1.0, float("nan")], False), ([[0, 1]], [1.0, "2"], False), ([[0, True]], [1.0, 2.0], False),
+        ([[0, 1, 2]], [1.0, 2.0], False), ([[0, 2], [0, 1], [0, 0]], [1.0] * 4, False), (3, [1.0], False),
+    ],
+)  # fmt: skip
+def test_joins_are_of_the_slots_that_there_are(joins, heights, right):
+    note = OF_THREE | {"auto": True, "joins": joins, "heights": heights}
+    if right:
+        sent = Sent.of(WIDE["a"].posterior, note)
+        assert (sent.auto, [*map(list, sent.joins)], list(sent.heights)) == (True, joins, heights)
+        assert Sent.of(sent.posterior, sent.note()) == sent
+    else:
+        with pytest.raises(InvalidFile, match="note on data and rounds"):
+            Sent.of(WIDE["a"].posterior, note)
+
+
+def test_slots_are_joined_where_the_sites_together_gain_most():
+    """One site would join once, the other not at all; a third has not said yet, is late, or asks for other joins."""
+    joins = ((0, 2), (0, 1))
+    sent = {
+        "a": replace(WIDE["a"], joins=joins, heights=(0.0, 9.0, 1.0)),
+        "b": replace(WIDE["b"], joins=joins, heights=(4.0, 3.0, -9.0)),
+    }
+    whole = Round.of(sent)
+    assert whole.merged.contribution["weights"].ravel() == pytest.approx([4.0, 2.0], abs=1e-3)
+    assert "3 were joined into 2" in whole.alignment.reason
+    assert len(Round.of(sent | {"c": WIDE["c"]}).merged.natural["weights"]) == 3
+    for behind in (replace(WIDE["c"], round=0, exchange=""), replace(WIDE["c"], round=2)):
+        known = Round.of(sent | {"c": behind}, in_step=False)
+        assert (len(known.slots[2].natural["weights"]), round(known.merged.contribution["weights"].sum(), 6)) == (
+            2,
+            9.0,
+        )
+    other = replace(WIDE["c"], joins=((0, 1),), heights=(0.0, 1.0))
+    with pytest.raises(StructureMismatch, match="c and a would join different slots"):
+        Round.of(sent | {"c": other})
+
+
 def test_the_same_data_count_once_and_rounds_are_not_mixed():
     one, two = after(1), after(2)
     check_once({"a": FIRST["a"], "b": FIRST["b"]})

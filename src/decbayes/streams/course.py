@@ -10,8 +10,8 @@ from decbayes.base.arguments import generator
 from decbayes.merging import product
 from decbayes.posterior import Posterior
 from decbayes.streams.extrapolation import Extrapolation
-from decbayes.streams.joining import bound
 from decbayes.updates import Update
+from decbayes.updates.joining import bound
 from decbayes.updates.update import shift
 
 Schedule = Literal["sequential", "parallel", "asynchronous"]

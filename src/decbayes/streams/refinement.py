@@ -17,11 +17,11 @@ from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.streams.course import ROUNDS, Course, Ends, Schedule
 from decbayes.streams.extrapolation import Extrapolation
-from decbayes.streams.joining import Target, height_of, narrowed, sized, slot_count
-from decbayes.streams.widening import wide_numbers
 from decbayes.updates import Update
+from decbayes.updates.joining import Target, height_of, narrowed, sized, wide_numbers
+from decbayes.updates.rounds import ROUNDS_BEFORE, slots_of
 
-# Rounds after which restarts are compared, and slots of a wide start are joined.
+# Rounds after which restarts are compared.
 TRIED = 3
 # If more than this share of the slots is left after joining, there were too few to begin with.
 FULL = 0.75
@@ -105,8 +105,8 @@ def refine(
             posterior: small sites may have ended in poor optima. `(False, True)` tries both.
         extrapolate: rounds are slow if components overlap, like expectation maximisation. Sites then extrapolate from
             this many earlier rounds, if the bound of all data (one number per site) is no lower there.
-        components: join slots afterwards and refine the rest: down to this number, or "auto" as long as the bound of
-            all data rises. Each site computes the effect of a few proposed joins, one number each. With "auto", sites
+        components: join slots afterwards and refine the rest: down to this number, or "auto" to the one with the best
+            bound of all data. Each site computes its part of the bound for every number of slots. With "auto", sites
             of a mixture or of classes first fit their data again with more components than there should be, since
             small sites find too few.
         restarts: the number of additional random starts of all sites.
@@ -136,7 +136,7 @@ def refine(
         model, data, Ends(rounds, tolerance, most), random, schedule, damping, extrapolate, several(solver),
         several(afresh), components,
     )  # fmt: skip
-    wide = search.widened(wide_numbers(model, data, fitted), 1 + restarts) if components == "auto" else None
+    wide = search.widened(wide_numbers(fitted), 1 + restarts) if components == "auto" else None
     return wide or search.begun(model, [fitted, *search.fitted(model, restarts)])
 
 
@@ -177,7 +177,7 @@ class Search:
         assert self.components is not None
         while True:
             left = narrowed(self.model, self.shards, list(refinement.posteriors), self.components, self.rng)
-            if slot_count(left[0]) == slot_count(refinement.posteriors[0]) and not rest:
+            if slots_of(left[0]) == slots_of(refinement.posteriors[0]) and not rest:
                 return refinement
             later = self.course(sized(self.model, left[0]), left).until(self.ends)
             refinement, rest = refinement.followed_by(refined(later, self.ends)), False
@@ -187,8 +187,8 @@ class Search:
         best, height = None, -inf
         for number in numbers:
             wide = self.model.sized(number)
-            found = self.begun(wide, self.fitted(wide, times), TRIED)
-            left = slot_count(found.merged)
+            found = self.begun(wide, self.fitted(wide, times), ROUNDS_BEFORE)
+            left = slots_of(found.merged)
             reached = height_of(sized(self.model, found.merged), self.shards, found.merged, self.rng)
             if reached <= height:
                 break
@@ -218,7 +218,7 @@ def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | N
     """Sites' contributions in common slots: as many as the model has, where sites have fitted more."""
     wanted = getattr(model, model.number) if model.number else "auto"
     wider = wanted != "auto" and bool(fitted) and fitted[0].structure.resizable
-    narrow = wider and max(map(slot_count, fitted)) > int(wanted)
+    narrow = wider and max(map(slots_of, fitted)) > int(wanted)
     return list(align(fitted, components=int(wanted) if narrow else "largest", solver=solver).relabelled())
 
 

@@ -23,6 +23,7 @@ class Turn:
     """What a site does next: the `round` to make from `inputs`, its own newest first; or whom it is `waiting` for.
 
     `slots` is the number of slots that other sites have chosen, if they have begun this round and it is the first.
+    `auto`: they look for the number together, and in round 0 fit their data with more components than needed.
     """
 
     site: str
@@ -30,6 +31,7 @@ class Turn:
     inputs: Mapping[str, Sent]
     waiting: tuple[str, ...] = ()
     slots: int | None = None
+    auto: bool = False
 
     @property
     def due(self) -> bool:
@@ -92,6 +94,11 @@ class Exchange:
         """The latest round that any site has sent."""
         return max((sent.round for sent in self.newest.values()), default=0)
 
+    @property
+    def auto(self) -> bool:
+        """Whether the sites look for the number of slots together."""
+        return any(sent.auto for sent in self.newest.values())
+
     @cached_property
     def members(self) -> tuple[str, ...]:
         """The sites that the others wait for: those of the latest round and of the one before it."""
@@ -121,11 +128,15 @@ class Exchange:
             return Turn(site, 1, {}, ("another site",))
         done = self.newest[site].round == self.round
         number = self.round + 1 if done else self.round
-        if done and self.behind:
-            return Turn(site, number, {}, self.behind)
-        inputs = dict(self._inputs([site, *(name for name in self.sites if name != site)], number - 1))
+        behind = self.behind if done else ()
+        if self.auto and self.round == 0:
+            narrow = tuple(name for name, sent in self.newest.items() if not sent.auto)
+            number, behind = (0, ()) if site in narrow else (1, narrow)
+        if behind:
+            return Turn(site, number, {}, behind, auto=self.auto)
+        inputs = dict(self._inputs([site, *(name for name in self.sites if name != site)], max(number - 1, 0)))
         check_slots(inputs)
-        return Turn(site, number, inputs, slots=self._slots(number))
+        return Turn(site, number, inputs, slots=self._slots(number), auto=self.auto)
 
     def _inputs(self, sites: Iterable[str], number: int) -> Iterator[tuple[str, Sent]]:
         for site in sites:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import combinations
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
 LONGEST_NOTE = 100_000
+# Slots of a wide start are joined after this many rounds.
+ROUNDS_BEFORE = 3
+
+Joins = tuple[tuple[int, int], ...]
+"""One after another: the slot that stays, and a later one that is added to it and whose number the last slot takes."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,9 @@ class Sent:
     `holds` are the digests of earlier posteriors whose data are in this one; the first identifies the site. In `round`
     1 and later the components are in common slots, `sites` are those that took part in the round, and `exchange` says
     which slots they are: a digest of the first posteriors that were aligned. `several` is whether it is a merge.
+
+    `auto`: the sites look for the number of slots together. A first posterior then has more components than needed,
+    and later ones say how this site's bound changes with each of the `joins` of slots (`joining.py`).
     """
 
     posterior: Posterior
@@ -51,6 +60,9 @@ class Sent:
     sites: tuple[str, ...] = ()
     exchange: str = ""
     several: bool = False
+    auto: bool = False
+    joins: Joins = ()
+    heights: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, posterior: Posterior, note: Mapping[str, Any]) -> "Sent":
@@ -65,9 +77,12 @@ class Sent:
             proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites) == bool(exchange)
             if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
                 raise ValueError
+            joins, heights = tuple(map(tuple, note.get("joins", ()))), tuple(note.get("heights", ()))
+            check_joins(joins, heights, posterior)
         except (TypeError, ValueError):
             raise InvalidFile("The note on data and rounds in this file is invalid.") from None
-        return cls(posterior, holds, number, sites, exchange, bool(note.get("several", False)))
+        several, auto = (bool(note.get(name, False)) for name in ("several", "auto"))
+        return cls(posterior, holds, number, sites, exchange, several, auto, joins, heights)
 
     def note(self) -> dict[str, Any]:
         """The note for the file of a posterior; none for a first fit."""
@@ -77,6 +92,9 @@ class Sent:
             "sites": list(self.sites),
             "exchange": self.exchange,
             "several": self.several,
+            "auto": self.auto,
+            "joins": [list(pair) for pair in self.joins],
+            "heights": list(self.heights),
         }
         return {name: value for name, value in note.items() if value}
 
@@ -88,6 +106,17 @@ class Sent:
     def data(self) -> frozenset[str]:
         """All posteriors whose data are in this one, itself included."""
         return frozenset({self.posterior.digest, *self.holds})
+
+
+def check_joins(joins: Joins, heights: tuple[float, ...], posterior: Posterior) -> None:
+    """Raise `ValueError` unless these are joins of a posterior's slots, and a finite number before and after each."""
+    whole = all(type(slot) is int for pair in joins for slot in pair)
+    left = range(slots_of(posterior) - 1, slots_of(posterior) - 1 - len(joins), -1)
+    within = all(0 <= kept < absorbed <= last for (kept, absorbed), last in zip(joins, left, strict=True))
+    if not whole or not within or not all(type(height) is float and isfinite(height) for height in heights):
+        raise ValueError
+    if len(heights) != (len(joins) + 1 if joins else 0):
+        raise ValueError
 
 
 def check_once(sent: Mapping[str, Sent]) -> None:
@@ -136,35 +165,53 @@ class Round:
 
     sent: Mapping[str, Sent]
     slots: tuple[Posterior, ...]
+    auto: bool = False
 
     @classmethod
     @everywhere_alike()
-    def of(cls, sent: Mapping[str, Sent], components: Number = "largest", *, in_step: bool = True) -> "Round":
+    def of(
+        cls, sent: Mapping[str, Sent], components: Number = "largest", *, in_step: bool = True, auto: bool = False
+    ) -> "Round":
         """Align first posteriors, with the same bits at every site; those of a round are aligned already.
 
         A late site's first posterior is put into the slots of the round. `in_step` refuses any other mix of rounds.
+        `auto`: the number of slots is looked for, even if no file says so yet.
         """
+        auto = auto or any(each.auto for each in sent.values())
         (check_round if in_step else check_slots)(sent)
         posteriors = same_columns([posterior.posterior for posterior in sent.values()])
-        begun = [posterior for posterior, each in zip(posteriors, sent.values(), strict=True) if each.round]
-        if not begun:
-            return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()))
-        if len(begun) == len(posteriors):
-            return cls(sent, posteriors)
+        rounds = [each.round for each in sent.values()]
+        if not any(rounds):
+            return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()), auto)
+        if any(each.heights for each in sent.values()):
+            from decbayes.updates.joining import in_fewer_slots
+
+            posteriors = in_fewer_slots(sent, posteriors)
+        structure = posteriors[rounds.index(max(rounds))].structure
+        there = [bool(number) and own.structure == structure for number, own in zip(rounds, posteriors, strict=True)]
+        if all(there):
+            return cls(sent, posteriors, auto)
         from decbayes.merging.base.recentring import recentred
         from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
 
-        merged = merging.product(begun)
-        pairs = zip(posteriors, sent.values(), strict=True)
-        slots = [posterior if each.round else placed(posterior, merged) for posterior, each in pairs]
-        return cls(sent, tuple(recentred(slots)))
+        pairs = [*zip(posteriors, there, strict=True)]
+        merged = merging.product([own for own, known in pairs if known])
+        return cls(sent, tuple(recentred([own if known else placed(own, merged) for own, known in pairs])), auto)
 
     @property
     def alignment(self) -> "Alignment":
         """Which site has what in each slot."""
         from decbayes.merging.placing import OF_ROUND, as_labelled
 
-        return replace(as_labelled(self.slots), reason=f"{OF_ROUND} {self.number}, in common slots.")
+        alignment = as_labelled(self.slots)
+        before = max(map(slots_of, (each.posterior for each in self.sent.values() if each.round == self.number)))
+        left = slots_of(self.slots[0])
+        why = (
+            f" {before} were joined into {left}: the bound of all sites' data is highest there."
+            if left < before
+            else ""
+        )
+        return replace(alignment, reason=f"{OF_ROUND} {self.number}, in common slots.{why}")
 
     @property
     def missing(self) -> int:
@@ -207,14 +254,35 @@ class Round:
         When all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
-        name, latest = next(iter(self.sent.items()))
-        known = latest.posterior.structure
-        check_data(model_for(known), model.restricted(data, known), latest.posterior, name)
+        latest = self._own(data)
         update = Update(model, damping=damping)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
         sites = tuple(sorted(other.site for other in self.sent.values()))
         holds = (*latest.holds, latest.posterior.digest)
-        return Sent(learned, holds, self.number + 1, sites, self.exchange)
+        sent = Sent(learned, holds, self.number + 1, sites, self.exchange, auto=self.auto)
+        if not self.auto or sent.round < ROUNDS_BEFORE:
+            return sent
+        from decbayes.updates.joining import cheapest_joins, site_heights
+
+        joins = cheapest_joins(self.merged)
+        heights = site_heights(model, data, self.merged, joins, len(sites), rng)
+        return replace(sent, joins=joins, heights=heights if joins else ())
+
+    def _own(self, data: Any) -> Sent:
+        """What this site has sent last; refused if it is not of these data."""
+        name, latest = next(iter(self.sent.items()))
+        known = latest.posterior.structure
+        check_data(model_for(known), self.model.restricted(data, known), latest.posterior, name)
+        return latest
+
+    def fitted_wide(
+        self, data: Any, components: int, *, rng: np.random.Generator, ascent: Ascent, progress: OnPass | None = None
+    ) -> Sent:
+        """This site's first posterior again, with more components, before the first round."""
+        first = self._own(data)
+        model = replace(self.model.sized(components), ascent=ascent)
+        posterior = model.fit(data, rng=rng, progress=progress).posterior
+        return Sent(posterior, (*first.holds, first.posterior.digest), auto=True)
 
     @property
     def others(self) -> Posterior:
@@ -228,6 +296,18 @@ class Round:
     def after(self, sent: Sent) -> Posterior:
         """The merge after this site has sent this contribution."""
         return merging.product([sent.posterior, *self.slots[1:]])
+
+
+def joinable(posterior: Posterior) -> bool:
+    """Whether sites can look for the number of slots in rounds. The number of topics is a budget."""
+    structure, families = posterior.structure, posterior.structure.families.values()
+    return structure.resizable and not any(family.two_sided or family.countable for family in families)
+
+
+def slots_of(posterior: Posterior) -> int:
+    """The number of components; 0 for a model without."""
+    structure = posterior.structure
+    return max((structure.components(coupled) for coupled in structure.symmetry), default=0)
 
 
 def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None:

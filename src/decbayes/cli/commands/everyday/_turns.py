@@ -1,7 +1,7 @@
 """Whose turn it is in a shared folder, and which site these data are of."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +15,49 @@ from decbayes.errors import NothingToMerge
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.registry import model_for
 from decbayes.updates.exchange import SUFFIX, Exchange, Turn
-from decbayes.updates.rounds import Sent
+from decbayes.updates.rounds import Sent, joinable
 
 
 @dataclass(frozen=True)
 class Step:
-    """A round to make: the files it starts from, this site's first, and where to write it."""
+    """A round to make: the files it starts from, this site's first, and where to write it.
+
+    `auto`: the sites look for the number of slots together. `wide` is the number of components with which this site
+    then fits its data before the first round, 0 if it need not.
+    """
 
     sent: Mapping[str, Sent]
     own: Path
     output: Path
     slots: int | None = None
+    auto: bool = False
+    wide: int = 0
+
+    @property
+    def first(self) -> bool:
+        return not any(sent.round for sent in self.sent.values())
+
+    def asked(self, components: Number) -> "Step":
+        """The step if this site asks for a number of components, or for 'auto'."""
+        if components is not None and not self.first:
+            raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
+        if self.auto and components not in (None, "auto"):
+            raise WrongArgument("Other sites look for the number together, with 'auto': leave out --components.")
+        auto = self.auto or (components == "auto" and joinable(next(iter(self.sent.values())).posterior))
+        if not auto or not self.first:
+            return replace(self, auto=auto)
+        from decbayes.updates.joining import wide_start  # loads the solvers
+
+        wide = wide_start(self.sent) if self.slots is None else 0
+        narrow = [name for name, sent in self.sent.items() if not sent.auto]
+        if not wide and self.slots is None and len(narrow) < len(self.sent) and narrow:
+            raise WrongArgument(f"{narrow[0]} has not been fitted with more components yet: the same command there.")
+        return replace(self, auto=auto, wide=wide)
 
     def components(self, asked: Number) -> Number:
         """The number of slots: as other sites have chosen it, or as asked for."""
+        if self.auto:
+            return self.slots or "largest"
         if self.slots is not None and asked not in (None, self.slots):
             raise WrongArgument(f"Other sites have begun with {self.slots} components: leave out --components.")
         return self.slots if self.slots is not None else asked or "largest"
@@ -62,7 +91,7 @@ class Joining:
 
 
 def step_in(
-    folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading
+    folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading, components: Number
 ) -> Step | Waiting | Joining:
     """What there is to do for the site whose data these are."""
     if not folder.is_dir():
@@ -81,10 +110,13 @@ def step_in(
     turn = exchange.turn(name)
     if not turn.due:
         return Waiting(turn, len(exchange.sites))
-    target = output or folder / turn.file
     files = [folder / name for name in turn.inputs]
-    check_output(target, *data, *files)
-    return Step({str(path): turn.inputs[path.name] for path in files}, files[0], target, turn.slots)
+    sent = {str(path): turn.inputs[path.name] for path in files}
+    step = Step(sent, files[0], output or folder / turn.file, turn.slots, turn.auto).asked(components)
+    if step.wide and output is None:
+        step = replace(step, output=folder / replace(turn, round=0).file)
+    check_output(step.output, *data, *files)
+    return step
 
 
 def site_of(exchange: Exchange, data: Sequence[Path], reading: Reading) -> str:

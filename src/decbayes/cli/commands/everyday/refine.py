@@ -39,7 +39,8 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, many, messages, plain
-from decbayes.updates.rounds import Round, Sent
+from decbayes.merging.base.problem import Number as Slots
+from decbayes.updates.rounds import ROUNDS_BEFORE, Round, Sent, slots_of
 from decbayes.updates.update import shift
 
 AS_THEY_ARE = Reading()
@@ -73,18 +74,18 @@ class Where:
         ),
     ] = None
 
-    def step(self, data: list[Path], reading: Reading) -> Step | Waiting | Joining:
+    def step(self, data: list[Path], reading: Reading, components: Slots) -> Step | Waiting | Joining:
         """What there is to do, from the files that are there."""
         if self.folder is not None:
             if self.own is not None or self.others:
                 raise WrongArgument("--folder finds the files itself: leave out --own and --others.")
-            return step_in(self.folder, self.site, data, self.output, reading)
+            return step_in(self.folder, self.site, data, self.output, reading, components)
         if self.own is None or self.others is None or self.output is None:
             raise WrongArgument("Give --folder; or --own, --others and --output.")
         if self.site:
             raise WrongArgument("--site goes with --folder; without it, --own says which site this is.")
         check_output(self.output, *data, self.own, *self.others)
-        return Step(read_sent([self.own, *self.others]), self.own, self.output)
+        return Step(read_sent([self.own, *self.others]), self.own, self.output).asked(components)
 
 
 BY_NAME = Where()
@@ -98,8 +99,9 @@ def refine(
     components: Annotated[
         str | None,
         Parameter(
-            help="In the first round: number of components, or 'auto' to estimate it from the first posteriors. The "
-            "same at all sites."
+            help="In the first round: number of components; or 'auto' to find it together: each site first fits "
+            "more components than needed, and after three rounds slots that the data do not need are joined. For "
+            "topics and states, 'auto' estimates it from the first posteriors. The same at all sites."
         ),
     ] = None,
     passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
@@ -135,7 +137,8 @@ def refine(
         raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise --own says them.")
     check_hold_back(hold_back)
     work_on(device)
-    step = where.step(data, reading)
+    asked = number_of(components)
+    step = where.step(data, reading, asked)
     if isinstance(step, Waiting):
         print_waiting(step, as_json)
         return
@@ -143,11 +146,9 @@ def refine(
         step.fit(data, reading, seed=seed, passes=passes, hold_back=hold_back)
         print_first(step, as_json)
         return
-    if components is not None and any(sent.round for sent in step.sent.values()):
-        raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
-    before = Round.of(step.sent, step.components(number_of(components)), in_step=where.folder is None)
+    before = Round.of(step.sent, step.components(asked), in_step=where.folder is None, auto=step.auto)
     refined = make_round(step, before, data, reading, passes=passes, damping=damping, hold_back=hold_back, seed=seed)
-    print_round(step.output, refined, before, as_json)
+    (print_wide if step.wide else print_round)(step.output, refined, before, as_json)
 
 
 def make_round(
@@ -171,9 +172,12 @@ def make_round(
     observations, public = safe.data, public_documents(step.own, model)
     alike = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
-    with fitting(1, ascent.passes) as bar:
-        rng = np.random.default_rng(seed)
-        refined = alike.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
+    rng = np.random.default_rng(seed)
+    with fitting(1 + ascent.restarts if step.wide else 1, ascent.passes) as bar:
+        if step.wide:
+            refined = alike.fitted_wide(observations, step.wide, rng=rng, ascent=ascent, progress=bar)
+        else:
+            refined = alike.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
     kept = save_draft(
         refined.posterior,
         step.output,
@@ -186,8 +190,7 @@ def make_round(
         person=person,
         note=refined.note() | public_note(public),
         frequency=public,
-        belief=alike.after(refined),
-        others=before.others,
+        **({} if step.wide else {"belief": alike.after(refined), "others": before.others}),
     )
     return replace(refined, posterior=kept)
 
@@ -205,11 +208,20 @@ def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> No
         print_json(values(output, refined.round, len(refined.sites), moved))
 
 
+def print_wide(output: Path, refined: Sent, before: Round, as_json: bool) -> None:
+    messages().print(
+        f"{output}: {many(slots_of(refined.posterior), 'component')}, more than needed. When all sites have sent "
+        f"theirs, rounds begin; after {ROUNDS_BEFORE}, slots that the data do not need are joined."
+    )
+    if as_json:
+        print_json(values(output, 0, len(before.sent), None))
+
+
 def print_waiting(step: Waiting, as_json: bool) -> None:
     """Whom this site waits for, and what to do if they do not come back."""
     turn = step.turn
     if turn.round == 1:
-        messages().print(plain(f"{turn.site} has sent its first posterior. Waiting for another site."))
+        messages().print(plain(f"{turn.site} has sent its first posterior. Waiting for {', '.join(turn.waiting)}."))
     else:
         messages().print(
             plain(

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -21,7 +20,6 @@ from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
-from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
@@ -131,10 +129,9 @@ def write_report(
     read = list(same_columns([site.posterior for site in sent.values()]))
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
-    alignment = aligned(read, components, since, solving)
-    if together(sent) is not None and not alignment.structure.symmetry:
-        # Files of a round are added as their sites have left them, as `merge` does.
-        alignment = replace(alignment, posteriors=tuple(read), order=tuple(canonical_order(read)[0]))
+    whole = together(sent) if components is None and since is None and solving is None else None
+    # Files of a round are added in their common slots, as `merge` does.
+    alignment = aligned(read, components, since, solving) if whole is None else whole.alignment
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))

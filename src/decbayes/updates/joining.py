@@ -1,0 +1,178 @@
+"""The number of slots, found by all sites together: begin with more than needed, then join those the data do not need.
+
+Small sites find too few components by themselves, so they first fit their data again with many. With all sites at one
+merged posterior q, the bound of all data is
+
+    Σ_i L_i(q) − KL(q ‖ prior)
+
+and L_i, the bound of site i's data given q, is one number that the site computes in one pass over its data. Which slots
+to join first follows from q; each site computes L_i, and its share of the rest, for every number on the way down.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import lgamma
+from typing import Any, Literal
+
+import numpy as np
+
+from decbayes.errors import StructureMismatch
+from decbayes.merging import align, product
+from decbayes.merging.base.compatibility import same_columns
+from decbayes.merging.base.components import LEAST_EVIDENCE, bases
+from decbayes.merging.base.lineage import as_components
+from decbayes.merging.base.products import AssignedSums
+from decbayes.merging.grouping.search import SlotSearch
+from decbayes.models.core.component_search import FIRST, ROWS_EACH
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
+from decbayes.updates.rounds import Joins, Sent, joinable, slots_of
+
+Target = int | Literal["auto"]
+
+
+def wide_numbers(posteriors: Sequence[Posterior]) -> list[int]:
+    """Numbers of components to begin with, each twice the one before; none if sites have enough.
+
+    There are at least twice as many as a merge has slots, if there are ten rows for each. The number of topics is a
+    budget, and stays.
+    """
+    if not posteriors or not joinable(posteriors[0]):
+        return []
+    merged, largest = align(posteriors).merged(), max(map(slots_of, posteriors))
+    most = round(float(as_components(merged).evidence.sum())) // ROWS_EACH
+    return [number for number in doubled(max(FIRST, 2 * slots_of(merged)), most) if number > largest]
+
+
+def wide_start(sent: Mapping[str, Sent]) -> int:
+    """With how many components this site, the first, fits its data before the first round of `auto`; 0 if it need not.
+
+    It need not if it has done so, if rounds have begun, or if sites have as many components as they have rows for.
+    """
+    own, *_ = sent.values()
+    if own.auto or any(each.round for each in sent.values()):
+        return 0
+    known = [slots_of(each.posterior) for each in sent.values() if each.auto]
+    if known:
+        return known[0]
+    numbers = wide_numbers(same_columns([each.posterior for each in sent.values()]))
+    return numbers[0] if numbers else 0
+
+
+def doubled(first: int, most: int) -> Iterator[int]:
+    """A number, twice as much, and so on; at most a given number."""
+    while first < most:
+        yield first
+        first *= 2
+    yield most
+
+
+def narrowed(
+    model: Model, shards: Sequence[Any], contributions: list[Posterior], target: Target, rng: np.random.Generator | None
+) -> list[Posterior]:
+    """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
+    merged = product(contributions)
+    joins = cheapest_joins(merged)
+    if target == "auto":
+        made = best_number([site_heights(model, shard, merged, joins, len(shards), rng) for shard in shards])
+    else:
+        made = max(slots_of(merged) - target, 0)
+    return [joined(posterior, joins[:made]) for posterior in contributions]
+
+
+def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) -> tuple[Posterior, ...]:
+    """Slots of the latest round joined, if all its sites have said what each number of slots is worth to them."""
+    number = max(each.round for each in sent.values())
+    latest = {name: each for name, each in sent.items() if each.round == number}
+    name, first = next(iter(latest.items()))
+    if not all(each.heights for each in latest.values()):
+        return posteriors
+    for other, each in latest.items():
+        if each.joins != first.joins:
+            raise StructureMismatch(
+                f"{other} and {name} would join different slots: they have not made round {number} from the same "
+                "files. All sites use the same files of the round before."
+            )
+    made = first.joins[: best_number([each.heights for each in latest.values()])]
+    pairs = zip(posteriors, sent.values(), strict=True)
+    return tuple(joined(posterior, made) if each.round == number else posterior for posterior, each in pairs)
+
+
+def cheapest_joins(merged: Posterior) -> Joins:
+    """The joins that lose least, one after another, down to a single slot."""
+    components = as_components(merged)
+    count = len(components)
+    base = bases(components.factors, float(components.evidence.sum()), count)
+    search, joins = SlotSearch(components, np.arange(count), base, count), []
+    while search.count > 1:
+        losses = search.join_losses()
+        kept, absorbed = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+        search.join(kept, absorbed)
+        joins.append((kept, absorbed))
+    return tuple(joins)
+
+
+def joined(posterior: Posterior, joins: Joins) -> Posterior:
+    """A contribution with slots added to others."""
+    if not joins:
+        return posterior
+    (coupled,) = posterior.structure.symmetry
+    count = slots_of(posterior)
+    places = np.arange(count)
+    for kept, absorbed in joins:
+        count -= 1
+        places[places == absorbed] = kept
+        places[places == count] = absorbed
+    sums = AssignedSums(posterior.structure.with_components(count))
+    sums.add(posterior, {coupled: places})
+    return Posterior(sums.structure, sums.contributions())
+
+
+def site_heights(
+    model: Model, shard: Any, merged: Posterior, joins: Joins, sites: int, rng: np.random.Generator | None
+) -> tuple[float, ...]:
+    """A site's part of the height after no join, after the first, after the first two, and so on."""
+    after = (joined(merged, joins[:made]) for made in range(len(joins) + 1))
+    return tuple(site_bound(model, shard, q, rng) + (log_orders(q) - learned(q)) / sites for q in after)
+
+
+def best_number(heights: Sequence[Sequence[float]]) -> int:
+    """The number of joins after which the sum over all sites is highest."""
+    return int(np.argmax(np.sum(heights, axis=0)))
+
+
+def height_of(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
+    """The bound of all sites' data, plus the logarithm of the number of equivalent orders of the slots."""
+    return bound(model, shards, merged, rng) + log_orders(merged)
+
+
+def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
+    """The bound of all sites' data at this posterior, less its divergence from the prior."""
+    return sum(site_bound(model, shard, merged, rng) for shard in shards) - learned(merged)
+
+
+def learned(merged: Posterior) -> float:
+    """KL(q ‖ prior)."""
+    families, prior = merged.structure.families, merged.structure.prior
+    return sum(family.kl(merged.natural[name], prior[name]) for name, family in families.items())
+
+
+def log_orders(merged: Posterior) -> float:
+    """A bound counts one order of the slots. Empty ones are alike: K slots of which E are empty have K! / E! orders."""
+    evidence = as_components(merged).evidence
+    empty = int((evidence < LEAST_EVIDENCE).sum())
+    return lgamma(len(evidence) + 1) - lgamma(empty + 1)
+
+
+def site_bound(model: Model, shard: Any, merged: Posterior, rng: np.random.Generator | None) -> float:
+    """L_i: the bound of one site's data with the merged posterior as its prior, before any update."""
+    once = replace(sized(model, merged), ascent=replace(model.ascent, passes=1, restarts=0, warm_up=0))
+    return float(once.fit(shard, prior=merged, start=merged, rng=rng).bound[0])
+
+
+def sized(model: Model, posterior: Posterior) -> Model:
+    """The model with as many components as the posterior."""
+    if model.structure == posterior.structure:
+        return model
+    return replace(model_for(posterior.structure), ascent=model.ascent)
