@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache, reduce
 
 import numpy as np
 import pytest
@@ -12,10 +13,6 @@ from decbayes.cli import app
 from decbayes.models.core.registry import SHIPPED
 from decbayes.network import SqliteStore
 
-# Their results are no text: a log that is JSON already, and code that is compiled.
-WITHOUT = {"agent", "page", "warm-up"}
-# What these leave behind lies in the study's folder, and `study status` says it in one line per step.
-WITHOUT |= {f"study {name}" for name in ("new", "plan", "network", "fit", "round", "release", "merge", "next")}
 PARAMETER = "factor component quantity entry mean deviation lower upper uncertainty"
 CERTIFICATE = "name hosts signed_by valid_until fingerprint"
 CHARTER = "group model settings members prior disclosure fingerprint"
@@ -93,16 +90,6 @@ def files(tmp_path_factory):
     return folder
 
 
-def test_every_command_that_prints_results_has_the_option(run):
-    known = {*commands(app)} - WITHOUT
-    assert {"fit mixture", "charter show", "tell observe", "score", "demo", "status"} <= known
-    for command in known:
-        shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
-        assert re.search(r"--json Print JSON, one line per \w+:", shown), command
-        assert "--empty-" not in shown, command
-        assert not re.search(r'default: (False|None|""|\(\))', shown), command
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, files, monkeypatch):
     monkeypatch.chdir(files)
@@ -122,9 +109,18 @@ def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, fil
             else 1
         ]
     )
-    shown = " ".join(run(f"{command} --help")[1].replace("│", " ").split())
-    named = shown[shown.index("--json Print JSON") :]
-    assert keys <= set(re.findall(r"\w+", named)), named
+    assert keys <= set(re.findall(r"\w+", help_of_json(command))), command
+
+
+@cache
+def help_of_json(command):
+    """That every command has the option is tested in tests/test_docs_shape.py."""
+    (option,) = (each for each in part_of(command).assemble_argument_collection() if each.name == "--json")
+    return option.parameter.help
+
+
+def part_of(command):
+    return reduce(lambda part, word: part[word], command.split(), app)
 
 
 def test_numbers_that_json_lacks_are_null(capsys):
@@ -140,10 +136,7 @@ def test_every_argument_of_every_command_is_explained():
         group, *model = command.split()
         if group in ("fit", "plan", "simulate") and model and model[0] not in shipped:
             continue  # another test's own model
-        part = app
-        for word in command.split():
-            part = part[word]
-        for argument in part.assemble_argument_collection(parse_docstring=False):
+        for argument in part_of(command).assemble_argument_collection(parse_docstring=False):
             seen += bool(argument.parameter.help)
             assert argument.parameter.help or not argument.parse or argument.children, (command, argument.name)
     assert seen > 300
