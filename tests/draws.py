@@ -1,6 +1,8 @@
 """Random natural parameters of every registered family."""
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from decbayes.families import FAMILIES, Array, Family
 from decbayes.families.registry import registered
@@ -28,3 +30,8 @@ def contribution(name: str, rng: np.random.Generator, rows: int, dimension: int)
     """What data may add: with a conjugate likelihood the natural parameters move along this cone from any prior."""
     point = natural(name, rng, rows, dimension)
     return point - family(name).apex(point.shape[1])
+
+
+def over_seeds(**strategies):
+    """A few examples, each of random numbers: every law is asked of all families, and there are eighteen of them."""
+    return lambda law: settings(max_examples=6)(given(seed=st.integers(0, 2**32 - 1), **strategies)(law))

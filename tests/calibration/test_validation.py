@@ -77,7 +77,7 @@ def unlike_sites(seed, sites=8, truth=12, seen=5, found=8):
     return model, shards, rng
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_ten_held_back_documents_per_site_find_twelve_topics(seed):
     model, shards, rng = unlike_sites(seed)
     parts = [db.checking.hold_back(model, shard, share=10 / 160) for shard in shards]

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from draws import ALL, contribution
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from draws import ALL, contribution, over_seeds
 from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import xlogy
@@ -17,7 +15,6 @@ from decbayes.models.likelihoods.real import DiagonalCovariance
 COMPONENTS, SLOTS = 7, 3
 # Nats: a slot that all components have left holds rounding, of which a peak makes a little more.
 ROUNDING = 1e-3
-seeds = st.integers(0, 2**32 - 1)
 
 
 class Grouped:
@@ -55,8 +52,7 @@ class Grouped:
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(max_examples=10)
-@given(seed=seeds)
+@over_seeds()
 def test_slots_know_what_their_components_do_wherever_these_have_been(name, seed):
     grouped = Grouped(name, seed)
     np.testing.assert_allclose(grouped.groups.values(), grouped.values(), rtol=1e-8, atol=ROUNDING)
@@ -70,8 +66,7 @@ def test_slots_know_what_their_components_do_wherever_these_have_been(name, seed
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(max_examples=10)
-@given(seed=seeds)
+@over_seeds()
 def test_a_gain_is_what_a_slot_knows_with_a_component_less_what_it_knows_without(name, seed):
     grouped = Grouped(name, seed)
     chosen = np.array([3, 0, 5])
@@ -89,8 +84,7 @@ def test_a_gain_is_what_a_slot_knows_with_a_component_less_what_it_knows_without
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("kept", "absorbed"), [(0, 1), (0, 2), (1, 2)])
-@settings(max_examples=4)
-@given(seed=seeds)
+@over_seeds()
 def test_joining_slots_loses_what_they_know_apart(name, kept, absorbed, seed):
     grouped = Grouped(name, seed)
     members = [grouped.members(slot) for slot in range(SLOTS)]
@@ -106,8 +100,7 @@ def test_joining_slots_loses_what_they_know_apart(name, kept, absorbed, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(max_examples=10)
-@given(seed=seeds)
+@over_seeds()
 def test_groups_that_grow_by_joins_lose_what_they_know_apart(name, seed):
     grouped = Grouped(name, seed)
     joins = grouped.family.joins(grouped.base, grouped.rows, grouped.evidence)

@@ -4,19 +4,17 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from draws import ALL, ONE_SIDED, contribution, natural
-from hypothesis import given
+from draws import ALL, ONE_SIDED, contribution, natural, over_seeds
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from decbayes.families import FAMILIES, Dirichlet, Dirichlets
 
-seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 4)
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=st.integers(1, 3))
+@over_seeds(rows=sizes, dimension=st.integers(1, 3))
 def test_mean_is_the_gradient_of_the_log_partition(name, seed, rows, dimension):
     family = FAMILIES[name]
     point = natural(name, np.random.default_rng(seed), rows, dimension)
@@ -48,7 +46,7 @@ def distance_to_boundary(family, point, place):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=sizes)
+@over_seeds(rows=sizes, dimension=sizes)
 def test_usual_and_natural_parameters_are_inverse(name, seed, rows, dimension):
     family = FAMILIES[name]
     point = natural(name, np.random.default_rng(seed), rows, dimension)
@@ -58,7 +56,7 @@ def test_usual_and_natural_parameters_are_inverse(name, seed, rows, dimension):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=sizes)
+@over_seeds(rows=sizes, dimension=sizes)
 def test_examples_are_in_the_domain_and_of_the_dimension_asked_for(name, seed, rows, dimension):
     family = FAMILIES[name]
     point = family.example(rows, dimension, np.random.default_rng(seed))
@@ -99,7 +97,7 @@ def test_widths_of_one_two_and_three_dimensions(name, widths):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=sizes)
+@over_seeds(rows=sizes, dimension=sizes)
 def test_evidence_adds_up_within_the_domain(name, seed, rows, dimension):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     total = natural(name, generator, rows, dimension)
@@ -154,7 +152,7 @@ def test_entropy_and_divergence_are_means_of_log_densities(name, rng):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=st.integers(2, 4))
+@over_seeds(rows=st.integers(2, 4))
 def test_divergence_is_zero_only_from_itself(name, seed, rows):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     point, other = natural(name, generator, rows), natural(name, generator, rows)
@@ -163,7 +161,7 @@ def test_divergence_is_zero_only_from_itself(name, seed, rows):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=sizes)
+@over_seeds(rows=sizes, dimension=sizes)
 def test_gain_ranks_permutations_as_the_log_partition_does(name, seed, rows, dimension):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     rest, own = natural(name, generator, rows, dimension), contribution(name, generator, rows, dimension)
@@ -186,7 +184,7 @@ def test_gain_in_blocks_equals_gain_at_once(name, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, first=st.floats(0, 1))
+@over_seeds(first=st.floats(0, 1))
 def test_domain_and_log_partition_are_convex(name, seed, first):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     point, other = natural(name, generator), natural(name, generator)
@@ -236,7 +234,7 @@ def test_rows_outside_the_domain_are_found(name, column, value, rng):
 
 
 @pytest.mark.parametrize("name", ONE_SIDED)
-@given(seed=seeds, rows=sizes, dimension=sizes)
+@over_seeds(rows=sizes, dimension=sizes)
 def test_divergences_are_from_the_prior(name, seed, rows, dimension):
     family, generator = FAMILIES[name], np.random.default_rng(seed)
     prior, added = natural(name, generator, rows, dimension), contribution(name, generator, rows, dimension)
@@ -277,7 +275,7 @@ def test_tiny_dirichlet_parameters_can_be_sampled(rng):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds, rows=sizes, dimension=st.integers(1, 3))
+@over_seeds(rows=sizes, dimension=st.integers(1, 3))
 def test_covariance_is_the_gradient_of_the_mean(name, seed, rows, dimension):
     family = FAMILIES[name]
     point = natural(name, np.random.default_rng(seed), rows, dimension)

@@ -4,14 +4,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from draws import ALL, contribution, natural
-from hypothesis import given
-from hypothesis import strategies as st
+from draws import ALL, contribution, natural, over_seeds
 
 from decbayes.families import FAMILIES
 
 SITES, SLOTS = 3, 3
-seeds = st.integers(0, 2**32 - 1)
 
 
 class Sums:
@@ -58,7 +55,7 @@ class Sums:
 
 @pytest.mark.parametrize("doubt", [False, True], ids=["evidence", "doubt"])
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_the_objective_is_the_log_partition_of_all_that_is_placed(name, doubt, seed):
     sums = Sums(name, seed, doubt=doubt)
     for _ in sums.wander():
@@ -66,7 +63,7 @@ def test_the_objective_is_the_log_partition_of_all_that_is_placed(name, doubt, s
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_cleared_slots_are_summed_anew(name, seed):
     sums = Sums(name, seed, doubt=True)
     list(sums.wander())
@@ -80,7 +77,7 @@ def test_cleared_slots_are_summed_anew(name, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_gains_rank_the_places_of_a_site_as_the_objective_does(name, seed):
     sums = Sums(name, seed, doubt=False)
     list(sums.wander())
@@ -96,7 +93,7 @@ def test_gains_rank_the_places_of_a_site_as_the_objective_does(name, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_a_gain_is_undefined_exactly_where_the_sum_leaves_the_domain(name, seed):
     sums = Sums(name, seed, doubt=True)
     for _ in sums.wander():
@@ -116,7 +113,7 @@ def test_doubt_does_leave_the_domain_and_come_back(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_rows_are_the_matrix_in_the_order_asked_for(name, seed):
     generator = np.random.default_rng(seed)
     matrix = contribution(name, generator, 4, 2) * generator.integers(0, 2, (4, 1))
@@ -130,7 +127,7 @@ def test_rows_are_the_matrix_in_the_order_asked_for(name, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
-@given(seed=seeds)
+@over_seeds()
 def test_sums_inside_the_domain_are_told_from_those_outside(name, seed):
     sums = Sums(name, seed, doubt=True)
     for rows in sums.sites:

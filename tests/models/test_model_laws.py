@@ -65,9 +65,15 @@ def test_what_is_withdrawn_was_never_there(case):
         np.testing.assert_allclose(left.natural[name], part, rtol=1e-9, atol=1e-9)
 
 
+# Which sites refine at once is no model's business: one with components, one with parts of sites, one with neither.
+AT_ONCE = {id(ZOO[name][0]) for name in ("classes", "linear, varying", "Poisson regression")}
+
+
 @pytest.mark.parametrize("schedule", ["sequential", "parallel"])
 def test_refinement_ends_where_batch_inference_stays(case, rng, schedule):
     model, shards, fits = case
+    if schedule == "parallel" and id(model) not in AT_ONCE:
+        return
     posteriors = [fit.posterior for fit in fits]
     refined = db.refine(model, shards, posteriors, tolerance=1e-4, most=100, rng=rng, schedule=schedule, damping=0.8)
     batch = model.fit(model.joined(shards), rng=rng, start=refined.merged)
@@ -149,7 +155,7 @@ def test_likelihoods_of_draws_average_to_the_predictive_density(name, rng):
     model, size = ZOO[name]
     data = db.simulate(model, size, rng=rng).data
     posterior = model.fit(data, rng=rng).posterior
-    draws = np.concatenate([*model.log_likelihoods(posterior.sample(3000, rng), data)], axis=1)
+    draws = np.concatenate([*model.log_likelihoods(posterior.sample(1000, rng), data)], axis=1)
     mean = logsumexp(draws, axis=0) - np.log(len(draws))
     spread = np.exp(draws - mean).std(axis=0) / np.sqrt(len(draws))
     # log σ is a sum of eight error functions, up to a thousandth.

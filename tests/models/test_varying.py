@@ -105,7 +105,7 @@ def test_estimates_are_those_of_the_integral_over_everything(kind, rng):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_refined_sites_end_where_all_rows_do(kind, rng):
-    frame = clinics(rng, slope=0.03)
+    frame = clinics(rng, slope=0.03, sites=6)
     model = regression(kind, frame, "age + (1 + age | clinic)")
     shards = shards_of(frame)
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]

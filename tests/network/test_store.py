@@ -181,7 +181,7 @@ def test_two_agents_cannot_share_a_store_but_a_reader_can_look(path):
     SqliteStore(path, CHARTER).close()
 
 
-@pytest.mark.parametrize("kills", [30, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [15, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_in_the_middle_of_writes_lose_no_acknowledged_version(tmp_path, kills):
     script = Path(__file__).parents[1] / "killing.py"
     done = subprocess.run(

@@ -239,7 +239,7 @@ def test_every_kind_of_model_is_drawn(rng):
     }
     for name, (model, data) in models.items():
         fitted = [model.fit(data, rng=rng).posterior for _ in range(2)]
-        text = page(db.align(fitted))
+        text = page(db.align(fitted), reliability=False)
         assert marks[name] in text, name
         assert "svg" in Seen(text).tags or name in ("images", "rates", "number")
 
@@ -309,7 +309,7 @@ def test_no_extra_is_needed():
         "m = db.GaussianMixture(2, 2, variance=1.0)\n"
         "p = [m.fit(np.arange(6.0).reshape(3, 2), rng=np.random.default_rng(0)).posterior] * 2\n"
         "from decbayes.reporting.reports import page\n"
-        "page(db.align(p)); p[0]._repr_html_()\n"
+        "page(db.align(p), reliability=False); p[0]._repr_html_()\n"
         "print(sorted({'matplotlib', 'rich', 'cyclopts', 'pandas'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
