@@ -65,16 +65,28 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20140723)
 
 
-@pytest.fixture
-def few_worlds(monkeypatch):
-    """How well simulations answer is tested in tests/calibration: to see what is said of them two worlds are enough."""
+def set_simulations(brief):
+    """How many worlds are simulated and how many persons left out, where users have not said it."""
     from decbayes.calibration import differences, learning
+    from decbayes.disclosure import _exposure
 
-    monkeypatch.setattr(differences, "WORLDS", 2)
-    monkeypatch.setattr(learning, "MOST_WORLDS", 2)
-    monkeypatch.setattr(learning, "LEAST_MATCHES", 4)
-    yield
+    differences.WORLDS = 2 if brief else 8
+    learning.MOST_WORLDS, learning.LEAST_MATCHES = (2, 4) if brief else (12, 30)
+    _exposure.MOST_LEFT_OUT = 20 if brief else 200
     learning.learned.cache_clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def brief_simulations():
+    """What commands, reports and pages say of simulations is seen in two worlds; `as_shipped` is about the answers."""
+    set_simulations(brief=True)
+
+
+@pytest.fixture
+def as_shipped():
+    set_simulations(brief=False)
+    yield
+    set_simulations(brief=True)
 
 
 @pytest.fixture(scope="session")

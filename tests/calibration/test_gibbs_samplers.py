@@ -34,7 +34,7 @@ def moments(sampler, state):
 
 @pytest.mark.parametrize("name", sorted(SAMPLERS))
 def test_drawing_data_and_sweeping_in_turn_leaves_the_prior_as_it_is(name, rng):
-    sampler, sweeps = SAMPLERS[name](), 1500
+    sampler, sweeps = SAMPLERS[name](), 900
     independent = np.array([moments(sampler, sampler.first(rng)) for _ in range(sweeps)])
     state, chain = sampler.allocate(sampler.first(rng), rng), []
     for _ in range(sweeps):

@@ -114,7 +114,7 @@ def test_means_respond_to_the_prior_as_the_information_says(name, rng):
     # Else hardly anything is hidden, and there is nothing to test.
     assert (np.diag(expected) > 1.2 * scale**2).any()
     before = flat(structure, structure.prior)
-    for place in rng.choice(len(before), size=min(6, len(before)), replace=False):
+    for place in rng.choice(len(before), size=min(4, len(before)), replace=False):
         step = 0.01 / scale[place]
         while not all(inside(structure, before, place, sign * step) for sign in (2.0, -2.0)):
             step /= 2

@@ -97,5 +97,5 @@ def test_nothing_slow_is_imported_before_ctrl_c_is_handled():
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     imported = set(run.stdout.split())
     assert not imported & {"enum", "re", "signal", "typing"}
-    ours = {"decbayes.__main__", "decbayes.errors", "decbayes.base.lazily"}
+    ours = {"decbayes.__main__", "decbayes.errors", "decbayes.base", "decbayes.base.lazily"}
     assert {name for name in imported if name.startswith("decbayes.")} == ours

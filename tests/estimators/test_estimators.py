@@ -25,12 +25,12 @@ if parse_version(sklearn.__version__) < parse_version("1.7.2"):
     EXPECTED["LatentDirichletAllocation"] = {"check_positive_only_tag_during_fit": subtracts}
 # Short fits: the checks are about how estimators behave, not about what they find.
 BRIEF = [
-    estimators.GaussianMixture(n_init=1, max_iter=20, random_state=0),
-    estimators.LatentClasses(n_init=1, max_iter=20, random_state=0),
-    estimators.LatentDirichletAllocation(3, max_iter=12, random_state=0),
+    estimators.GaussianMixture(n_init=1, max_iter=5, random_state=0),
+    estimators.LatentClasses(n_init=1, max_iter=5, random_state=0),
+    estimators.LatentDirichletAllocation(3, max_iter=5, random_state=0),
     estimators.LinearRegression(),
     estimators.LogisticRegression(),
-    estimators.MultinomialRegression(max_iter=20),
+    estimators.MultinomialRegression(max_iter=5),
     estimators.PoissonRegression(),
 ]
 

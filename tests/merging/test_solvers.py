@@ -10,7 +10,7 @@ from structures import draw, everything, mixture, single, topics
 import decbayes as db
 from decbayes.errors import TooManyRelabellings
 
-INSTANCES = 14
+INSTANCES = 10
 
 
 def structures(name, rows):

@@ -22,7 +22,7 @@ def clusters(rng, count, dimension, spread=3.0):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6), components=st.integers(1, 5), dimension=st.integers(1, 3), count=st.integers(1, 60))
 def test_the_bound_never_falls(kind, seed, components, dimension, count):
     rng = np.random.default_rng(seed)

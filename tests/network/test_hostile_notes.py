@@ -97,7 +97,7 @@ def taken(pool):
     return pool.believed()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(notes(), st.integers(1, 3))
 def test_no_note_within_the_limits_keeps_anybody_from_having_the_merge(note, liars):
     belief = taken(pool_of(*(signed(number, note if number < liars else HONEST[number]) for number in range(3))))

@@ -107,5 +107,5 @@ class Agents(RuleBasedStateMachine):
             assert self.sites[0].agent.merged().observations == total
 
 
-Agents.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, derandomize=True)
+Agents.TestCase.settings = settings(max_examples=30, stateful_step_count=50, deadline=None, derandomize=True)
 TestAgents = Agents.TestCase

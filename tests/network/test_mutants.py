@@ -45,6 +45,6 @@ def test_the_checkers_catch(name, monkeypatch):
     assert violation is not None
 
 
-def test_there_are_more_than_sixty_mutants_and_the_real_protocol_passes():
-    assert len(MUTANTS) == 81  # as the page on threats says
-    assert caught_by(range(10)) is None
+def test_there_are_as_many_broken_protocols_as_the_page_on_threats_says():
+    """That the real one passes is tested in `test_simulation.py`."""
+    assert len(MUTANTS) == 81

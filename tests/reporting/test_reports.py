@@ -17,7 +17,6 @@ from decbayes.reporting.reports import page
 
 HOSTILE = '<script>alert("1")</script>', "\"><img src=x onerror='alert(1)'>", "a&b;\u202egnp.exe", "</style><b>"
 NAMES = ["north", "south", "west"]
-pytestmark = pytest.mark.usefixtures("few_worlds")
 LOADING = {"src", "href", "srcset", "data", "action", "poster", "background"}
 VOID = {"br", "col", "hr", "img", "meta"}
 

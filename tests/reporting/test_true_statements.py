@@ -158,7 +158,7 @@ def test_exported_coefficients_are_those_of_the_model(world, rng):
         assert (row["lower"], row["upper"]) == (own["low"], own["high"])
 
 
-def test_probabilities_of_matches_are_nowhere_said_to_be_more_than_simulations_show(rng):
+def test_probabilities_of_matches_are_nowhere_said_to_be_more_than_simulations_show(as_shipped, rng):
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
     sites = [model.fit(rng.normal(np.resize([-20.0, 20.0], 60))[:, None], rng=rng).posterior for _ in range(4)]
     text = page(db.align(sites))
