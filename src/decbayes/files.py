@@ -16,7 +16,7 @@ from decbayes.base.arguments import check_kind
 from decbayes.base.tensors import Arrays, checked_csr, read_arrays
 from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
-from decbayes.families import FAMILIES
+from decbayes.families import FAMILIES, Contribution
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
@@ -226,7 +226,7 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     structure = posterior.structure
     check_registered(structure)
     tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
-    tensors |= contribution_arrays(posterior)
+    tensors |= contribution_arrays(posterior.contribution)
     header = {"format": FORMAT, "fingerprint": structure.fingerprint, "structure": structure.description()}
     if posterior.ids:
         header["ids"] = list(posterior.ids)
@@ -271,11 +271,11 @@ def check_registered(structure: Structure) -> None:
             )
 
 
-def contribution_arrays(posterior: Posterior) -> dict[str, np.ndarray[Any, Any]]:
+def contribution_arrays(contributions: Mapping[str, Contribution]) -> dict[str, np.ndarray[Any, Any]]:
     """A posterior's contributions by the names they have in files and records."""
     return {
         f"contribution/{name}/{part}": array
-        for name, contribution in posterior.contribution.items()
+        for name, contribution in contributions.items()
         for part, array in arrays(contribution).items()
     }
 

@@ -263,7 +263,8 @@ def test_notes_outlive_the_process(tmp_path, rng):
     again = Agent(simulation.charter, MEMBERS[0], rng=rng, saved=saved)
     again.learn(simulation.sites[0].shards["own"], shard="own", rng=rng)
     assert again.attach(again.look()) == [], "it has said so already"
-    assert body_of(agent.evidence.posterior, again.pool.records[agent.id].note) == again.pool.records[agent.id].body
+    own = again.pool.records[agent.id]
+    assert body_of(simulation.charter, agent.evidence.posterior.contribution, own.note) == own.body
 
 
 @pytest.mark.xdist_group("sockets")

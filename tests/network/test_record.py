@@ -128,6 +128,9 @@ def test_an_agent_counts_refusals_by_reason_and_takes_the_next_valid_record(rng)
         "digest": Record(BASE.signed, body([[9.0, -9.0]]), None).content,
         "signature": forged(BASE, signer=MEMBERS[1]),
         "evidence": forged(BASE, observations=10**13),
+        "words": forged(
+            BASE, body=write_arrays({"contribution/mean/data": np.ones((1, 2)), "words": np.ones(8, "<i4")})
+        ),
         "shape": forged(BASE, body=b"x"),
         "finiteness": forged(BASE, body=body([[np.nan, -1.0]])),
         "domain": forged(BASE, body=body([[0.0, 0.001]])),
@@ -201,7 +204,7 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
     from decbayes.structure import Structure
 
     class Topics:
-        limits, rules, disclosure = Limits(members=4), Rules(), None
+        limits, rules, disclosure, words_added = Limits(members=4), Rules(), None, {}
         structure = Structure(
             families={"topics": Dirichlet()},
             prior={"topics": Dirichlet().natural(alpha=np.full((20, 5000), 0.01))},
@@ -209,9 +212,9 @@ def test_sparse_contributions_travel_sparse_and_non_canonical_ones_are_refused()
         )
 
     counts = csr_array(([3.0, 4.0], ([0, 7], [11, 4000])), shape=(20, 5000))
-    content = body_of(Posterior(Topics.structure, {"topics": counts}))
+    content = body_of(Topics, Posterior(Topics.structure, {"topics": counts}).contribution)
     assert len(content) < 600, "two numbers, not a hundred thousand"
-    assert read_body(content, Topics) == (Posterior(Topics.structure, {"topics": counts}), None, None)
+    assert read_body(content, Topics)[:3] == (Posterior(Topics.structure, {"topics": counts}), None, None)
     parts = {
         "data": np.array([3.0, 0.0]),
         "indices": np.array([1, 2], "<i4"),

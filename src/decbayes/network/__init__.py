@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.group.motions import Admit as Admit
     from decbayes.network.protocol.group.motions import Amend as Amend
     from decbayes.network.protocol.group.motions import Ballot as Ballot
+    from decbayes.network.protocol.group.motions import Extend as Extend
     from decbayes.network.protocol.group.motions import Proof as Proof
     from decbayes.network.protocol.group.motions import Question as Question
     from decbayes.network.protocol.group.motions import Remove as Remove
@@ -101,6 +102,7 @@ _HOME = {
     "Entry": "protocol.records.merges",
     "Epoch": "protocol.group.charter",
     "Evidence": "protocol.site.evidence",
+    "Extend": "protocol.group.motions",
     "Header": "protocol.records.record",
     "Identity": "protocol.group.keys",
     "Learned": "protocol.site.evidence",

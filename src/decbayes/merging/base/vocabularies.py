@@ -71,12 +71,17 @@ def widened(posterior: Posterior, words: dict[str, tuple[str, ...]]) -> Posterio
     structure = Structure(
         current.families, prior, current.symmetry, {**current.labels, **words}, current.sparse, current.model
     )
-    moved = {name: at_places(posterior, name, listed) for name, listed in words.items()}
+    moved = {
+        name: in_columns(csr_array(posterior.contribution[name]), current.labels[name], listed)
+        for name, listed in words.items()
+    }
     return replace(posterior, structure=structure, contribution={**posterior.contribution, **moved}, calibration=None)
 
 
-def at_places(posterior: Posterior, name: str, words: Sequence[str]) -> csr_array:
+def in_columns(counts: csr_array, before: Sequence[str], words: Sequence[str]) -> csr_array:
+    """Counts of some words with the columns of others; words that have no column any more are left out."""
     places = {word: place for place, word in enumerate(words)}
-    target = np.array([places[word] for word in posterior.structure.labels[name]], dtype=np.int32)
-    part = csr_array(posterior.contribution[name])
-    return csr_array((part.data, target[part.indices], part.indptr), shape=(part.shape[0], len(words)))
+    left = [number for number, word in enumerate(before) if word in places]
+    counts = counts if len(left) == len(before) else csr_array(counts[:, left])
+    target = np.array([places[before[number]] for number in left], dtype=np.int32)
+    return csr_array((counts.data, target[counts.indices], counts.indptr), shape=(counts.shape[0], len(words)))

@@ -256,6 +256,10 @@ class Model(Settings):
             settings["dimension"] = dimension
         return cls(**settings)
 
+    def with_words(self, words: Sequence[str]) -> Self:
+        """The model over more words than it counts, where columns are words."""
+        raise ValueError(f"{type(self).__name__} has no vocabulary that could grow.")
+
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The observations of a file, as this model needs them."""
         agreed = getattr(self, "columns", ())

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -130,6 +130,11 @@ class LatentDirichletAllocation(Predicting):
         check_seeds(self.seeds, self.vocabulary, self.topics)
         if len(self.public_documents) not in (0, len(self.vocabulary)):
             raise ValueError("There must be a public number of documents for each word of the vocabulary, or for none.")
+
+    def with_words(self, words: Sequence[str]) -> Self:
+        # Somebody has each of them, and nobody has said how often.
+        public = (*self.public_documents, *[1] * len(words)) if self.public_documents else ()
+        return replace(self, vocabulary=(*self.vocabulary, *words), public_documents=public)
 
     def described(self) -> Structure:
         shape, eta = (self._count, len(self.vocabulary)), FIRST if self.learns_words else self.topic_prior

@@ -1,6 +1,6 @@
 """Carries out the orders of an agent's owner in the background, and writes the answers into the store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,8 +72,10 @@ class Owner:
         *,
         rng: np.random.Generator,
         person: str = "",
+        files: Sequence[Path] = (),
     ) -> None:
         self._agent, self._store, self._rng, self._person = agent, store, rng, person
+        self._files = tuple(map(str, files))
         self._fits, self._inbox, self._log = fits, inbox, log
         self._begun: set[int] = set()
         self._answers: dict[int, str] = {}
@@ -107,7 +109,7 @@ class Owner:
         """Publish what was found, or look for it again if the agent's own evidence has changed meanwhile."""
         learned = outcome.learned
         try:
-            if learned is not None and learned.replaces != self._agent.evidence.shards:
+            if learned is not None and self._agent.outdated(learned):
                 self._fits.submit(partial(self._run, number, job))
                 return []
             effects = self._publish(outcome)
@@ -278,6 +280,14 @@ class Owner:
         learned = self._agent.correct(kept, rng=self._rng)
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"
         return Outcome(learned, text, added, (old,))
+
+    def count_again(self) -> Learned | None:
+        """The agent's evidence with the words that count now, from the files that it was made of, if they are there."""
+        for path in dict.fromkeys([*self._files, *orders.observed_files(self._store)]):
+            if Path(path).exists():
+                self._agent.hold(*read_site(self._agent.charter, Path(path), self._person))
+        shards = self._agent.evidence.shards
+        return self._agent.correct(shards, rng=self._rng) if shards and self._agent.holds(shards) else None
 
     def _approve(self, order: Approve) -> Outcome:
         """Write the release of what waits into the ledger; it is published then."""

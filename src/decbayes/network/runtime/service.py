@@ -1,7 +1,7 @@
 """A running agent: one thread that calls it, a store, links, a log, and answers to those who ask."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -67,6 +67,7 @@ class Service:
         watcher: "Watcher | None" = None,
         person: str = "",
         ledger: Path | None = None,
+        files: Sequence[Path] = (),
     ) -> None:
         self.agent, self.log = agent, log
         self._withdrawn = withdrawn(store)
@@ -75,7 +76,7 @@ class Service:
         self._books = Ledgered(store, ledger_of(store) if ledger is None else Ledger(ledger))
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
-        self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng, person=person)
+        self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng, person=person, files=files)
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
         self._refined_against: list[Counted] = []
@@ -119,6 +120,7 @@ class Service:
 
     def run(self, stop: Event, *, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until `stop` is set or `until` holds, which is asked every second; raise what made a fit impossible."""
+        self._count_again()
         due, over = time.monotonic() + TICK_SECONDS, False
         while not (stop.is_set() or over) and self._failure is None:
             call = self._inbox.take(due - time.monotonic())
@@ -157,12 +159,19 @@ class Service:
         """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
         for data in self._data:
             self._fit(partial(self.agent.learn, data, rng=self._rng))
+        self._count_again()
 
     def _go_over(self) -> None:
         """Another charter is in force: data that it does not count yet are fitted again by it."""
         self.log.names = self.agent.pool.roster.names
         for name, data in self.agent.again.items():
             self._fit(partial(self.agent.learn, data, shard=name, rng=self._rng))
+        self._count_again()
+
+    def _count_again(self) -> None:
+        """Count the words that were added since own evidence was published."""
+        if self.agent.narrow:
+            self._fit(self._owner.count_again)
 
     def _tick(self) -> None:
         if not (self._fits.alive and self._answers.alive and self._merges.alive):
@@ -226,7 +235,7 @@ class Service:
     def _publish(self, job: Fit, learned: Learned, done: Event) -> list[Effect]:
         """Publish the result of a fit, or fit again if the agent's evidence has changed meanwhile."""
         effects: list[Effect] = []
-        if learned.replaces != self.agent.evidence.shards and not self.agent.retracted:
+        if self.agent.outdated(learned) and not self.agent.retracted:
             self._fit(job)
         else:
             effects = self.agent.publish(learned)

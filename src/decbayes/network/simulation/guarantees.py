@@ -134,6 +134,8 @@ class Ledger:
             raise Violation(f"site {site.number} has other seats than its resolutions give")
         if (charter.rules, charter.limits, charter.opened) != (*count.terms[:2], count.epoch):
             raise Violation(f"site {site.number} has other rules or another epoch than its resolutions give")
+        if {*charter.words} != count.words.union(charter.vocabulary):
+            raise Violation(f"site {site.number} counts other words than its resolutions give")
         in_prior = {seat: frozenset(shards) for seat, shards in count.in_prior.items() if seat in count.voters}
         if in_prior != dict(charter.counted):
             raise Violation(f"site {site.number} has other shards in its prior than its resolutions give")

@@ -7,7 +7,7 @@ from typing import Any
 
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
-from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Open, Remove, Rotate
+from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Extend, Open, Remove, Rotate
 from decbayes.network.protocol.group.roster import rules_text
 
 
@@ -25,6 +25,7 @@ class Count:
     terms: tuple[Any, ...]
     epoch: bytes = bytes(32)
     in_prior: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
     void: Set[AgentId] = frozenset()
 
     @property
@@ -142,6 +143,8 @@ def apply(ballot: Ballot, now: Count, then: Count) -> None:
                 now.keys[name] = [*now.keys[name], key]
         case Amend(rules, limits, disclosure) if now.terms == then.terms and len(now.there) <= limits.members:
             now.terms = rules, limits, disclosure
+        case Extend(words):
+            now.words |= {*words}
         case Open(parts) if now.epoch == then.epoch:
             now.epoch, now.in_prior = digest, {part.seat: part.shards for part in parts}
 

@@ -76,6 +76,8 @@ class Simulation:
         self.reports: deque[tuple[int, int, Report]] = deque(maxlen=LAST_REPORTS)
         # Some of what went over the links, for those who replay and forge.
         self.overheard: deque[bytes] = deque(maxlen=LAST_REPORTS)
+        self.read: Callable[[Charter, Any], Any] = lambda _, data: data
+        """How a site's data are read under a charter: which words are counted, say."""
         self._make_agent = make_agent
         self._underway: list[tuple[int, int, int, int, bytes]] = []
         self._sequence = count()
@@ -100,7 +102,9 @@ class Simulation:
         agent = site.agent
         assert agent is not None
         for name, data in site.shards.items():
-            self.perform(site, agent.observe(data, shard=name, rng=self.rng))
+            self.perform(site, agent.observe(self.read(agent.charter, data), shard=name, rng=self.rng))
+        if agent.narrow and agent.evidence.shards <= site.shards.keys():
+            self.withdraw(site)
         if not agent.evidence.shards <= site.shards.keys() and self.uncounted(site) <= agent.evidence.shards:
             self.withdraw(site)
 
@@ -141,7 +145,7 @@ class Simulation:
         """New data at a site."""
         site.shards[shard] = data
         if site.agent is not None:
-            self.perform(site, site.agent.observe(data, shard=shard, rng=self.rng))
+            self.perform(site, site.agent.observe(self.read(site.agent.charter, data), shard=shard, rng=self.rng))
 
     def connect(self, links: set[Edge]) -> None:
         """Replace the links: some are cut, others come up."""

@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
+from scipy.sparse import csr_array
 
 import decbayes
 from decbayes.base.extras import require_extra
@@ -25,13 +25,16 @@ from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, TransportFailed
 from decbayes.inputs.recipes import trust
+from decbayes.merging.base.vocabularies import in_columns
 from decbayes.models.core.evaluation import hold_back, hold_out
+from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
+from decbayes.posterior import Posterior
 from decbayes.views.findings import LEAST
 
 if TYPE_CHECKING:
-    from decbayes.network import Charter, Identity, SqliteStore
+    from decbayes.network import Charter, Identity, Pool, SqliteStore
     from decbayes.network.runtime.links import Links
     from decbayes.network.runtime.renewal import CharterFile, KeyFile
     from decbayes.network.runtime.reports.log import Log
@@ -63,7 +66,19 @@ def scorer(charter: "Charter", shards: Sequence[Any], path: Path | None, seed: i
     held_out = None
     if model.in_parts:
         observations, held_out = hold_out(observations, share=0.1, rng=np.random.default_rng(seed))
-    return lambda posterior: model_for(posterior.structure).score(posterior, observations, held_out)
+
+    def score(posterior: Posterior) -> float:
+        now = model_for(posterior.structure)
+        parts = [over_words(part, charter.words, now) for part in (observations, held_out)]
+        return now.score(posterior, *parts)
+
+    return score
+
+
+def over_words(counts: Any, words: tuple[str, ...], model: Model) -> Any:
+    """Word counts with a column for each word that counts by now."""
+    now = getattr(model, "vocabulary", ())
+    return counts if counts is None or not words or words == now else in_columns(csr_array(counts), words, now)
 
 
 def agent(
@@ -142,16 +157,17 @@ def agent(
     if held is not None and page is None:
         raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, link.tls, link.plain)
-    read = partial(read_site, agreed, person=person, report=messages().print)
-    shards = [read(path) for path in data]
     with SqliteStore(store, agreed) as opened:
-        check_seat(identity, agreed, key, opened)
-        shards += [read(path) for path in observed_earlier(opened, data)]
+        known = check_seat(identity, agreed, key, opened)
+        paths = [*data, *observed_earlier(opened, data)]
+    shards = [read_site(known.charter, path, person, report=messages().print) for path in paths]
     parts = [observed for observed, _ in shards]
-    watcher = None if shown_at is None else watching(shown_at, scorer(agreed, parts, held, seed), record)
+    watcher = None if shown_at is None else watching(shown_at, scorer(known.charter, parts, held, seed), record)
     files = CharterFile(charter, agreed), KeyFile(key, identity)
     measured = None if metrics is None else Metrics(metrics)
-    process = Process(*files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter, person, ledger)
+    process = Process(
+        *files, Log.on_stdout(agreed.names), measured, watcher, refine, seed, stricter, person, ledger, data
+    )
     process.run(store, links, shards, stopping(stop_with_stdin))
 
 
@@ -169,6 +185,7 @@ class Process:
     rules: Rules | None = None
     person: str = ""
     ledger: Path | None = None
+    data: tuple[Path, ...] = ()
 
     def run(self, path: Path, links: "Links", shards: Sequence[Known], stop: Event) -> None:
         """Serve under one charter after another, until it is told to stop."""
@@ -210,6 +227,7 @@ class Process:
             watcher=self.watcher,
             person=self.person,
             ledger=self.ledger,
+            files=self.data,
         )
         try:
             for data, persons in shards:
@@ -251,8 +269,11 @@ def check_streams(with_stdin: bool) -> None:
         raise TransportFailed("Standard input is closed, so --stop-with-stdin has nothing to wait for.")
 
 
-def check_seat(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> None:
-    """Say what a key without a seat waits for: members may have decided on it, and neighbours know it."""
+def check_seat(identity: "Identity", charter: "Charter", key: Path, store: "SqliteStore") -> "Pool":
+    """Say what a key without a seat waits for: members may have decided on it, and neighbours know it.
+
+    Returns what the store knows.
+    """
     from decbayes.network.protocol.records.pool import Pool
     from decbayes.network.protocol.site.publisher import standing_of
 
@@ -260,6 +281,7 @@ def check_seat(identity: "Identity", charter: "Charter", key: Path, store: "Sqli
     known.restore(store.load())
     if why := standing_of(identity.id, known):
         messages().print(f"{key}: {why}. Its public key is {identity.public.hex()}.", style="yellow", highlight=False)
+    return known
 
 
 def stopping(with_stdin: bool) -> Event:

@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from decbayes.cli.commands.network._ordering import Json, Store, Wait, order
 from decbayes.cli.commands.network._settings import values
 from decbayes.errors import InvalidCharter
+from decbayes.inputs.documents import read_vocabulary
 
 app = App(
     name="propose",
@@ -63,6 +64,29 @@ def rules(
     if not rules and not limits:
         raise InvalidCharter("Name a rule or a limit to change: --rule NAME=VALUE, --limit NAME=VALUE.")
     order(store, Propose("rules", rules=values(rules), limits=values(limits)), wait, as_json)
+
+
+@app.command
+def words(
+    store: Store,
+    file: Annotated[Path, Parameter(help="A list of words, as `decbayes words` writes it; those that count stay.")],
+    /,
+    *,
+    wait: Wait = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Propose to count more words. Sites count them in their files as soon as it is settled.
+
+    For example:
+
+    ```sh
+    decbayes words harbour.jsonl -o harbour.txt
+    decbayes charter propose words harbour.store harbour.txt
+    ```
+    """
+    from decbayes.network.runtime.store.orders import Propose
+
+    order(store, Propose("words", words=read_vocabulary(file).words), wait, as_json)
 
 
 @app.command

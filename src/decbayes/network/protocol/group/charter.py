@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -79,6 +79,8 @@ class Charter:
     """What is promised to each person by all sums together; None where sums have no noise."""
     opened: bytes = bytes(32)
     """The resolution that opened the epoch; zeros before there is one."""
+    words_added: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
+    """Words beyond the vocabulary that the group began with, by the resolutions that have added them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
@@ -91,6 +93,7 @@ class Charter:
         words = {"vocabulary": self.vocabulary} if self.vocabulary else EMPTY
         try:
             model = MODELS[self.model_name](**self.settings, **words)
+            model = model.with_words(self.words[len(self.vocabulary) :]) if self.words_added else model
             _ = model.structure
         except (TypeError, ValueError, DecbayesError) as error:
             raise InvalidCharter(f"{self.model_name} cannot be built from the charter's settings: {error}") from None
@@ -100,6 +103,30 @@ class Charter:
                 f"{getattr(model, model.undecided)!r}. A first fit finds one."
             )
         return model
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """All words that count: those that the group began with, then the others in their order."""
+        added = frozenset[str]().union(*self.words_added.values())
+        return *self.vocabulary, *sorted(added.difference(self.vocabulary))
+
+    @cached_property
+    def founded(self) -> Structure:
+        """The structure that the group began with, by which its records are known whatever words they count."""
+        return self.with_words_of({}).model.structure
+
+    def with_words_of(self, resolutions: Mapping[bytes, tuple[str, ...]]) -> "Charter":
+        """The charter before its first epoch, with the words that these resolutions have added."""
+        if self.epoch is None and dict(self.words_added) == dict(resolutions):
+            return self
+        name = frozenset(resolutions)
+        if name not in self._narrower:
+            self._narrower[name] = replace(self, words_added=dict(resolutions), epoch=None)
+        return self._narrower[name]
+
+    @cached_property
+    def _narrower(self) -> dict[frozenset[bytes], "Charter"]:
+        return {}
 
     @cached_property
     def update(self) -> Update:

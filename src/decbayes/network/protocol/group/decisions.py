@@ -26,6 +26,7 @@ from decbayes.network.protocol.group.motions import (
     Amend,
     Ballot,
     BallotBytes,
+    Extend,
     Motion,
     Open,
     Proof,
@@ -36,9 +37,10 @@ from decbayes.network.protocol.group.motions import (
     VoteHeader,
     motion_on,
 )
-from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts
+from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts, widened
 from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of, with_all_keys
 from decbayes.network.protocol.group.standing import fallen
+from decbayes.structure import Structure
 from decbayes.updates import Epoch
 
 # Of so many pending votes of one voter the others take notice; an honest member has a handful.
@@ -227,9 +229,14 @@ class Decisions:
             return {}
         assert isinstance(opened.question, Open)
         if self._parts is None or self._parts[0] != opened.digest:
-            structure = self.founding.model.structure
+            structure = self.structure_at(opened.motion.after)
             self._parts = opened.digest, read_parts(opened.question, opened.body, structure)
-        return {seat: part for seat, part in self._parts[1].items() if seat in roster.sitting}
+        now = self.structure_at(self._version)
+        return {seat: widened(part, now) for seat, part in self._parts[1].items() if seat in roster.sitting}
+
+    def structure_at(self, after: tuple[bytes, ...]) -> Structure:
+        """The model's structure, over the words that counted under some resolutions."""
+        return self.founding.with_words_of(self.roster_at(after).words).model.structure
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Decisions) and (self.entries(), self.proofs.keys()) == (
@@ -310,6 +317,7 @@ class Decisions:
             rules=roster.rules,
             limits=roster.limits,
             disclosure=disclosed(roster.disclosure),
+            words_added=roster.words,
             epoch=self._epoch(roster),
             opened=roster.opened,
         )
@@ -319,7 +327,7 @@ class Decisions:
         if opened is None:
             return None
         assert isinstance(opened.question, Open)
-        return epoch_of(opened.question, self.parts(), roster.sitting, self.founding.model.structure)
+        return epoch_of(opened.question, self.parts(), roster.sitting, self.structure_at(self._version))
 
 
 def votes_hash(ballot: Ballot) -> bytes:
@@ -381,15 +389,28 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
                 # A charter that cannot be is refused as it is made; how many members there are is checked above.
                 wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
                 replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
+            case Extend(words):
+                check_words(words, decisions.founding.with_words_of(roster.words))
             case Open():
                 if decisions.founding.sums is not None:
                     raise Refused("decision", "where only sums are opened there are no epochs.")
                 check_opening(question, roster)
-                read_parts(question, ballot.body, decisions.founding.model.structure)
+                read_parts(question, ballot.body, decisions.structure_at(ballot.motion.after))
     except (InvalidRules, msgspec.MsgspecError, DecbayesError) as error:
         if isinstance(error, Refused):
             raise
         raise Refused("decision", f"{error}") from None
+
+
+def check_words(words: tuple[str, ...], charter: Charter) -> None:
+    """Refuse words that count already, or that no model of the group could count."""
+    if charter.sums is not None:
+        raise Refused("decision", "where only sums are opened, words are those of the charter.")
+    if list(words) != sorted(set(words)) or not words or not all(word.isprintable() for word in words):
+        raise Refused("decision", "the new words are not stated properly.")
+    if not {*words} - {*charter.words}:
+        raise Refused("decision", "all of these words count already.")
+    _ = charter.with_words_of({**charter.words_added, bytes(32): words}).model
 
 
 def check_opening(question: Open, roster: Roster) -> None:

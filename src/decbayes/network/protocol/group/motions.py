@@ -31,6 +31,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 # A motion that comes after more resolutions than that is nobody's honest work.
 MOST_LATEST = 4096
+SHOWN_WORDS = 3
 
 
 class Admit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="admit"):
@@ -89,6 +90,21 @@ class Amend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return "change the rules"
 
 
+class Extend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="words"):
+    """Add words to the vocabulary. Contributions of before count none of them.
+
+    >>> str(network.Extend(("nurse", "ward")))
+    'add 2 words to the vocabulary: nurse, ward'
+    """
+
+    words: tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...]
+
+    def __str__(self) -> str:
+        more = ", …" if len(self.words) > SHOWN_WORDS else ""
+        count = f"{len(self.words):,} word{'s' if len(self.words) > 1 else ''}"
+        return f"add {count} to the vocabulary: {', '.join(self.words[:SHOWN_WORDS])}{more}"
+
+
 class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A seat's part of an epoch's prior: which of its shards are in it, and how many observations these are."""
 
@@ -110,7 +126,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         return f"open a new epoch with {count:,} observations of {len(self.parts)} members in its prior"
 
 
-Question = Admit | Remove | Rotate | Amend | Open
+Question = Admit | Remove | Rotate | Amend | Extend | Open
 
 
 class Motion(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from decbayes.base.tensors import Arrays, read_arrays, write_arrays
 from decbayes.errors import InvalidCharter, InvalidFile, InvalidPosterior, Refused
@@ -18,6 +19,7 @@ from decbayes.families.matrices import stored
 from decbayes.files import contribution_arrays, contribution_from
 from decbayes.merging import product
 from decbayes.merging.base.products import weighted
+from decbayes.merging.base.vocabularies import in_columns
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.motions import Open, Part
 from decbayes.posterior import Posterior
@@ -37,7 +39,7 @@ def opening(stated: Iterable[Part], parts: Parts, ids: tuple[str, ...]) -> tuple
 
 
 def body_of(parts: Iterable[Posterior]) -> bytes:
-    arrays = (contribution_arrays(part).items() for part in parts)
+    arrays = (contribution_arrays(part.contribution).items() for part in parts)
     return write_arrays({f"{place}/{name}": array for place, each in enumerate(arrays) for name, array in each})
 
 
@@ -78,6 +80,17 @@ def check_proper(parts: list[Posterior], structure: Structure) -> None:
         )
         if not all(inside):
             raise Refused("domain", f"'{name}' of a part would leave {family.name} beside others like it.")
+
+
+def widened(part: Posterior, structure: Structure) -> Posterior:
+    """A part over all words in force; it counts none of those that were added later."""
+    before = part.structure.labels
+    moved = {
+        name: in_columns(csr_array(part.contribution[name]), before[name], words)
+        for name, words in structure.labels.items()
+        if words != before[name]
+    }
+    return Posterior(structure, {**part.contribution, **moved}) if moved else part
 
 
 def epoch_of(question: Open, parts: Parts, sitting: Iterable[str], structure: Structure) -> Epoch:

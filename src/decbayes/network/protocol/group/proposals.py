@@ -9,7 +9,7 @@ import msgspec
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
 from decbayes.network.protocol.group.charter import Charter, member_key
-from decbayes.network.protocol.group.motions import Admit, Amend, Question, Remove, Rotate
+from decbayes.network.protocol.group.motions import Admit, Amend, Extend, Question, Remove, Rotate
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.structure import canonical_json
 
@@ -27,6 +27,8 @@ class Proposal(Protocol):
     def rules(self) -> dict[str, Any]: ...
     @property
     def limits(self) -> dict[str, Any]: ...
+    @property
+    def words(self) -> tuple[str, ...]: ...
 
 
 def question_of(proposal: Proposal, charter: Charter) -> Question:
@@ -45,6 +47,11 @@ def question_of(proposal: Proposal, charter: Charter) -> Question:
             limits = limits_from(msgspec.to_builtins(charter.limits) | proposal.limits)
             text = "" if disclosure is None else canonical_json(disclosure.plain()).decode()
             return Amend(rules, limits, text)
+        case "words":
+            new = {*proposal.words}.difference(charter.words)
+            if not new:
+                raise InvalidCharter("All of these words count already.")
+            return Extend(tuple(sorted(new)))
     raise InvalidCharter(f"'{proposal.kind}' cannot be proposed.")
 
 

@@ -16,7 +16,17 @@ from types import MappingProxyType
 
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
-from decbayes.network.protocol.group.motions import Admit, Amend, Motion, Open, Part, Question, Remove, Rotate
+from decbayes.network.protocol.group.motions import (
+    Admit,
+    Amend,
+    Extend,
+    Motion,
+    Open,
+    Part,
+    Question,
+    Remove,
+    Rotate,
+)
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.structure import canonical_json
 
@@ -71,6 +81,8 @@ class Roster:
     """The resolution that opened the epoch."""
     parts: tuple[Part, ...] = ()
     """What is in the epoch's prior, seat by seat."""
+    words: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
+    """Words that were added to the charter's, by the resolutions that have added them."""
     void: frozenset[AgentId] = frozenset()
     overruled: frozenset[bytes] = field(default=frozenset(), compare=False)
     """Resolutions without effect, because others that contradict them come first."""
@@ -145,6 +157,9 @@ class Roster:
                 possible = self._present <= limits.members and (self.opened == NOTHING or rules.components == "model")
                 changed = replace(self, rules=rules, limits=limits, disclosure=disclosure)
                 return changed if changes and possible else None
+            case Extend(words):
+                # Two resolutions may add the same words, each for those who have not heard of the other.
+                return replace(self, words=MappingProxyType({**self.words, digest: words}))
             case Open(parts):
                 possible = self.opened == voted_on.opened and self.rules.components == "model"
                 return replace(self, opened=digest, parts=parts) if possible else None

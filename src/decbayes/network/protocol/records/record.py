@@ -3,8 +3,8 @@
     record  = msgpack [header, signature, body]
     header  = msgpack [protocol, group, structure, epoch, origin, version, previous, shards, marks, observations, units,
                        closed, ids, body digest]
-    body    = safetensors of the contribution λ_i − λ0, of a note if the charter asks for them, and of a statement on
-              the disclosure rules if it has some; empty without shards
+    body    = safetensors of the contribution λ_i − λ0, of a note if the charter asks for them, of a statement on
+              the disclosure rules if it has some, and of the resolutions that have added words; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
 `epoch` is the resolution that opened the epoch, or zeros. `previous` is the digest of the version that this one
@@ -16,7 +16,7 @@ the body are the charter's, never the message's. Every value has one encoding; a
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Meta
 
 from decbayes.base.tensors import write_arrays
+from decbayes.families import Contribution
 from decbayes.files import contribution_arrays
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import PURPOSE, AgentId, Identity
@@ -32,6 +33,7 @@ from decbayes.network.protocol.group.roster import NOTHING
 from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
+from decbayes.network.protocol.records.words import words_array
 from decbayes.posterior import Posterior
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -126,6 +128,8 @@ class Record:
     posterior: Posterior | None
     note: Note | None = None
     statement: Statement | None = None
+    words: frozenset[bytes] = frozenset()
+    """The resolutions whose words it counts, beside those that the group began with."""
 
     @property
     def header(self) -> Header:
@@ -188,11 +192,11 @@ def sign_record(
     >>> second.version
     2
     """
-    body = b"" if posterior is None else body_of(posterior, note, statement)
+    body = b"" if posterior is None else body_of(charter, posterior.contribution, note, statement)
     header = Header(
         protocol=PROTOCOL,
         group=charter.id,
-        structure=bytes.fromhex(charter.model.structure.fingerprint),
+        structure=bytes.fromhex(charter.founded.fingerprint),
         epoch=charter.opened,
         origin=identity.id,
         version=version,
@@ -207,12 +211,18 @@ def sign_record(
     )
     digest = hashlib.sha256(msgspec.msgpack.encode(header)).digest()
     beside = (None, None) if posterior is None else (note, statement)
-    return Record(SignedHeader(header, identity.sign(digest)), body, posterior, *beside)
+    words = frozenset(charter.words_added)
+    return Record(SignedHeader(header, identity.sign(digest)), body, posterior, *beside, words)
 
 
-def body_of(posterior: Posterior, note: Note | None = None, statement: Statement | None = None) -> bytes:
-    """The canonical bytes of the contribution, sparse where the structure is, of a note and of a statement."""
-    beside = [part.arrays() for part in (note, statement) if part is not None]
-    return write_arrays(
-        {**contribution_arrays(posterior), **{name: part for each in beside for name, part in each.items()}}
-    )
+def body_of(
+    charter: Charter,
+    contribution: Mapping[str, Contribution],
+    note: Note | None = None,
+    statement: Statement | None = None,
+) -> bytes:
+    """The canonical bytes of the contribution, sparse where the structure is, and of what goes with it."""
+    arrays = contribution_arrays(contribution) | words_array(charter)
+    for part in (note, statement):
+        arrays |= {} if part is None else part.arrays()
+    return write_arrays(arrays)

@@ -2,8 +2,8 @@
 
 In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
 fingerprint, membership, version, epoch (`open_record`); digest, signature, evidence (what the charter lets a member
-claim), shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of the
-refusal.
+claim), words, shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of
+the refusal.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
+from decbayes.network.protocol.records.words import moved, read_by
 from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -43,6 +44,7 @@ REASONS = (
     "digest",
     "signature",
     "evidence",
+    "words",
     "shape",
     "finiteness",
     "domain",
@@ -124,7 +126,7 @@ def open_header(content: bytes, signature: bytes, charter: Charter, roster: Rost
 def check_header(header: Header, charter: Charter, roster: Roster) -> None:
     if header.protocol != PROTOCOL or header.group != charter.id:
         raise Refused("group", f"protocol {header.protocol}, group {header.group!r}: not ours.")
-    agreed = bytes.fromhex(charter.model.structure.fingerprint)
+    agreed = bytes.fromhex(charter.founded.fingerprint)
     if header.structure != agreed:
         raise Refused("fingerprint", f"structure {header.structure.hex()[:12]} instead of {agreed.hex()[:12]}.")
     if header.origin not in roster.keys:
@@ -152,7 +154,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     verify_signature(sealed.signed, sealed.public)
     try:
         check_evidence(header, sealed.seat, charter)
-        found, note, statement = read_body(sealed.body, charter) if header.shards else (None, None, None)
+        found, note, statement, words = read_body(sealed.body, charter) if header.shards else NO_BODY
         posterior = None if found is None else named(found, header.ids)
         if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution without shards.")
@@ -163,7 +165,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
         # Its origin has signed exactly this: there is no other record with this digest.
         error.entry = sealed.signed.entry
         raise
-    return Record(sealed.signed, sealed.body, posterior, note, statement)
+    return Record(sealed.signed, sealed.body, posterior, note, statement, words)
 
 
 def verify_signature(signed: SignedHeader, public: bytes) -> None:
@@ -178,17 +180,24 @@ def named(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
         raise Refused("shape", str(error)) from None
 
 
-def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None, Statement | None]:
+Read = tuple[Posterior | None, Note | None, Statement | None, frozenset[bytes]]
+NO_BODY: Read = (None, None, None, frozenset())
+
+
+def read_body(body: bytes, charter: Charter) -> Read:
     """The contribution: of the agreed shapes, finite, harmless in any merge, in its one encoding; what goes with it."""
     structure = charter.structure
     try:
         arrays = read_arrays(body)
-        parts = {name: contribution_from(arrays, name, structure) for name in structure.families}
+        signed_by = read_by(charter, arrays)
+        counted = signed_by.structure
+        parts = {name: contribution_from(arrays, name, counted) for name in counted.families}
         note = note_from(arrays, charter) if charter.rules.notes else None
         statement = None if charter.disclosure is None else statement_from(arrays)
     except (InvalidFile, KeyError, TypeError) as error:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
-    check_shapes(parts, structure)
+    check_shapes(parts, counted)
+    parts = moved(parts, counted, structure)
     for name, part in parts.items():
         if not np.isfinite(stored(part)).all():
             raise Refused("finiteness", f"'{name}' holds NaN or infinite values.")
@@ -198,9 +207,9 @@ def read_body(body: bytes, charter: Charter) -> tuple[Posterior, Note | None, St
         posterior = Posterior(structure, parts)
     except InvalidPosterior as error:
         raise Refused("domain", str(error)) from None
-    if body_of(posterior, note, statement) != body:
+    if body_of(signed_by, moved(posterior.contribution, structure, counted), note, statement) != body:
         raise Refused("shape", "the body is not the canonical encoding of its contribution.")
-    return posterior, note, statement
+    return posterior, note, statement, frozenset(signed_by.words_added)
 
 
 def check_shapes(parts: Mapping[str, Contribution], structure: Structure) -> None:

@@ -134,18 +134,22 @@ def relearn(
     else:
         alike = charter.model.rare_evened(in_slots, data, rules.least_documents, persons)
         posterior = charter.update.relearn(data, alike[0], product(alike), rng=rng)
-        belief, nothing = product([posterior, *alike[1:]]), charter.update.nothing
+        belief = product([posterior, *alike[1:]])
         posterior = safe_contribution(
             charter,
             posterior,
-            nothing,
+            charter.update.nothing,
             data,
             rules,
             belief=belief,
             others=without(merged, in_slots[0]),
             persons=persons,
         )
-    return Learned(replace(before, posterior=replace(posterior, ids=merged.ids), approval=None), before.shards)
+    evidence = nothing(charter)
+    for name, shard in at_hand(shards, before.shards).items():
+        # Not what was counted then: words may have been added since.
+        evidence = enlarged(charter, evidence, name, shard)
+    return Learned(replace(evidence, posterior=replace(posterior, ids=merged.ids)), before.shards)
 
 
 def noted(
@@ -198,7 +202,11 @@ def correct(
 
 def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evidence:
     """The evidence with one more shard's data counted; its posterior lacks them."""
-    marks = {mark(data, charter.secret)} if charter.model.count(data) >= charter.rules.compare else set()
+    marks = (
+        {mark(data, charter.secret, len(charter.vocabulary))}
+        if charter.model.count(data) >= charter.rules.compare
+        else set()
+    )
     counted = fitted(charter, data)
     observations, units = charter.model.count(counted), round(float(np.sum(charter.model.units(counted))))
     shards = before.shards | {shard}

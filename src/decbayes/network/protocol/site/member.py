@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, NotDisclosed, Refused
+from decbayes.inputs.filed import FileMatrix
+from decbayes.merging.base.vocabularies import in_columns
 from decbayes.models.core.persons import Persons
 from decbayes.network.protocol.effects import Effect, Persist, Report, Saved
 from decbayes.network.protocol.group.charter import Charter
@@ -67,10 +70,13 @@ class Member:
         """Data to be observed again under the charter in force, which refuses what was published of them."""
         self.withheld = ""
         """Why some data are not published: they break the disclosure rules."""
+        self._given: dict[str, tuple[Any, tuple[str, ...]]] = {}
         self._shards: dict[str, Any] = {}
+        self._vocabularies = [charter.vocabulary]
         self._whom: dict[str, Persons] = {}
         self._withheld: frozenset[str] = frozenset()
         self.pool.restore(saved, self._checked)
+        self._note_words()
         self._publisher = Publisher(self.charter, identity, self.pool, rng, verify, approval=self._approval)
         self._adopt_records()
         self._stood = self.standing
@@ -162,13 +168,37 @@ class Member:
         return name
 
     def _keep(self, name: str, data: Any, persons: Any) -> None:
-        self._shards[name] = data
+        self._given[name] = data, self._words_of(data)
+        self._shards[name] = self._over_words(*self._given[name])
         if persons is not None:
             self._whom[name] = Persons.of(persons).checked(self.charter.model.count(data))
 
+    def _words_of(self, data: Any) -> tuple[str, ...]:
+        """The words of the data's columns: those in force now, or when the data were read."""
+        width = np.shape(data)[1] if self.charter.words_added else len(self.charter.words)
+        return next((words for words in reversed(self._vocabularies) if len(words) == width), self.charter.words)
+
+    def _over_words(self, data: Any, words: tuple[str, ...]) -> Any:
+        now = self.charter.words
+        if words == now:
+            return data
+        if isinstance(data, FileMatrix):
+            return FileMatrix.of(len(now), (in_columns(part, words, now) for part in data))
+        return in_columns(csr_array(data), words, now)
+
+    def _note_words(self) -> None:
+        """Other words may be in force by now: data have a column for each of them."""
+        if self.charter.words != self._vocabularies[-1]:
+            self._vocabularies.append(self.charter.words)
+            self._shards = {name: self._over_words(*given) for name, given in self._given.items()}
+
+    def holds(self, shards: frozenset[str]) -> bool:
+        """Whether the data of some shards are at hand."""
+        return shards <= self._shards.keys()
+
     def shard_id(self, data: Any) -> str:
         """The site's name for data, under which it counts once."""
-        return shard_id(data, self.identity.secret)
+        return shard_id(data, self.identity.secret, len(self.charter.vocabulary))
 
     def counts(self, shard: str) -> bool:
         """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
@@ -223,11 +253,17 @@ class Member:
         """Replace the agent's evidence; it goes out as soon as it may."""
         if self.retracted:
             return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
-        if learned.replaces != self.evidence.shards:
-            return [Report("not_published", {"why": "the agent's evidence changed during the fit; fit again"})]
+        if self.outdated(learned):
+            why = "the agent's evidence, or the words that count, changed during the fit; fit again"
+            return [Report("not_published", {"why": why})]
         self._keep_back(self._withheld - learned.evidence.shards)
         self._publisher.learn(learned.evidence)
         return self._publisher.publish()
+
+    def outdated(self, learned: Learned) -> bool:
+        """Whether the agent's evidence, or the words that count, have changed since a fit began."""
+        words = learned.evidence.posterior.structure.labels
+        return learned.replaces != self.evidence.shards or words != self.charter.structure.labels
 
     def approve(self, digest: str, approval: Approval) -> list[Effect]:
         """Publish the evidence that waits for approval, if it is the one with that digest."""
@@ -337,6 +373,12 @@ class Member:
         return behind(self.charter, at_hand(self._shards, evidence.shards), self._whom).total(evidence.observations)
 
     @property
+    def narrow(self) -> bool:
+        """Whether own evidence was published when fewer words counted than now."""
+        newest = self.pool.records.get(self.id)
+        return newest is not None and not newest.empty and newest.words != self.charter.words_added.keys()
+
+    @property
     def retracted(self) -> bool:
         return self._publisher.stand.closed
 
@@ -369,6 +411,7 @@ class Member:
         old = self.charter
         before = self.evidence.shards | old.counted.get(self.seat, frozenset())
         self.pool.renew(self._checked)
+        self._note_words()
         # Who did not know its seat did not know either which of its data are in the prior.
         twice = self.evidence.shards & self.charter.counted.get(self.seat, frozenset())
         if twice or not old.reads_like(self.charter):

@@ -15,22 +15,34 @@ from decbayes.network.protocol.group.keys import keyed
 MARK_BYTES = 16
 
 
-def shard_id(data: Any, secret: bytes) -> str:
-    """A site's own name for data: the same data twice is the same shard, and nobody else can tell which data it is."""
-    return keyed(secret, b"shard" + content_digest(data)).hex()[:32]
+def shard_id(data: Any, secret: bytes, first: int = 0) -> str:
+    """A site's own name for data: the same data twice is the same shard, and nobody else can tell which data it is.
+
+    If words were added, data are named by the `first` ones, which the group began with: the same documents have the
+    same name whichever words are counted in them. Documents that have none of these are named by all their words.
+    """
+    return keyed(secret, b"shard" + content_digest(data, first)).hex()[:32]
 
 
-def mark(data: Any, secret: bytes) -> bytes:
+def mark(data: Any, secret: bytes, first: int = 0) -> bytes:
     """The group's name for data: members who hold the same data find out by it, others learn nothing from it."""
-    return keyed(secret, b"mark" + content_digest(data))[:MARK_BYTES]
+    return keyed(secret, b"mark" + content_digest(data, first))[:MARK_BYTES]
 
 
-def content_digest(data: Any) -> bytes:
+def content_digest(data: Any, first: int = 0) -> bytes:
     """SHA-256 of the observations, in an order that follows from what they are."""
+    begun = data if not first or np.shape(data)[1] <= first else FileMatrix.of(first, first_columns(data, first))
+    if begun is not data and any(part.count_nonzero() for part in begun):
+        return content_digest(begun)
     digest = hashlib.sha256(str("sequences" if are_sequences(data) else np.shape(data)[1:]).encode())
     for row in sorted(rows_of(data)):
         digest.update(row)
     return digest.digest()
+
+
+def first_columns(data: Any, first: int) -> Iterator[csr_array]:
+    parts = data if isinstance(data, FileMatrix) else [data]
+    return (csr_array(csr_array(part)[:, :first]) for part in parts)
 
 
 def rows_of(data: Any) -> Iterator[bytes]:

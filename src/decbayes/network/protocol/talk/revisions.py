@@ -5,9 +5,10 @@ What agents conclude from it may differ; so agents of two revisions exchange not
 updated.
 """
 
-REVISION = 2
+REVISION = 3
 SINCE = {
     2: "votes of a key that was replaced or removed do not complete what was put to the vote before",
+    3: "a group can add words to its vocabulary",
 }
 """What has changed with each revision, in one clause."""
 

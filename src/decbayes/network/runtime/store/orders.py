@@ -45,7 +45,10 @@ class Retract(msgspec.Struct, frozen=True, tag=True):
 
 
 class Propose(msgspec.Struct, frozen=True, tag=True):
-    """Propose something, which is to vote for it: "add", "remove", "rotate" a seat, change "rules", open an "epoch"."""
+    """Propose something, which is to vote for it.
+
+    The kinds: "add", "remove" and "rotate" for seats, change "rules", add "words", open an "epoch".
+    """
 
     kind: str
     name: str = ""
@@ -53,6 +56,7 @@ class Propose(msgspec.Struct, frozen=True, tag=True):
     rules: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     forgetting: float | str | None = None
+    words: tuple[str, ...] = ()
 
 
 class Vote(msgspec.Struct, frozen=True, tag=True):

@@ -284,7 +284,7 @@ class SqliteStore:
             try:
                 records.append(read(row, members))
             except Refused as error:
-                self.damaged += error.reason not in ("fingerprint", "epoch", "membership", "rules")
+                self.damaged += error.reason not in ("fingerprint", "epoch", "membership", "words", "rules")
                 if error.reason == "rules":
                     # It was published before the group agreed on these rules: whatever obeys them takes its place.
                     self._unsound.add(row[0])

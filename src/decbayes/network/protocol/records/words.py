@@ -1,0 +1,49 @@
+"""Which words a contribution counts: a record names the resolutions whose words its origin knew when it signed.
+
+Records of before count none of the words that were added later. A record with words that are not in force here, or not
+yet, is refused until another charter is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from decbayes.errors import Refused
+from decbayes.families import Contribution
+from decbayes.merging.base.vocabularies import in_columns
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.structure import Structure
+
+WORDS, DIGEST = "words", 32
+
+
+def words_array(charter: Charter) -> dict[str, np.ndarray[Any, Any]]:
+    """The resolutions that have added words, as a record names them; nothing before there are some."""
+    digests = b"".join(sorted(charter.words_added))
+    return {WORDS: np.frombuffer(digests, dtype="<i4")} if digests else {}
+
+
+def read_by(charter: Charter, arrays: Mapping[str, Any]) -> Charter:
+    """The charter with the words that a record counts."""
+    named = arrays.get(WORDS)
+    if named is None:
+        return charter.with_words_of({}) if charter.words_added else charter
+    digests = named.tobytes()
+    resolutions = {digests[first : first + DIGEST] for first in range(0, len(digests), DIGEST)}
+    if not resolutions <= charter.words_added.keys():
+        raise Refused("words", "it counts words that this group has not added, or of which nothing is known here yet.")
+    if resolutions == charter.words_added.keys():
+        return charter
+    return charter.with_words_of({digest: charter.words_added[digest] for digest in resolutions})
+
+
+def moved(parts: Mapping[str, Contribution], before: Structure, after: Structure) -> dict[str, Contribution]:
+    """Contributions over the words of another structure."""
+    return {
+        name: in_columns(csr_array(part), before.labels[name], after.labels[name])
+        if before.labels.get(name) != after.labels.get(name)
+        else part
+        for name, part in parts.items()
+    }
