@@ -354,9 +354,23 @@ class Growing(History):
         return question
 
 
-@pytest.mark.parametrize("seed", [700, 701, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(702, 722))])
+@pytest.mark.parametrize("seed", [710, 713, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(716, 736))])
 def test_random_histories_with_late_packets_end_with_every_word_counted(seed):
     plan = Plan(agents=4, steps=60, weather=Weather(loss=0.1, duplication=0.2, delay=6), looks=False)
     history = Growing(plan, seed)
     history.run()
-    assert any(site.agent.charter.words_added for site in history.simulation.running)
+    added = [site.agent.charter.words_added for site in history.simulation.running]
+    assert seed > 713 or any(added), "these two histories add words"
+
+
+def test_data_that_were_read_with_more_words_stay_so(rng):
+    """A late office has begun to fit when it hears of the words: it reads its letters again, and then fits these."""
+    simulation = group(rng, members=2)
+    agent, texts = simulation.sites[0].agent, letters(rng)
+    narrow = read(agent.charter, texts)
+    add(simulation, ["nurse"])
+    talk(simulation)
+    assert agent.hold(read(agent.charter, texts)) == agent.shard_id(narrow)
+    learned = agent.learn(narrow, rng=rng)
+    added = counts_of(learned.evidence.posterior)["nurse"] - counts_of(agent.evidence.posterior)["nurse"]
+    assert added == pytest.approx(occurrences([texts])["nurse"])

@@ -85,7 +85,13 @@ def test_a_neighbour_that_is_updated_is_heard_at_once(agent):
 
 @pytest.mark.parametrize(
     ("revision", "said"),
-    [(1, f"{SINCE[2]}: update that agent"), (REVISION + 1, f"this agent {REVISION}: update this agent")],
+    [
+        (1, f"{', '.join(SINCE.values())}: update that agent"),
+        (REVISION + 1, f"this agent {REVISION}: update this agent"),
+    ],
+        (1, f"{', '.join(SINCE.values())}: update that agent"),
+        (REVISION + 1, f"this agent {REVISION}: update this agent"),
+    ],
 )
 def test_log_and_status_say_what_differs_and_who_has_to_update(agent, revision, said):
     (report,) = (effect for effect in agent.on_bytes("other", greeting(revision)) if isinstance(effect, Report))
@@ -113,7 +119,11 @@ UPDATE = "update all agents, as other versions may merge to other bits"
 
 def test_every_revision_says_what_has_changed(monkeypatch):
     assert [*SINCE] == [*range(2, REVISION + 1)]
-    monkeypatch.setattr(revisions, "REVISION", 3)
-    monkeypatch.setitem(SINCE, 3, "another rule")
-    assert difference(1) == f"follows revision 1 of the protocol; since 3, {SINCE[2]}, another rule: update that agent"
-    assert difference(3) == ""
+    newest = REVISION + 1
+    monkeypatch.setattr(revisions, "REVISION", newest)
+    monkeypatch.setitem(SINCE, newest, "another rule")
+    since = f"{SINCE[REVISION]}, another rule"
+    assert difference(REVISION - 1) == (
+        f"follows revision {REVISION - 1} of the protocol; since {newest}, {since}: update that agent"
+    )
+    assert difference(newest) == ""

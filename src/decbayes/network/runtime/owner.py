@@ -75,7 +75,7 @@ class Owner:
         files: Sequence[Path] = (),
     ) -> None:
         self._agent, self._store, self._rng, self._person = agent, store, rng, person
-        self._files = tuple(map(str, files))
+        self._files = tuple(files)
         self._fits, self._inbox, self._log = fits, inbox, log
         self._begun: set[int] = set()
         self._answers: dict[int, str] = {}
@@ -97,6 +97,11 @@ class Owner:
                 self._begun.add(number)
                 effects += self._begin(number, order)
         return effects
+
+    def files(self) -> list[Path]:
+        """The files that the agent was started with or told to observe, as far as they are there."""
+        paths = [*self._files, *map(Path, orders.observed_files(self._store))]
+        return [path for path in dict.fromkeys(paths) if path.exists()]
 
     def _begin(self, number: int, order: Order) -> list[Effect]:
         job = self._job(order)
@@ -252,13 +257,16 @@ class Owner:
     def _observe(self, path: str) -> Outcome:
         if self._agent.retracted:
             raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
-        data, persons = read_site(self._agent.charter, Path(path), self._person)
+        charter = self._agent.charter
+        data, persons = read_site(charter, Path(path), self._person)
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
         try:
             learned = self._agent.learn(data, persons=persons, rng=self._rng)
         except NotDisclosed as error:
             self._inbox.post(partial(self._agent.withhold, str(error)))
             return Outcome(None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),))
+        if charter.words != self._agent.charter.words:
+            return self._observe(path)
         kept = f"these {count:,} are added to the sums" if self._agent.part else f"these {count:,} count already"
         text = f"observed {count:,}" if learned is not None else kept
         return Outcome(learned, text, added=((path, shard),))
@@ -281,11 +289,10 @@ class Owner:
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"
         return Outcome(learned, text, added, (old,))
 
-    def count_again(self) -> Learned | None:
+    def count_again(self, files: Sequence[Path]) -> Learned | None:
         """The agent's evidence with the words that count now, from the files that it was made of, if they are there."""
-        for path in dict.fromkeys([*self._files, *orders.observed_files(self._store)]):
-            if Path(path).exists():
-                self._agent.hold(*read_site(self._agent.charter, Path(path), self._person))
+        for path in files:
+            self._agent.hold(*read_site(self._agent.charter, path, self._person))
         shards = self._agent.evidence.shards
         return self._agent.correct(shards, rng=self._rng) if shards and self._agent.holds(shards) else None
 

@@ -77,6 +77,7 @@ class Service:
         self._inbox = Inbox(SHARES * (message_bytes(agent.charter) + SLACK))
         self._fits, self._answers, self._merges = Worker(), Worker(), Worker()
         self._owner = Owner(agent, store, self._fits, self._inbox, log, rng=rng, person=person, files=files)
+        self._words = agent.charter.words
         self._failure: DecbayesError | None = None
         self._data: list[Any] = []
         self._refined_against: list[Counted] = []
@@ -120,7 +121,8 @@ class Service:
 
     def run(self, stop: Event, *, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until `stop` is set or `until` holds, which is asked every second; raise what made a fit impossible."""
-        self._count_again()
+        if self.agent.narrow:
+            self._count_again()
         due, over = time.monotonic() + TICK_SECONDS, False
         while not (stop.is_set() or over) and self._failure is None:
             call = self._inbox.take(due - time.monotonic())
@@ -159,19 +161,21 @@ class Service:
         """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
         for data in self._data:
             self._fit(partial(self.agent.learn, data, rng=self._rng))
-        self._count_again()
+        if self.agent.narrow:
+            self._count_again()
 
     def _go_over(self) -> None:
         """Another charter is in force: data that it does not count yet are fitted again by it."""
         self.log.names = self.agent.pool.roster.names
         for name, data in self.agent.again.items():
             self._fit(partial(self.agent.learn, data, shard=name, rng=self._rng))
-        self._count_again()
+        if self.agent.charter.words != self._words:
+            self._count_again()
 
     def _count_again(self) -> None:
-        """Count the words that were added since own evidence was published."""
-        if self.agent.narrow:
-            self._fit(self._owner.count_again)
+        """Count the words that were added since own data were read."""
+        self._words = self.agent.charter.words
+        self._fit(partial(self._owner.count_again, self._owner.files()))
 
     def _tick(self) -> None:
         if not (self._fits.alive and self._answers.alive and self._merges.alive):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
-from decbayes.network.protocol.group.motions import Ballot, Open, Proof, Remove, Rotate, Vote
+from decbayes.network.protocol.group.motions import Ballot, Extend, Open, Proof, Remove, Rotate, Vote
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Pool
@@ -156,7 +156,7 @@ class Ledger:
             ]
             # Of another theft the site may not have heard.
             left = len(ballot.votes) - len({taken_key(each, pool) for each in known})
-            if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open):
+            if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open | Extend):
                 continue
             gone_on = any(follows(other, ballot, settled) for other in settled.values())
             mutual = digest in taken and any(self._hangs(each, taken, pool) for each in known)

@@ -62,7 +62,7 @@ class Recount:
             check_votes(ballot, then)
             enough[digest] = then.terms[0].agreement * len(then.voters)
             match ballot.question:
-                case Open():
+                case Open() | Extend():
                     enough[digest] = -1.0
                 case Remove(seat) | Rotate(seat, _):
                     takes[digest] = hashlib.sha256(then.keys[seat][-1]).digest()

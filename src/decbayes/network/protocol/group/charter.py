@@ -115,6 +115,14 @@ class Charter:
         """The structure that the group began with, by which its records are known whatever words they count."""
         return self.with_words_of({}).model.structure
 
+    def over_words_of(self, merged: Structure) -> Structure:
+        """The model's structure over the words of another one, if these begin with those of the group."""
+        for name, words in self.model.structure.labels.items():
+            listed = tuple(merged.labels.get(name, ()))
+            if self.words and len(listed) > len(words) and listed[: len(words)] == words:
+                return self.with_words_of({**self.words_added, bytes(32): listed[len(words) :]}).model.structure
+        return self.model.structure
+
     def with_words_of(self, resolutions: Mapping[bytes, tuple[str, ...]]) -> "Charter":
         """The charter before its first epoch, with the words that these resolutions have added."""
         if self.epoch is None and dict(self.words_added) == dict(resolutions):

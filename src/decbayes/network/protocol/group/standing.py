@@ -7,8 +7,8 @@ removes its seat *strikes* the votes of that key from every resolution *beside* 
 - What has too few votes without those that are struck does not stand, unless a resolution that stands comes after it:
   so many seats have gone on from it that it was settled before they heard of any theft.
 - What does not stand strikes nothing. Resolutions that would strike each other out all stand, and strike the others.
-- A new epoch stands in any case. All who have voted for it have checked its prior, and to go back would lose what
-  absent members have contributed.
+- A new epoch stands in any case, and so do added words: to go back would lose what absent members have contributed.
+  All who have voted for an epoch have checked its prior, and words alone change no evidence.
 
 More votes for a settled motion may make it stand, so agents join them by union, as they join the motions.
 """
@@ -16,7 +16,7 @@ More votes for a settled motion may make it stand, so agents join them by union,
 from collections.abc import Callable, Iterator, Sequence
 
 from decbayes.network.protocol.group.keys import AgentId, agent_id
-from decbayes.network.protocol.group.motions import Ballot, Motion, Open, Remove, Rotate
+from decbayes.network.protocol.group.motions import Ballot, Extend, Motion, Open, Remove, Rotate
 from decbayes.network.protocol.group.roster import Roster
 
 
@@ -62,7 +62,7 @@ def fallen(ordered: Sequence[Ballot], voted_on: Callable[[Motion], Roster]) -> f
     strikers: dict[int, list[int]] = {}
     for n, ballot in enumerate(ordered):
         striking = [t for t in order.beside(n, mask) if takes[t] in keys[n]]
-        if striking and not isinstance(ballot.question, Open):
+        if striking and not isinstance(ballot.question, Open | Extend):
             strikers[n] = striking
     least = {n: voted_on(ordered[n].motion).needed for n in strikers}
 

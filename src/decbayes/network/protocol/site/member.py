@@ -168,7 +168,10 @@ class Member:
         return name
 
     def _keep(self, name: str, data: Any, persons: Any) -> None:
-        self._given[name] = data, self._words_of(data)
+        words = self._words_of(data)
+        if name not in self._given or len(words) >= len(self._given[name][1]):
+            # The same data may have been read with fewer words before.
+            self._given[name] = data, words
         self._shards[name] = self._over_words(*self._given[name])
         if persons is not None:
             self._whom[name] = Persons.of(persons).checked(self.charter.model.count(data))

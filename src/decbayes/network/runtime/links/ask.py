@@ -1,6 +1,5 @@
 """Questions to a running agent: what it knows, and the merged posterior."""
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +8,12 @@ import zenoh
 from decbayes.errors import Refused, TransportFailed
 from decbayes.files import MOST_BYTES, from_bytes
 from decbayes.merging.base.compatibility import alike
-from decbayes.models.core.model import Model
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.runtime.links.endpoints import Links
 from decbayes.network.runtime.links.questions import Asking, Seal
 from decbayes.network.runtime.links.transport import explain, open_session, root_key
 from decbayes.network.runtime.reports.description import Answer
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
 
 TIMEOUT_SECONDS = 10.0
 # Of what an agent says why it does not answer.
@@ -96,19 +93,9 @@ class Inquiry:
 
 def is_merge(posterior: Posterior, charter: Charter) -> bool:
     """Whether it has the charter's structure, over more words and with other components where that is allowed."""
-    agreed, merged = grown(charter.model, posterior.structure), posterior.structure
+    merged = posterior.structure
+    agreed = charter.over_words_of(merged)
     return merged == agreed or (charter.rules.components != "model" and alike(merged, agreed))
-
-
-def grown(model: Model, merged: Structure) -> Structure:
-    """The model's structure over the words of another one, if these begin with the model's own."""
-    agreed = model.structure
-    for name, words in agreed.labels.items():
-        listed = merged.labels.get(name, ())
-        if len(listed) > len(words) and listed[: len(words)] == words:
-            with suppress(ValueError):
-                return model.with_words(listed[len(words) :]).structure
-    return agreed
 
 
 def is_description(description: dict[str, Any]) -> bool:
