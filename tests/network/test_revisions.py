@@ -89,9 +89,6 @@ def test_a_neighbour_that_is_updated_is_heard_at_once(agent):
         (1, f"{', '.join(SINCE.values())}: update that agent"),
         (REVISION + 1, f"this agent {REVISION}: update this agent"),
     ],
-        (1, f"{', '.join(SINCE.values())}: update that agent"),
-        (REVISION + 1, f"this agent {REVISION}: update this agent"),
-    ],
 )
 def test_log_and_status_say_what_differs_and_who_has_to_update(agent, revision, said):
     (report,) = (effect for effect in agent.on_bytes("other", greeting(revision)) if isinstance(effect, Report))
