@@ -89,14 +89,39 @@ def test_two_sites_that_disagree_are_both_marked():
     assert (db.merging.influence(db.align(sites)).log_bayes_factor < DISAGREES).all()
 
 
-def test_a_site_that_shares_no_slot_is_flagged_and_those_it_leaves_one_slot_are_not():
-    evidence = np.array([[0.0, 0.0, 80.0], [0.0, 0.0, 120.0], [0.0, 0.0, 60.0], [60.0, 40.0, 0.0]])
-    factors = np.where(np.arange(4) == 2, -400.0, 0.0)[:, None] * (evidence > 0.0)
-    flags = [db.merging.Influence(evidence, factors).flags(site) for site in range(4)]
-    assert flags == [(), (), (), ("has nothing in common with the others: check its units and columns",)]
-    evidence[3, 2] = 1.0  # it shares a slot: who disagrees there is flagged as ever
-    flags = [db.merging.Influence(evidence, factors).flags(site) for site in range(4)]
-    assert flags == [(), (), ("disagrees with the others in 100% of its evidence",), ()]
+FAULTS = {
+    "units": lambda points, labels: 100.0 * points,
+    "other units": lambda points, labels: 10.0 * points,
+    "shift": lambda points, labels: points + 30.0,
+    "displaced": lambda points, labels: points + np.where(labels == 0, 4.0, 0.0)[:, None],
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("units", "displaced"), ("shift", "displaced"), ("units", "other units")]
+)
+def test_two_sites_with_different_faults_are_both_named_and_honest_ones_are_not(first, second):
+    """The first fills slots that the others then lack: they are compared in slots without it."""
+    rng, posteriors = np.random.default_rng(3), []
+    for fault in (first, second, *4 * [None]):
+        labels = rng.integers(3, size=60)
+        points = CENTRES[labels] + rng.normal(size=(60, 2))
+        points = FAULTS[fault](points, labels) if fault else points
+        posteriors.append(MIXTURE.fit(points, rng=rng).posterior)
+    found = db.merging.influence(db.align(posteriors, components="largest"))
+    assert "nothing in common" in found.flags(0)[0]
+    assert ("disagrees" if second == "displaced" else "nothing in common") in found.flags(1)[0]
+    assert [len(found.flags(site)) for site in range(6)] == [1, 1, 0, 0, 0, 0]
+
+
+def test_a_site_that_agrees_in_one_slot_is_not_alone():
+    """One that agrees nowhere is, though it has been put into the slot of all others, too."""
+    evidence = np.array([[0.0, 80.0], [0.0, 120.0], [0.0, 60.0], [60.0, 40.0]])
+    for factor, alone in ((-400.0, True), (DISAGREES, False)):
+        factors = np.where(np.arange(4) == 3, factor, 0.0)[:, None] * np.array([0.0, 1.0])
+        found = db.merging.Influence(evidence, factors)
+        assert found.alone.tolist() == [False, False, False, alone]
+        assert not found.disagreeing.any()
 
 
 def test_sites_that_all_have_slots_of_their_own_are_not_flagged():

@@ -180,23 +180,15 @@ class Findings:
         noun, influence = self.view.noun, self.influence
         reasons: dict[tuple[str, str], list[int]] = {
             ("disagrees with the other sites", "disagree with the other sites"): flagged(influence.disagreeing),
-            (f"has no {noun} in common with the others", f"have no {noun} in common with the others"): self._alone(),
+            (f"has no {noun} in common with the others", f"have no {noun} in common with the others"): flagged(
+                influence.alone
+            ),
             ("has far more weight than the others", "have far more weight than the others"): flagged(influence.large),
         }
         for site, column in self.view.other_units(self.alignment.posteriors):
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)
         return {words: sites for words, sites in reasons.items() if sites}
-
-    def _alone(self) -> list[int]:
-        """Sites that share no component with any other, although others share some."""
-        filled, together = np.zeros((2, len(self.sites)), dtype=bool)
-        for shared in self.shared.values():
-            held = shared.evidence >= self.least
-            filled |= held.any(axis=1)
-            together |= (held & (held.sum(axis=0) > 1)).any(axis=1)
-        alone: list[int] = np.flatnonzero(filled & ~together).tolist() if together.any() else []
-        return alone
 
     @property
     def undecided(self) -> list[str]:

@@ -1,13 +1,14 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, dense
+from decbayes.merging.aligning import align
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
 from decbayes.posterior import Posterior
@@ -34,6 +35,9 @@ class Influence:
         evidence: sites × slots, the number of observations of each site.
         log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
             if one of them has no data. The others are those that agree: one bad site does not mark honest ones.
+        rest: the same for the sites that share slots, in an alignment without the sites that share none; None where
+            there are none. A site that is alone fills slots that the others then lack, and mixed in those that are
+            left, they seem to disagree.
 
     >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
     >>> found.share
@@ -44,6 +48,7 @@ class Influence:
 
     evidence: Array
     log_bayes_factor: Array
+    rest: "Influence | None" = None
 
     @cached_property
     def share(self) -> Array:
@@ -56,14 +61,14 @@ class Influence:
         """The share of each site's evidence that contradicts the other sites."""
         evidence = self.evidence.sum(axis=1)
         against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
-        return per_observation(against, evidence)
+        return self._seen_without(per_observation(against, evidence), "apart")
 
     @cached_property
     def against(self) -> Array:
         """The strength of each site's contradiction to the other sites, in nats per observation."""
         evidence = self.evidence.sum(axis=1)
         nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
-        return per_observation(nats, evidence)
+        return self._seen_without(per_observation(nats, evidence), "against")
 
     @cached_property
     def times_median(self) -> Array:
@@ -80,11 +85,11 @@ class Influence:
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:
-        """Sites that disagree with the others, and more so than usual among the sites.
+        """Sites that share something, but disagree with the others, and more so than usual among the sites.
 
         Such a site may be the one that is right, or one with different data.
         """
-        much = self.apart > MUCH
+        much = (self.apart > MUCH) & ~self.alone
         usual = self.against[self.evidence.sum(axis=1) > 0]
         if len(usual) < FEW:
             return much
@@ -93,21 +98,30 @@ class Influence:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Sites that have no slot in common with any other, although others have: of other units, most often."""
+        """Sites with slots of their own that agree with nobody, although others do: of other units, most often."""
+        return np.asarray(self._seen_without(self._unshared, "alone"))
+
+    @cached_property
+    def _unshared(self) -> NDArray[np.bool_]:
         there = self.evidence > 0.5
-        shares = (there & (there.sum(axis=0) > 1)).any(axis=1)
-        return np.asarray(there.any(axis=1) & ~shares & (shares.sum() > 1))
+        agrees = there & (self.log_bayes_factor >= DISAGREES)
+        shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
+        return np.asarray((there & (there.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
+
+    def _seen_without(self, amounts: Array, name: str) -> Array:
+        """The amounts, those of sites that share slots from the alignment without the sites that share none."""
+        if self.rest is None:
+            return amounts
+        seen = amounts.copy()
+        seen[~self._unshared] = getattr(self.rest, name)
+        return seen
 
     def flags(self, site: int) -> tuple[str, ...]:
-        """The flags of a site, in a few words.
-
-        A site that is alone fills slots that the others then lack. Mixed in those that are left, they seem to disagree.
-        """
+        """The flags of a site, in a few words."""
         texts = {
             f"has {self.share[site]:.0%} of all evidence": self.large[site],
             "has nothing in common with the others: check its units and columns": self.alone[site],
-            f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site]
-            and not self.alone.any(),
+            f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site],
         }
         return tuple(text for text, holds in texts.items() if holds)
 
@@ -136,9 +150,24 @@ def influence(alignment: Alignment) -> Influence:
         factors = np.array([compared(alignment.in_slots(s), kept, groups, excluded[s]) for s in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
-            return Influence(evidence, factors)
+            found = Influence(evidence, factors)
+            return replace(found, rest=without_unshared(alignment, found))
         excluded |= worst
     raise AssertionError("the last pass returns")
+
+
+def without_unshared(alignment: Alignment, found: Influence) -> Influence | None:
+    """Influence among the sites that share slots, in the slots that are left to them, at least as many as they need."""
+    alone, structure = found._unshared, alignment.structure
+    if not alone.any():
+        return None
+    rest = [posterior for site, posterior in enumerate(alignment.posteriors) if not alone[site]]
+    slots = None
+    if structure.resizable:
+        (coupled, *_) = structure.symmetry
+        taken = int((found.evidence[alone] > 0.5).any(axis=0).sum())
+        slots = max(structure.components(coupled) - taken, *(one.structure.components(coupled) for one in rest))
+    return influence(align(rest, components=slots))
 
 
 def odd_ones(factors: Array, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
