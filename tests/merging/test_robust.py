@@ -324,6 +324,17 @@ def test_sites_that_know_little_of_a_coefficient_do_not_speak_for_those_in_other
     assert flagged(robust_merge([model.fit(model.points(frame)).posterior for frame in frames])) == [0, 1, 2]
 
 
+def test_sites_that_agree_in_full_outnumber_those_that_agree_in_part():
+    """Three claim too much; three know little; to the other four the claim is less than three deviations away."""
+    model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
+    seen = [(1000, 0.0), (1001, 0.001), (1002, 0.002), *((100 + n, 0.27 + 0.001 * n) for n in range(4))]
+    seen += [(4, -0.3), (5, 0.1), (6, 0.5)]
+    posteriors = [model.fit(np.full((count, 1), mean)).posterior for count, mean in seen]
+    merged = robust_merge(posteriors)
+    assert flagged(merged) == [0, 1, 2]
+    assert merged.posterior == plain(posteriors[3:])
+
+
 def simulated(model, rng, size, count=6):
     """Sites with data of one truth, and one, the first, with data of another."""
     data, other = (db.simulate(model, number, rng=rng).data for number in (count * size, size))

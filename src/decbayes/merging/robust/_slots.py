@@ -98,7 +98,7 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     """Weights of components in given slots, each of which begins at the component that most sites agree with.
 
     Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
-    everybody. The one that hears most votes in the end is taken.
+    everybody. The one that most sites agree with in the end is taken.
     """
     begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
     if not len(group.likeness.candidates):
@@ -120,7 +120,9 @@ def most_heard(begun: Settled, places: Indices) -> Settled:
     labels = (begun.labels + slots * np.arange(times)[:, None]).ravel()
     nothing = np.zeros(cores.size)
     tried = Settled(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).lasting()
-    best = tried.votes.sum(axis=0).reshape(times, slots).argmax(axis=0)[begun.labels]
+    # Those who agree in full decide: who knows little of some coefficient agrees in part with everybody.
+    full, heard = (one.votes.sum(axis=0).reshape(times, slots) for one in (replace(tried, weights=tried.core), tried))
+    best = (full + heard / (1.0 + group.sites)).argmax(axis=0)[begun.labels]
     return Settled(group, slots, begun.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.judged))
 
 
