@@ -102,6 +102,18 @@ class Diagonal(Clusters):
         return db.GaussianMixture(components, self.dimension, covariance=self.covariance, ascent=db.Ascent(restarts=4))
 
 
+class Small(Diagonal):
+    """The same with 40 points per site, of three clusters that may overlap."""
+
+    observations = 40
+
+    def __init__(self, rng: np.random.Generator, number: int = 3, dimension: int = 2) -> None:
+        super().__init__(rng, number, dimension)
+
+    def _apart(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(-10, 10, size=(self.number, self.dimension))
+
+
 class Full(Diagonal):
     """The same with unknown covariances."""
 
@@ -356,6 +368,7 @@ KINDS = {
     "known": Clusters,
     "diagonal": Diagonal,
     "full": Full,
+    "small": Small,
     "states": States,
     "classes": Classes,
     "tables": Tables,
@@ -364,22 +377,6 @@ KINDS = {
     "logistic": Logistic,
     "counts": Counts,
 }
-
-
-def attacked(
-    data: Any, attack: str, shards: list[Any], posteriors: list[Posterior], faulty: int, rng: np.random.Generator
-) -> list[Posterior]:
-    """The posteriors with those of the first sites as the attack has them."""
-    held = list(posteriors)
-    for site in range(faulty):
-        if attack == "copies" and site:
-            # Of a lie, hidden by another amount of evidence.
-            held[site] = scaled(held[0], 1.0 + 0.01 * site)
-        else:
-            how = "colluding" if attack == "copies" else attack
-            lie = data.model.fit(data.spoilt(how, shards[site], rng), rng=rng).posterior
-            held[site] = scaled(lie, 5.0 if attack == "inflated" else 1.0)
-    return held
 
 
 def deviation(data: Any, merged: Posterior, honest: Posterior) -> float:

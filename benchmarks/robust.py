@@ -1,11 +1,11 @@
 """What faulty sites do to a merge, plain and robust; whom a robust merge names; its price; and its time.
 
-    python benchmarks/robust.py [--seeds 3] [--quick] [--kinds …] [--faulty 0 1 3] [--fresh] [--small]
+    python benchmarks/robust.py [--seeds 3] [--first 0] [--quick] [--kinds …] [--faulty 0 1 3] [--varied] [--markdown]
 
-Ten sites, f of them faulty. Each fits a Gaussian mixture (known, diagonal or full variances), a hidden Markov model,
-latent classes, a table of mixed columns, topics or a regression (linear, logistic, counts) to its own data. With
---fresh there are 6 to 20 sites of unequal sizes, f = 3 stands for 30 % of them, and numbers of components and
-dimensions are random, too. What a faulty site sends:
+Ten sites, f of them faulty. Each fits a Gaussian mixture (known, diagonal or full variances; "small": 40 points of
+three clusters that may overlap), a hidden Markov model, latent classes, a table of mixed columns, topics or a
+regression (linear, logistic, counts) to its own data. With --varied there are 6 to 20 sites of unequal sizes, f = 3
+stands for 30 % of them, and numbers of components and dimensions are random, too. What a faulty site sends:
 
     units10, units100   its data in units ten or a hundred times smaller; of a table or regression, one column
     random              all its components are something else
@@ -17,97 +17,137 @@ dimensions are random, too. What a faulty site sends:
 Honest sites have all components ("like") or 60 % of them ("unlike"). Printed: how far the worst component of the
 merge of the honest sites is from the nearest one, in posterior deviations (median over seeds, worst in brackets; with
 as many slots as the largest site has components, or as usual, whichever is nearer); held-out nats per observation or
-word lost against the merge of honest sites (mean, worst in brackets); the shares of faulty and of honest sites that are
+word lost against the merge of honest sites (mean, worst in brackets); the share of runs within both bars (1 deviation
+and 0.02 nats; without faulty sites 0.005, with a large one 0.03); the shares of faulty and of honest sites that are
 flagged; and the time in units of a plain merge. Without faulty sites the loss is the price of a robust merge. "large"
 is one site with as much data as all others. "texts" are 20 topics of 20 Newsgroups at sites of 3,000 to 100 posts, at
 ten sites with eight newsgroups each ("unlike"), and "short" the first 12 words of each post at such sites; a faulty
-site has mixed up its vocabulary. The last line is JSON.
+site has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
+documentation, and JSON as the last line.
 """
 
 import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-from _attacks import KINDS, attacked, deviation
+from _attacks import KINDS, deviation, scaled
 from _workloads import news, news_model
 from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.posterior import Posterior
 
-SITES = 10
+SITES, MOST = 10, 3
 LARGE = 9
 UNEQUAL, POSTS, SHORT = (3000, 1500, 800, 400, 200, 100), 300, 12
 TEXTS = ("texts", "short")
+# What a robust merge is held to: nats lost per observation, and deviations of the worst component.
+NATS = {"none": 0.005, "large": 0.03}
+HARM, MOVED, FALSE, TIMES = 0.02, 1.0, 0.02, 5.0
 Row = dict[str, Any]
+
+
+@dataclass
+class World:
+    """Sites' fits of what they have seen, and what they would send as faulty ones, by attack."""
+
+    data: Any
+    held_out: Any
+    fits: list[Posterior]
+    lies: dict[str, list[Posterior]]
+    large: list[Posterior]
+
+    def attacked(self, attack: str, faulty: int) -> list[Posterior]:
+        """The posteriors, with those of the first sites as the attack has them."""
+        if attack == "copies":
+            # Of one lie, hidden by other amounts of evidence.
+            lie = self.lies["colluding"][0]
+            return [*(scaled(lie, 1.0 + 0.01 * site) for site in range(faulty)), *self.fits[faulty:]]
+        if attack == "inflated":
+            return [*(scaled(lie, 5.0) for lie in self.lies["displaced"][:faulty]), *self.fits[faulty:]]
+        return [*self.lies[attack][:faulty], *self.fits[faulty:]]
+
+    def runs(self, counts: list[int]) -> Iterator[tuple[int, str, Row]]:
+        for faulty in counts:
+            if faulty and len(self.fits) < 2 * faulty + 1:
+                continue
+            many = int(0.3 * len(self.fits)) if faulty > 1 else faulty
+            honest = Honest(self.data, self.held_out, self.fits[many:])
+            if not faulty:
+                yield 0, "none", honest.measured(self.fits, 0)
+                if self.large:
+                    yield 0, "large", Honest(self.data, self.held_out, self.large).measured(self.large, 0)
+            for attack in self.data.attacks if faulty else ():
+                yield faulty, attack, honest.measured(self.attacked(attack, many), many)
+
+
+class Honest:
+    """Merges of the honest sites, by which others are judged."""
+
+    def __init__(self, data: Any, held_out: Any, fits: list[Posterior]) -> None:
+        merged = db.merge(fits)
+        self.data, self.held_out, self.score = data, held_out, data.scored(merged, held_out)
+        self.references = [merged, db.merge(fits, components="largest")] if merged.structure.symmetry else [merged]
+
+    def measured(self, posteriors: list[Posterior], faulty: int) -> Row:
+        plain, usual = timed(lambda: db.merge(posteriors))
+        robust, seconds = timed(lambda: db.merging.robust_merge(posteriors))
+        flagged = [site.flagged for site in robust.sites]
+        return {
+            "plain": self.harm(plain),
+            "robust": self.harm(robust.posterior),
+            "named": (sum(flagged[:faulty]), faulty),
+            "false": (sum(flagged[faulty:]), len(flagged) - faulty),
+            "time": seconds / usual,
+        }
+
+    def harm(self, merged: Posterior) -> tuple[float, float]:
+        away = min(deviation(self.data, merged, one) for one in self.references)
+        return away, self.score - self.data.scored(merged, self.held_out)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     """The result, and the shortest of some times."""
     times = []
-    while not times or (len(times) < 5 and sum(times) < 0.3):
+    while not times or (len(times) < 5 and sum(times) < 0.1):
         begin = time.process_time()
         found = work()
         times.append(time.process_time() - begin)
     return found, min(times)
 
 
-def measured(data: Any, posteriors: list[Posterior], fits: list[Posterior], held_out: Any, faulty: int) -> Row:
-    """Merges of these posteriors, the first of them faulty; `fits` are what all would be without a fault."""
-    honest = db.merge(fits[faulty:])
-    references = [honest, db.merge(fits[faulty:], components="largest")] if honest.structure.symmetry else [honest]
-    plain, usual = timed(lambda: db.merge(posteriors))
-    robust, seconds = timed(lambda: db.merging.robust_merge(posteriors))
-    flagged = [site.flagged for site in robust.sites]
-    best = data.scored(honest, held_out)
-    return {
-        "plain": (min(deviation(data, plain, one) for one in references), best - data.scored(plain, held_out)),
-        "robust": (
-            min(deviation(data, robust.posterior, one) for one in references),
-            best - data.scored(robust.posterior, held_out),
-        ),
-        "named": float(np.mean(flagged[:faulty])) if faulty else np.nan,
-        "false": float(np.mean(flagged[faulty:])),
-        "time": seconds / usual,
-    }
-
-
-def cases(kind: str, unlike: bool, faulty: int, seed: int, fresh: bool) -> dict[str, Row]:
-    """All attacks on the same sites."""
-    rng = np.random.default_rng([seed, faulty, unlike, fresh])
+def simulated(kind: str, unlike: bool, seed: int, varied: bool) -> World:
+    rng = np.random.default_rng([seed, unlike, varied])
     data, sizes = KINDS[kind](rng), np.full(SITES, 1.0)
-    if fresh:
+    if varied:
         number, sites = int(rng.integers(3, 8)), int(rng.integers(6, 21))
         data = KINDS[kind](rng, number=number, dimension=int(rng.integers(1, 7)))
         sizes = number / 5 * np.exp(rng.normal(0.0, 0.6, size=sites))
-        faulty = int(0.3 * sites) if faulty > 1 else faulty
     counts = np.maximum(data.observations * sizes, 20).astype(int).tolist()
     shards = [data.draw(rng, count, unlike=unlike) for count in counts]
     held_out = data.draw(rng, data.held_out, unlike=False)[0]
-    fits = [data.model.fit(shard, rng=rng).posterior for shard, _ in shards]
-    if not faulty:
-        return {"none": measured(data, fits, fits, held_out, 0), "large": large(data, held_out, unlike, rng)}
-    return {
-        attack: measured(data, attacked(data, attack, shards, fits, faulty, rng), fits, held_out, faulty)
-        for attack in data.attacks
-    }
 
+    def fitted(shard: Any) -> Posterior:
+        return data.model.fit(shard, rng=rng).posterior
 
-def large(data: Any, held_out: Any, unlike: bool, rng: np.random.Generator) -> Row:
-    """One site that has as much data as nine others together."""
-    sizes = [LARGE * data.observations, *[data.observations] * LARGE]
-    fits = [data.model.fit(data.draw(rng, size, unlike=unlike)[0], rng=rng).posterior for size in sizes]
-    return measured(data, fits, fits, held_out, 0)
+    fits = [fitted(shard) for shard, _ in shards]
+    liars = shards[: max(MOST, int(0.3 * len(shards)))]
+    told = [attack for attack in data.attacks if attack not in ("copies", "inflated")]
+    lies = {attack: [fitted(data.spoilt(attack, shard, rng)) for shard in liars] for attack in told}
+    large = fitted(data.draw(rng, LARGE * data.observations, unlike=unlike)[0])
+    return World(data, held_out, fits, lies, [] if varied else [large, *fits[:LARGE]])
 
 
 class News:
     """20 topics of 20 Newsgroups."""
+
+    attacks = ("random",)
 
     def __init__(self) -> None:
         counts, self.vocabulary, self.labels, held_out = news()
@@ -145,82 +185,36 @@ def shortened(counts: Any, rng: np.random.Generator) -> Any:
     ).astype(float)
 
 
-def texts(unlike: bool, short: bool, faulty: int) -> dict[str, Row]:
-    data, rng = News(), np.random.default_rng(1)
+def texts(unlike: bool, short: bool, seed: int) -> World:
+    data, rng = News(), np.random.default_rng([seed, 1])
     shards = data.shards(unlike, short, rng)
     fits = [data.model.fit(shard, rng=rng).posterior for shard in shards]
     mixed_up = rng.permutation(len(data.vocabulary))
-    wrong = [data.model.fit(shard[:, mixed_up], rng=rng).posterior for shard in shards[:faulty]]
-    return {"random" if faulty else "none": measured(data, [*wrong, *fits[faulty:]], fits, None, faulty)}
+    wrong = [data.model.fit(shard[:, mixed_up], rng=rng).posterior for shard in shards[:MOST]]
+    return World(data, None, fits, {"random": wrong}, [])
 
 
-def small_sites(seeds: int) -> None:
-    """How many honest sites with few readings are flagged: clusters anywhere, which may overlap."""
-    for covariance in ("known", "diagonal"):
-        flagged = []
-        for seed, count, (components, dimension, sites) in product(range(seeds), (20, 40), ((2, 1, 10), (3, 2, 6))):
-            rng = np.random.default_rng([seed, components, count, sites])
-            places = rng.uniform(-10, 10, size=(components, dimension))
-            options = (
-                {"variance": 1.0, "prior_variance": 100.0} if covariance == "known" else {"covariance": covariance}
-            )
-            model = db.GaussianMixture(components, dimension, **options)
-            noise = rng.normal(size=(sites, count, dimension))
-            shards = places[rng.integers(components, size=(sites, count))] + noise
-            found = db.merging.robust_merge([model.fit(shard, rng=rng).posterior for shard in shards])
-            flagged += [site.flagged for site in found.sites]
-        print(
-            f"small sites, {covariance} variances: {sum(flagged)} of {len(flagged)} honest sites are flagged",
-            flush=True,
-        )
+def world(kind: str, unlike: bool, seed: int, varied: bool) -> World:
+    return texts(unlike, kind == "short", seed) if kind in TEXTS else simulated(kind, unlike, seed, varied)
 
 
-def main() -> None:
-    warnings.simplefilter("ignore", db.errors.MergeWarning)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one seed, mixtures of known variance, f = 0 and 3")
-    parser.add_argument("--kinds", nargs="+", default=[*KINDS, *TEXTS], choices=[*KINDS, *TEXTS])
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--fresh", action="store_true", help="random numbers of sites, components and dimensions")
-    parser.add_argument("--faulty", nargs="+", type=int, default=[0, 1, 3])
-    parser.add_argument("--small", action="store_true", help="only: false flags of small honest sites")
-    options = parser.parse_args()
-    if options.small:
-        small_sites(4 * options.seeds)
-        return
-    seeds, kinds, counts = options.seeds, options.kinds, options.faulty
-    if options.quick:
-        seeds, kinds, counts = 1, ["known"], [0, 3]
-    rows = []
-    print(
-        f"{'kind':11}{'sites':8}{'f':>2} {'attack':10}{'plain: sd (worst), nats (worst)':>36}{'robust':>36}"
-        "  named  false  time"
-    )
-    for kind, faulty, unlike in product(kinds, counts, (False, True)):
-        if kind in TEXTS:
-            # Of six sites, three are no minority.
-            runs = [] if faulty > 1 and kind == "texts" and not unlike else [texts(unlike, kind == "short", faulty)]
-        else:
-            first = options.first
-            runs = [cases(kind, unlike, faulty, seed, options.fresh) for seed in range(first, first + seeds)]
-        if not runs or (kind == "short" and unlike):
-            continue
-        for attack in runs[0]:
-            row = summary([run[attack] for run in runs])
-            sites = "unlike" if unlike else "like"
-            print(f"{kind:11}{sites:8}{faulty:2} {attack:10}{line(row)}", flush=True)
-            rows.append({"kind": kind, "sites": sites, "faulty": faulty, "attack": attack, **row})
-    print(json.dumps({"benchmark": "robust", "sites": SITES, "seeds": seeds, "rows": rows}))
+def held(attack: str, row: Row) -> bool:
+    """Whether the robust merge is within the bars."""
+    away, lost = row["robust"]
+    return bool(lost <= NATS.get(attack, HARM) and (attack in NATS or away <= MOVED))
 
 
-def summary(same: list[Row]) -> Row:
+def summary(attack: str, same: list[Row]) -> Row:
     """Medians over seeds, the worst deviation, and means of losses and flags."""
-    found: Row = {}
+    found: Row = {"runs": len(same)}
     for rule in ("plain", "robust"):
         away, lost = np.array([row[rule] for row in same]).T
         found[rule] = [round(float(value), 4) for value in (np.median(away), away.max(), lost.mean(), lost.max())]
-    return found | {name: round(float(np.mean([row[name] for row in same])), 3) for name in ("named", "false", "time")}
+    for name in ("named", "false"):
+        flagged, sites = np.sum([row[name] for row in same], axis=0)
+        found[name] = round(float(flagged / sites), 4) if sites else None
+    found["held"] = round(float(np.mean([held(attack, row) for row in same])), 3)
+    return found | {"time": round(float(np.median([row["time"] for row in same])), 2)}
 
 
 def line(row: Row) -> str:
@@ -228,7 +222,93 @@ def line(row: Row) -> str:
         f"{away:8.2f} ({worst:7.2f}){lost:8.4f} ({most:7.4f})"
         for away, worst, lost, most in (row["plain"], row["robust"])
     ]
-    return "".join(parts) + f"{row['named']:7.2f}{row['false']:7.3f}{row['time']:6.1f}"
+    named = "      –" if row["named"] is None else f"{row['named']:7.2f}"
+    return "".join(parts) + f"{row['held']:6.2f}{named}{row['false']:7.3f}{row['time']:6.1f}"
+
+
+def verdicts(results: dict[tuple[str, str, int, str], list[Row]]) -> list[str]:
+    """All runs together against the bars."""
+    lines = []
+    for what, attacks in (("price", ("none",)), ("price, one large site", ("large",)), ("harm", None)):
+        rows = [
+            (key, row)
+            for key, same in results.items()
+            for row in same
+            if (key[3] in attacks if attacks else key[3] not in NATS)
+        ]
+        if rows:
+            lost = np.array([row["robust"][1] for _, row in rows])
+            within = np.mean([held(key[3], row) for key, row in rows])
+            lines.append(
+                f"{what}: mean {lost.mean():.4f} nats, 95 % of runs below {np.quantile(lost, 0.95):.4f}, worst "
+                f"{lost.max():.4f}; {within:.1%} of {len(rows)} runs within the bar"
+            )
+    for what, faulty in (("nobody faulty", (0,)), ("some faulty", (1, 3))):
+        flags = [row["false"] for key, same in results.items() if key[2] in faulty for row in same]
+        if flags:
+            wrong, sites = np.sum(flags, axis=0)
+            lines.append(f"false flags, {what}: {wrong} of {sites} honest sites, {wrong / sites:.2%} (bar {FALSE:.0%})")
+    for kind in dict.fromkeys(key[0] for key in results):
+        times = [row["time"] for key, same in results.items() if key[0] == kind for row in same]
+        lines.append(
+            f"time, {kind}: {np.median(times):.1f} times plain, 95 % of runs below {np.quantile(times, 0.95):.1f}, "
+            f"worst {max(times):.1f} (bar {TIMES:.0f})"
+        )
+    return lines
+
+
+def markdown(results: dict[tuple[str, str, int, str], list[Row]]) -> Iterator[str]:
+    """A table row for each kind and attack, a column for each number of faulty sites and like or unlike honest ones."""
+    columns = list(dict.fromkeys((key[2], key[1]) for key in results if key[2]))
+    yield f"| sites | attack | {' | '.join(f'f = {faulty}, {sites}' for faulty, sites in columns)} |"
+    yield "|---" * (2 + len(columns)) + "|"
+    for kind, attack in dict.fromkeys((key[0], key[3]) for key in results if key[2]):
+        cells = []
+        for faulty, sites in columns:
+            same = results.get((kind, sites, faulty, attack))
+            if same is None:
+                cells.append("–")
+                continue
+            row = summary(attack, same)
+            (before, _, cost, _), (after, worst, lost, _) = row["plain"], row["robust"]
+            cells.append(f"{before:.1f}, {cost:.3f} → **{after:.1f}** ({worst:.1f}), {lost:.3f}, {row['held']:.0%}")
+        yield f"| {kind} | {attack} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    warnings.simplefilter("ignore", db.errors.MergeWarning)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one seed, mixtures of known variance, f = 0 and 3")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS, *TEXTS])
+    parser.add_argument("--faulty", nargs="+", type=int, default=[0, 1, MOST], choices=[0, 1, MOST])
+    parser.add_argument("--varied", action="store_true", help="random numbers of sites, components and dimensions")
+    parser.add_argument("--markdown", action="store_true", help="print the table of the documentation, too")
+    options = parser.parse_args()
+    if options.quick:
+        options.seeds, options.kinds, options.faulty = 1, ["known"], [0, MOST]
+    results: dict[tuple[str, str, int, str], list[Row]] = {}
+    print(
+        f"{'kind':11}{'sites':8}{'f':>2} {'attack':10}{'plain: sd (worst), nats (worst)':>36}{'robust':>36}"
+        "  held  named  false  time"
+    )
+    for kind, unlike in product(options.kinds, (False, True)):
+        if kind == "short" and unlike:
+            continue
+        sites, found = "unlike" if unlike else "like", {}
+        for seed in range(options.first, options.first + options.seeds):
+            for faulty, attack, row in world(kind, unlike, seed, options.varied).runs(options.faulty):
+                found.setdefault((kind, sites, faulty, attack), []).append(row)
+        for key, same in found.items():
+            print(f"{kind:11}{sites:8}{key[2]:2} {key[3]:10}{line(summary(key[3], same))}", flush=True)
+        results |= found
+    print(*verdicts(results), *(markdown(results) if options.markdown else ()), sep="\n")
+    rows = [
+        dict(zip(("kind", "sites", "faulty", "attack"), key, strict=True)) | summary(key[3], same)
+        for key, same in results.items()
+    ]
+    print(json.dumps({"benchmark": "robust", "seeds": options.seeds, "first": options.first, "rows": rows}))
 
 
 if __name__ == "__main__":
