@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from decbayes.merging.aligning import align
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
 from decbayes.posterior import Posterior
+
+Seen = TypeVar("Seen", Array, NDArray[np.bool_])
 
 # In nats: log Bayes factors below this are hardly chance, even with many sites and slots.
 DISAGREES = -10.0
@@ -99,7 +102,7 @@ class Influence:
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
         """Sites with slots of their own that agree with nobody, although others do: of other units, most often."""
-        return np.asarray(self._seen_without(self._unshared, "alone"))
+        return self._seen_without(self._unshared, "alone")
 
     @cached_property
     def _unshared(self) -> NDArray[np.bool_]:
@@ -108,7 +111,7 @@ class Influence:
         shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
         return np.asarray((there & (there.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
 
-    def _seen_without(self, amounts: Array, name: str) -> Array:
+    def _seen_without(self, amounts: Seen, name: str) -> Seen:
         """The amounts, those of sites that share slots from the alignment without the sites that share none."""
         if self.rest is None:
             return amounts
