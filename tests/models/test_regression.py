@@ -355,6 +355,12 @@ class TestData:
         with pytest.raises(InvalidStructure, match="The target of PoissonRegression is count; 'y' is real"):
             db.PoissonRegression("y", columns={"x": "real", "y": "real"})
 
+    def test_a_formula_in_place_of_the_target_is_told_where_it_goes(self):
+        with pytest.raises(InvalidStructure, match="from_frame"):
+            db.PoissonRegression("y ~ x")
+        with pytest.raises(InvalidStructure, match="Say what it holds"):
+            db.PoissonRegression("y")
+
     def test_files_leave_out_incomplete_rows_and_say_so(self, frame, rng, tmp_path):
         frame.loc[[3, 5], "age"] = np.nan
         frame.to_csv(tmp_path / "a.csv", index=False)

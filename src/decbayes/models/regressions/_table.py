@@ -72,7 +72,9 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", known(self.columns))
         if self.target not in self.columns:
-            raise InvalidStructure(f"The target '{self.target}' is not among the columns; say what it holds.")
+            formula = "This is a formula: `from_frame(frame, formula)` makes a model of it."
+            remedy = formula if "~" in self.target else "Say what it holds."
+            raise InvalidStructure(f"The target '{self.target}' is not among the columns. {remedy}")
         apart = {self.target, *needed(self.columns, self.offset, self.weights, *self.outcomes)}
         others = tuple(name for name in self.columns if name not in apart)
         terms = names_of(terms=self.terms) or others
