@@ -68,7 +68,8 @@ class Tabular(Model):
         super().__post_init__()
         object.__setattr__(self, "columns", known(self.columns))
         if not self.columns:
-            raise InvalidStructure("A table has one column or more; say what they hold with `columns`.")
+            remedy = "say what they hold with `columns`, or let `from_frame` find it"
+            raise InvalidStructure(f"A table has one column or more: {remedy}.")
         check_positive(
             category_prior=self.category_prior,
             yes_no_prior=self.yes_no_prior,
