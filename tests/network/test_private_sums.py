@@ -16,6 +16,7 @@ from decbayes.network.runtime.store import ledgered
 from decbayes.network.runtime.store.ledgered import Ledgered
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
+from decbayes.page.describing import described
 from decbayes.privacy import releasing
 
 SEATS = 4
@@ -299,3 +300,10 @@ def test_a_store_that_forgets_the_ledger_would_open_without_a_line(tmp_path, mon
     monkeypatch.setattr(ledgered.Ledgered, "_spend", lambda self, spending: None)
     with pytest.raises(AssertionError):
         test_the_ledger_is_written_before_a_part_is_opened_and_a_masked_release_spends_nothing(tmp_path)
+
+
+def test_the_page_draws_private_sums_though_nobody_knows_how_many_rows_are_in_them(finished):
+    merged = finished.agent(0).merged()
+    shown = described(MODEL, merged.posterior, merged.alignment, [], observations=merged.observations).posterior
+    assert (shown["sites"], shown["observations"]) == ([], 0)
+    assert [dict(row)["term"] for row in shown["rows"]] == ["intercept", "x"]

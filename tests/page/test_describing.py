@@ -122,3 +122,24 @@ def test_a_model_without_components_is_a_table(rng):
     assert dict(shown.posterior["rows"][0]).keys() == {"mean", "standard deviation"}
     nothing = described(model, db.Posterior.of_prior(model.structure), None, [])
     assert nothing.posterior["rows"] == []
+
+
+def test_what_only_sums_have_opened_is_drawn_without_sites(rng):
+    """Nobody knows what single sites have, so there are no cells, no versions on a click, and no objective."""
+    model = db.GaussianMixture(4, 2, variance=1.0, prior_variance=100.0)
+    few = np.concatenate([rng.normal(centre, 1.0, size=(20, 2)) for centre in (-9.0, 9.0)] + [np.full((3, 2), 40.0)])
+    posterior = model.fit(few, rng=rng).posterior
+    alone, known = (described(model, posterior, found, [*names], observations=43, set="a") for found, names in (
+        (None, ""), (db.align([posterior]), "x")
+    ))  # fmt: skip
+    assert (alone.details, alone.posterior["sites"], alone.posterior["objective"]) == ({}, [], None)
+    drawn = [{**component, "cells": []} for component in known.posterior["components"]]
+    assert alone.posterior["components"] == drawn
+    assert sorted(component["evidence"] or 0 for component in drawn) == pytest.approx([0, 20, 20], abs=0.1)
+    assert [component["drawing"]["kind"] for component in drawn].count("hidden") == 1, (
+        "of three points nothing is shown"
+    )
+    assert (alone.posterior["observations"], alone.posterior["noun"]) == (43, "cluster")
+    mean = db.models.GaussianMean(1.0, dimension=1)
+    summed = described(mean, mean.fit(np.full((5, 1), 2.0)).posterior, None, [])
+    assert len(summed.posterior["rows"]) == 1, "also without components"

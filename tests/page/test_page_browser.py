@@ -9,7 +9,8 @@ import pytest
 from browser import CHROMIUM, HOW_TO, Browser
 from groups import identities
 
-from decbayes.network import Charter, Limits
+import decbayes as db
+from decbayes.network import Charter, Limits, SumRules
 from decbayes.network.runtime.reports.description import about_members, neighbour_of, status_of
 from decbayes.network.runtime.reports.watching import Watcher
 from decbayes.network.simulation.simulator import Simulation
@@ -23,7 +24,7 @@ pytestmark = [
 ]
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-SITES = [f"site {number}" for number in range(3)]
+SITES = [f"site_{number}" for number in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +65,11 @@ def points_of(site):
 class Group:
     """Agents in this process, and what the first of them shows on a page."""
 
-    def __init__(self, page):
+    def __init__(self, page, **rules):
         members, rng = identities(3), np.random.default_rng(0)
         settings = {"components": 4, "dimension": 2, "variance": 1.0, "prior_variance": 50.0}
         keys = {site: member.public for site, member in zip(SITES, members, strict=True)}
-        charter = Charter("clusters", "GaussianMixture", settings, keys, limits=Limits(members=3))
+        charter = Charter("clusters", "GaussianMixture", settings, keys, limits=Limits(members=3), **rules)
         self.simulation = Simulation(charter, members, rng=rng)
         self.simulation.connect({(0, 1), (0, 2)})
         self.watcher, self.running = Watcher(page), {}
@@ -141,17 +142,42 @@ def test_a_page_follows_its_agent(page, look):
 
     # What each site contributed is fetched by a click.
     tab.run(f"[...document.querySelectorAll('.card')].find(c => c.innerText.includes('only {SITES[2]}')).click()")
-    tab.until("document.querySelector('#detail[open] #detail-sites li b')?.textContent === 'site 2'")
+    tab.until("document.querySelector('#detail[open] #detail-sites li b')?.textContent === 'site_2'")
     tab.press("Escape")
 
     group.leave(SITES[1])
     tab.until(f"{kind(SITES[1])} === 'node gone'")
-    grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site 1\"] .body')).fill"
-    assert tab.run(grey) != tab.run(grey.replace("site 1", "site 2"))
+    grey = "getComputedStyle(document.querySelector('#nodes [data-key=\"site_1\"] .body')).fill"
+    assert tab.run(grey) != tab.run(grey.replace("site_1", "site_2"))
     assert len(card_texts(tab)) == 4, "contributions of sites that have left still count"
 
     page.close()
     tab.until("document.querySelector('#connection').dataset.state === 'lost'")
+
+
+def test_a_page_of_secure_sums_draws_each_opened_sum_and_no_site(page, look):
+    public = np.random.default_rng(9).normal([*CENTRES] * 10, 1.0)
+    model = db.GaussianMixture(4, 2, variance=1.0, prior_variance=50.0)
+    group = Group(page, sums=SumRules(rounds=1), anchor=model.fit(public, rng=0).posterior)
+    tab = look(page.url)
+    for site in SITES:
+        group.join(site)
+    tab.until("document.querySelector('#network-summary').innerText.includes('3 up, only sums are opened.')")
+    tab.until("document.querySelector('#posterior-summary').innerText.startsWith('No site has published')")
+    assert card_texts(tab) == []
+    for _ in range(4):
+        for running in group.running.values():
+            group.simulation.perform(running, running.agent.add_up())
+        group.show()
+    tab.until("document.querySelectorAll('.card').length === 4")
+    said = "clusters from 300 observations, from earlier data or from sums over all members. No contribution"
+    assert said in tab.run("document.querySelector('#posterior-summary').innerText")
+    assert "nothing to align" in tab.run("document.querySelector('#alignment-summary').innerText")
+    assert "the only round is open" in tab.run("document.querySelector('#sums').innerText")
+    assert not any("site" in text for text in card_texts(tab))
+    tab.run("document.querySelector('.card').click()")
+    tab.until("document.querySelector('#detail[open] #detail-summary').innerText.includes('of all evidence')")
+    assert "What each site" not in tab.run("document.querySelector('#detail').innerText")
 
 
 def made_up(members, *, gone=()):

@@ -8,6 +8,7 @@ import pytest
 import decbayes as db
 from decbayes.errors import NotCalibrated, NotPrivate
 from decbayes.models.mixtures.histogram import SIDE, Grid
+from decbayes.page.describing import described
 from decbayes.privacy import releasing
 from decbayes.privacy.mechanism import Total
 from decbayes.privacy.releasing import largest_norm, summed_records
@@ -161,6 +162,8 @@ def test_no_interval_is_stated_that_would_not_hold(tmp_path):
             ).all()
         assert sorted(round(row["mean"], -1) for row in model.profiles(each)) == [30.0, 80.0]
     assert not db.Posterior.of_prior(model.structure).means_only
+    page = described(model, posterior, None, []).posterior
+    assert sorted(round(float(dict(row)["age"].split()[0]), -1) for row in page["rows"]) == [30.0, 80.0]
 
 
 def refused_ways(model, posterior, tmp_path):

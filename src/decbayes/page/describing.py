@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.merging import Alignment, Reliability, reading
+from decbayes.merging import Alignment, Reliability, align, reading
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
 from decbayes.views import Findings, Image, Interval, Numbers, Point, Profile, Shares, View, Words, view_of
@@ -50,12 +50,21 @@ def described(
     reliability: Reliability | None = None,
     **more: Any,
 ) -> Shown:
-    """A merge and where it comes from, with probabilities of matches if known; `more` is shown next to it."""
+    """A merge and where it comes from, with probabilities of matches if known; `more` is shown next to it.
+
+    Without an `alignment` nobody knows what single sites have contributed, and components are shown without sites.
+    """
     view = view_of(model)
     shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], "least": LEAST, **more}
-    if alignment is None or not alignment.structure.symmetry:
-        rows = [] if alignment is None else view.rows(posterior)
-        return Shown({**shown, "components": [], "rows": [entries(view.facts(row)) for row in rows]}, {})
+    if alignment is None and posterior == Posterior.of_prior(posterior.structure):
+        return Shown({**shown, "components": [], "rows": []}, {})
+    if not posterior.structure.symmetry or posterior.means_only:
+        rows = [entries(view.facts(row)) for row in view.rows(posterior)]
+        return Shown({**shown, "components": [], "rows": rows}, {})
+    if alignment is None:
+        whole = described(model, posterior, align([posterior]), ["all"])
+        components = [{**component, "cells": []} for component in whole.posterior["components"]]
+        return Shown({**whole.posterior, **shown, "objective": None, "components": components}, {})
     findings = Findings(alignment, tuple(sites), LEAST, reliability)
     coupled = findings.sets[0]
     evidence, sure = findings.shared[coupled].evidence, findings.sureness[coupled]

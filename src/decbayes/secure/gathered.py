@@ -51,5 +51,5 @@ WAITED_FOR: dict[Kind, str] = {"key": "key", "masked": "masked contribution", "o
 def turn(number: int, rounds: int, kind: Kind | None, missing: Collection[str]) -> str:
     """Whose turn it is, in a line."""
     if kind is None:
-        return f"all {rounds} rounds are open"
+        return "all rounds are open" if rounds > 1 else "the only round is open"
     return f"round {number} of {rounds}: waiting for the {WAITED_FOR[kind]} of {', '.join(missing)}"

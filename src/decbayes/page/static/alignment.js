@@ -15,9 +15,9 @@ export function drawAlignment(posterior) {
   byId("matrix").tBodies[0].replaceChildren(...byName(sites).map((site) => row(posterior, site, totals[site])));
 }
 
-function summary({ components, sites, observations, duplicates, unlike, sureness, reason }, there) {
+function summary({ components, sites, rows, duplicates, unlike, sureness, reason }, there) {
   if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
-  if (!there && observations) return "No contribution of a single site is known, so there is nothing to align.";
+  if (!there && (components.length || rows?.length)) return "No contribution of a single site is known, so there is nothing to align.";
   if (!there) return "Once two sites have published, this shows which components match.";
   const cells = components.flatMap((component) => component.cells);
   const close = cells.filter((cell) => cell.close).length;

@@ -43,9 +43,16 @@ function summarise(posterior) {
   const line = byId("posterior-summary");
   const { components, sites, observations } = posterior;
   line.classList.remove("error");
-  if (!sites.length) setText(line, observations ? `${plural(observations, "observation")} in the posterior as a whole, from earlier data or from sums over all members. No contribution of a single site is known. \`decbayes posterior\` writes the result as a file.` : "No site has published anything yet. Components appear here with the first contribution.");
+  const known = components.length > 0 || (posterior.rows ?? []).length > 0;
+  if (!sites.length) setText(line, known ? `${asAWhole(posterior)} from earlier data or from sums over all members. No contribution of a single site is known.` : "No site has published anything yet. Components appear here with the first contribution.");
   else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged.`);
   else setText(line, `${plural(components.length, posterior.noun)} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
+}
+
+// Private sums do not say how many observations are behind them.
+function asAWhole({ components, noun, observations }) {
+  const what = components.length ? plural(components.length, noun) : "The posterior";
+  return observations ? `${what} from ${plural(observations, "observation")},` : what;
 }
 
 export function drawFailure(why) {
@@ -77,10 +84,11 @@ function fillCard(card, posterior, component, drawings) {
   const squares = byName(posterior.sites).map((site) => el("i", { class: supporters.has(site) ? "has" : "" }));
   const alone = cells.length === 1 && posterior.sites.length > 1;
   const support = alone ? `only ${posterior.sites[cells[0].site]}` : `${cells.length} of ${plural(posterior.sites.length, "site")}`;
+  const supported = el("span", {}, el("span", { class: "support", "aria-hidden": "true" }, ...squares), el("span", { class: alone ? "alone" : "" }, support), " · ");
   card.replaceChildren(
     el("span", { class: "title" }, el("span", {}, nameOf(posterior, slot)), el("span", {}, percent(component.share))),
     drawn(component.drawing, drawings),
-    el("span", { class: "foot" }, el("span", { class: "support", "aria-hidden": "true" }, ...squares), el("span", { class: alone ? "alone" : "" }, support), ` · ${amount(component.evidence, posterior, compact)} ${posterior.unit}s`),
+    el("span", { class: "foot" }, cells.length ? supported : null, `${amount(component.evidence, posterior, compact)} ${posterior.unit}s`),
   );
 }
 
@@ -89,8 +97,11 @@ async function openDetail(slot) {
   if (!component) return;
   const posterior = shown;
   setText(byId("detail-title"), nameOf(posterior, slot));
-  setText(byId("detail-summary"), `${amount(component.evidence, posterior)} ${posterior.unit}s from ${component.cells.length} of ${plural(posterior.sites.length, "site")}; ${percent(component.share)} of all evidence.`);
+  const apart = component.cells.length > 0;
+  const from = apart ? ` from ${component.cells.length} of ${plural(posterior.sites.length, "site")}` : "";
+  setText(byId("detail-summary"), `${amount(component.evidence, posterior)} ${posterior.unit}s${from}; ${percent(component.share)} of all evidence.`);
   byId("detail-merged").replaceChildren(drawn(component.drawing));
+  byId("detail-sites-title").hidden = byId("detail-sites").hidden = !apart;
   const sites = byId("detail-sites");
   sites.replaceChildren(el("li", {}, "…"));
   byId("detail").showModal();

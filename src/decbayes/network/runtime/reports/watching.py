@@ -151,7 +151,8 @@ class Showing:
     def __call__(self, charter: Charter, merged: Merged, names: list[str]) -> None:
         posterior, self._alignment = self._followed(charter, merged)
         whole = charter.update.whole(posterior)
-        score = None if self._score is None or not merged.entries else self._score(whole)
+        empty = whole == Posterior.of_prior(whole.structure)
+        score = None if self._score is None or empty else self._score(whole)
         known = score if score is not None and isfinite(score) else None  # JSON knows no infinity
         earlier = 0 if charter.epoch is None else charter.epoch.observations
         facts = {"observations": earlier + merged.observations, "set": merged.set_hash, "score": known}
