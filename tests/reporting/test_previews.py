@@ -65,6 +65,7 @@ def test_a_preview_of_a_file_states_its_manifest(rng):
     )
     seen = db.disclosure.preview(posterior, points, manifest=manifest)
     text = Words(preview_page(seen)).text
+    assert ("model", "mixture") in seen.facts
     for words in ("north", "7 (missing values)", "fewer than 5 persons", "draft"):
         assert words in text
         assert words in str(seen)

@@ -9,6 +9,8 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes import models
 from decbayes.models.core.registry import SHIPPED
+from decbayes.posterior import MEAN_FIELD
+from decbayes.reporting.paper_tables import paper_table
 from decbayes.reporting.reports import page
 from decbayes.views import Findings
 from decbayes.views.answers import answer
@@ -131,7 +133,8 @@ CASES = {
     "MultinomialRegression": (lambda: regression(db.MultinomialRegression, "pain ~ age"),
         rf"[Tt]he odds of pain = strong against mild are 1\.\d+ times as high {RANGE} with each year of age"),
     "ClassMembership": (membership,
-        rf"The odds of class \d against class \d are [01]\.\d+ times as high {RANGE} with each year of age"),
+        rf"The odds of class \d against class \d are [01]\.\d+ times as high {RANGE} with each year of age .*\)\. "
+        r"Class 0: ([abcd] \d+%, ){2}[abcd] \d+%; class 1: ([abcd] \d+%, ){2}[abcd] \d+%\."),
     "GaussianMean": (means,
         rf"The estimates are x0 [23]\.\d+ {RANGE} \(90% intervals\)\."),
     "GaussianMixture": (
@@ -157,6 +160,9 @@ CASES = {
 }  # fmt: skip
 
 
+WITHOUT_INTERVALS_OF_SHARES = {"LatentDirichletAllocation", "HiddenMarkov"}
+
+
 def test_every_model_has_a_sentence_here():
     assert CASES.keys() == SHIPPED.keys()
 
@@ -176,6 +182,13 @@ def test_what_was_found_has_columns_units_and_intervals_and_no_jargon(name, monk
     # Tooltips are for a closer look; what people read first has no word of ours.
     read = re.sub(r"<title>.*?</title>|<[^>]+>", " ", seen, flags=re.S)
     assert not (found := JARGON.search(read)), read[found.start() - 80 : found.end() + 80]
+    assert ("have no interval" in sentences[1]) == (name in WITHOUT_INTERVALS_OF_SHARES)
+    advised = re.search("`decbayes study calibrate` at each site", text)
+    assert bool(advised) == (MEAN_FIELD in findings.merged.uncertainty and name != "LatentDirichletAllocation")
+    assert ("until sites calibrate them" in sentences[1]) == (name == "HiddenMarkov")
+    paper = paper_table(findings, About())
+    assert not re.search("|".join(SHIPPED), f"{paper.title} {paper.meaning}")
+    assert "threshold +" not in text, "a formula is as people would write it"
 
 
 def test_numbers_in_sentences_are_those_of_the_posterior(monkeypatch):

@@ -1,6 +1,8 @@
 """A study by files: what lies in its folder says what is done, whose turn it is, and what does not count."""
 
+import json
 import shutil
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 from tables_of_patients import patients, write_table
 
 import decbayes as db
+from decbayes.checking import Information
+from decbayes.cli import main
 from decbayes.errors import InvalidProtocol
 from decbayes.files import load_note
 from decbayes.study import Protocol, Study, steps
@@ -224,6 +228,75 @@ def test_the_report_of_a_round_is_about_its_merge(run, tmp_path):
             assert run("study", "release", "--site", site, "--approve", "Kim")[0] == 0
     assert run("study", "report")[0] == 0
     assert due(tmp_path / "s") == []
+
+
+@pytest.fixture(scope="module")
+def overlapping(tmp_path_factory):
+    """A study of two sites with one round, whose two classes overlap."""
+    folder, rng = tmp_path_factory.mktemp("overlapping"), np.random.default_rng(5)
+    new = [
+        "new",
+        "s",
+        "--model",
+        "classes",
+        "--components",
+        "2",
+        "--sites",
+        "a,b",
+        "--rounds",
+        "1",
+        "--approve",
+        "a=Kim",
+    ]
+    lines = [[*new, "--rules", "none"]]
+    for site in ("a", "b"):
+        ill = rng.random((80, 1)) < 0.5
+        answers = rng.random((80, 4)) < np.where(ill, 0.9, 0.15)
+        write_table(folder / f"{site}.csv", dict(zip("pqrs", np.where(answers, "yes", "no").T, strict=True)))
+        lines.append(["check", f"{site}.csv", "--site", site])
+    for command in ("fit", "round"):
+        for site in ("a", "b"):
+            lines += [[command, "--site", site], ["release", "--site", site, "--approve", "Kim"]]
+    for line in lines:
+        with chdir(folder), pytest.raises(SystemExit) as ended:
+            main(["study", *line])
+        assert not ended.value.code, line
+    return folder
+
+
+def test_intervals_are_calibrated_once_all_sites_have_handed_over_their_sums(overlapping, run, tmp_path):
+    """They are those of the library's own calibration of all data, in the merge, the report and the table."""
+    for name in ("s", "s.private", "a.csv", "b.csv"):
+        (shutil.copytree if (overlapping / name).is_dir() else shutil.copy)(overlapping / name, tmp_path / name)
+    assert "To calibrate them: `decbayes study calibrate` at each site" in run("study", "merge")[2]
+    narrow = db.load("s/results/merged.posterior")
+    assert "from 160 observations; a merge, made without" in run("show", "s/results/merged.posterior")[1]
+    status, _, told = run("study", "calibrate", "a.csv", "--site", "a", "--approve", "Lee")
+    assert (status, "Kim approves what leaves a" in told) == (1, True)
+    assert run("study", "calibrate", "a.csv", "--site", "a", "--approve", "Kim")[0] == 0
+    assert "the sums of b are missing" in run("study", "merge")[2]
+    assert run("study", "calibrate", "b.csv", "--site", "b", "--approve", "Kim")[0] == 0
+    assert json.loads(Path("s.private/b/releases.ledger").read_text().splitlines()[-1])["file"] == "b.information"
+    status, said, told = run("study", "report")
+    assert (status, "calibrated by linear response, 2 sites" in said) == (0, True), told
+    assert not Study(tmp_path / "s").problems
+    assert due(tmp_path / "s") == []
+    merged, model = db.load("s/results/merged.posterior"), db.model_for(narrow.structure)
+    shards = [model.read(tmp_path / f"{site}.csv") for site in ("a", "b")]
+    expected = db.calibrate(model, shards, narrow)
+    np.testing.assert_allclose(merged.deviation("weights"), expected.deviation("weights"), rtol=1e-6)
+    assert (merged.deviation("weights") > 1.1 * narrow.deviation("weights")).all()
+    shares = [f"{100 * end[0]:.0f}%" for end in expected.interval("weights")]
+    assert f"({shares[0]} to {shares[1]})" in said
+    # Sums about another merge do not count, and neither do those that contradict it.
+    part = Information.from_bytes(Path("s/sites/a/a.information").read_bytes())
+    for changed, why in (
+        (replace(part, at="0" * 64), "about an earlier merge"),
+        (replace(part, contribution=part.contribution * 0.5), "deviations from where it would converge"),
+    ):
+        Path("s/sites/a/a.information").write_bytes(changed.to_bytes())
+        assert why in run("study", "merge")[2]
+        assert db.load("s/results/merged.posterior").calibration is None
 
 
 def test_a_site_waits_in_a_round_until_all_have_released(finished, run, tmp_path):

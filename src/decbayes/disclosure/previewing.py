@@ -125,7 +125,7 @@ def preview(
     if data is None:
         statements.append(Statement("your data", NOT_CHECKED, "look"))
         statements += about_merge(model, posterior, others)
-        return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(manifest), checked=False)
+        return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(model, manifest), checked=False)
     behind = Persons.of(persons).checked(model.count(data))
     sizes = sizes_of(model, posterior, data, behind)
     exposed = exposure(model, posterior, data, rng=0, persons=behind)
@@ -142,12 +142,12 @@ def preview(
         exposed.deviations,
         exposed.membership,
         rare_things(model, data, rules, behind),
-        facts_of(manifest),
+        facts_of(model, manifest),
         least_of(model, rules),
     )
 
 
-def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
+def facts_of(model: Model, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """The manifest in words, line by line; what it does not say is left out."""
     if manifest is None:
         return ()
@@ -156,7 +156,7 @@ def facts_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     lines = {
         "site": manifest.site,
         "date": manifest.date,
-        "model": manifest.model,
+        "model": model.usual_name,
         "rows used": f"{manifest.rows:,}{of_persons(manifest)}",
         "rows left out": left_out or "none",
         "rules": "none" if manifest.rules is None else in_words(manifest.rules),
@@ -191,7 +191,7 @@ def least_of(model: Model, rules: Rules) -> float:
 def title_of(model: Model, manifest: Manifest | None) -> str:
     site = f", site {manifest.site}" if manifest is not None and manifest.site else ""
     made = f", {manifest.rows:,} rows" if manifest is not None and manifest.rows else ""
-    kind = model.command.replace("-", " ") or type(model).__name__
+    kind = model.usual_name
     return f"{kind[:1].upper()}{kind[1:]}{site}{made}"
 
 

@@ -74,7 +74,7 @@ def check_ending(path: Path) -> None:
 
 def paper_table(findings: Findings, about: About) -> PaperTable:
     """The merge as a table: effects of a regression, or what components are like."""
-    title = about.question or findings.view.title
+    title = about.question or usual_name(findings)
     if findings.view.estimates(findings.merged):
         return effects_table(findings, about, title)
     parts = [*findings.view.parts(findings.merged, level=LEVEL)] if findings.sets else []
@@ -83,6 +83,11 @@ def paper_table(findings: Findings, about: About) -> PaperTable:
     if shown and all(isinstance(parts[slot], Profile) for slot in shown):
         return profile_table(about, title, {names[slot]: parts[slot] for slot in shown})
     return components_table(findings, title, parts, shown)
+
+
+def usual_name(findings: Findings) -> str:
+    name = findings.view.usual_name
+    return f"{name[:1].upper()}{name[1:]}"
 
 
 def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
@@ -98,7 +103,7 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
         differ = (f"{apart.i_squared:.0%}" if apart else "–",) if sites else ()
         rows.append((about.named(term.name), interval_text(term), *differ))
     size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
-    text = f"{size}{findings.view.title}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
+    text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
     return PaperTable(title, head, tuple(rows), text)
 
 

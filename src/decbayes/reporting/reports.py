@@ -48,7 +48,8 @@ APART = "apart: nats per observation that a site's version of a component loses 
 NO_DATA = "This report shows only what the posterior files hold, and no data."
 CALIBRATE = (
     "To calibrate them, each site runs `decbayes calibrate merged.posterior DATA -o SITE.information` and sends the "
-    "result. Then anybody runs `decbayes calibrate merged.posterior *.information -o calibrated.posterior`."
+    "result. Then anybody runs `decbayes calibrate merged.posterior *.information -o calibrated.posterior`. In a "
+    "study: `decbayes study calibrate` at each site, then `decbayes study report`."
 )
 FEW = "Still, a component with very few observations may describe them closely."
 

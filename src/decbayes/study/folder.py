@@ -23,6 +23,7 @@ OURS = {SITES, RESULTS, FILE, PAGE, CHECKLIST, CHARTER}
 LISTS = {".columns", ".words"}  # what all sites have agreed on
 STRAY = "no part of the study. Everybody who sees this folder can read it: data belong elsewhere"
 KEY = ".public"  # the public half of a site's key, for a network
+INFORMATION = ".information"  # what calibrates the intervals of the merge
 PRIVATE = "DECBAYES_PRIVATE"
 """The environment variable that names the folder for what stays at the site; default: beside the study's folder."""
 
@@ -155,6 +156,10 @@ class Study:
         """Where the public half of a site's key is."""
         return self._within(SITES, site, f"{site}{KEY}")
 
+    def information_of(self, site: str) -> Path:
+        """Where a site's sums are that calibrate the merge."""
+        return self._within(SITES, site, f"{site}{INFORMATION}")
+
     @property
     def charter(self) -> Path:
         """Where the charter is that the protocol becomes."""
@@ -224,7 +229,7 @@ class Study:
     def _files(self, site: str) -> SiteFiles:
         listed, released, problems = None, {}, []
         for path in sorted((self.folder / SITES / site).glob("*")):
-            if hidden(path) or path.name == f"{site}{KEY}":
+            if hidden(path) or path.name in (f"{site}{KEY}", f"{site}{INFORMATION}"):
                 continue
             try:
                 check_inside(path, self.folder)

@@ -38,7 +38,8 @@ def found(findings: Findings, about: About) -> str:
     view, merged = findings.view, findings.merged
     estimates = view.ratios(merged) or [each for each in view.estimates(merged) if each.null is not None]
     if estimates:
-        return Effects(view.model, estimates, about).text()
+        legend = getattr(view.model, "legend", "")
+        return Effects(view.model, estimates, about).text() + (f" {legend[0].upper()}{legend[1:]}." if legend else "")
     if findings.sets:
         return parts(findings, about)
     alone = view.profiles(merged)
@@ -122,6 +123,8 @@ def doubts(findings: Findings) -> Iterator[str]:
         yield f"the result is approximate{', and its intervals are often somewhat too narrow' if stated else ''}"
     else:
         yield f"the intervals are {kind}"
+    if findings.sets and not view.frequencies(findings.merged):
+        yield "shares are those of these data, and have no interval"
     sure = findings.sureness.values()
     wrong = [each.expected_wrong for each in sure if each.expected_wrong is not None]
     if findings.sets and len(findings.sites) > 1:

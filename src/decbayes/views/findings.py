@@ -94,7 +94,7 @@ class Findings:
     """An alignment, the names of its sites, and what follows from both.
 
     Components with fewer than `least` observations are not shown. `rows` are the persons, documents or sequences behind
-    each posterior, where their files say it.
+    each posterior, where their files say it; `calibrated` is the same merge with better intervals.
     """
 
     alignment: Alignment
@@ -103,6 +103,7 @@ class Findings:
     reliability: Reliability | None = None
     counts: CoOccurrence | None = None
     rows: tuple[int, ...] | None = None
+    calibrated: Posterior | None = None
 
     @classmethod
     def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
@@ -129,7 +130,10 @@ class Findings:
 
     @cached_property
     def merged(self) -> Posterior:
-        return self.alignment.merged()
+        merged, known = self.alignment.merged(), self.calibrated
+        if known is None or replace(known, calibration=None).digest != merged.digest:
+            return merged
+        return replace(merged, calibration=known.calibration)
 
     @cached_property
     def view(self) -> View:

@@ -82,6 +82,11 @@ class View:
         return type(self.model).__name__
 
     @property
+    def usual_name(self) -> str:
+        """What people call such a model."""
+        return str(self.model.usual_name)
+
+    @property
     def noun(self) -> str:
         """What a component is called."""
         return str(self.model.noun)
@@ -272,7 +277,8 @@ class Unknown(View):
 
     name: ClassVar[str] = "unknown"
 
-    title, noun, unit, record, modelled = "a model without a name", "component", "observation", "observation", ""
+    title = usual_name = "a model without a name"
+    noun, unit, record, modelled = "component", "observation", "observation", ""
 
     def tally(self, posterior: Posterior) -> "Tally | None":
         return None

@@ -71,6 +71,14 @@ def aligned(
         )
 
 
+def followed(alignment: "Alignment", since: Path | None) -> "Alignment":
+    """The same slots, with the ids of an earlier merge."""
+    if since is None:
+        return alignment
+    _, earlier = same_columns([alignment.posteriors[0], load(since)])
+    return alignment.since(earlier)
+
+
 def number_of(components: str | None) -> Number:
     if components is None or components in ("auto", "largest"):
         return components  # type: ignore[return-value]

@@ -126,6 +126,11 @@ class Model(Settings):
     """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
 
     @property
+    def usual_name(self) -> str:
+        """What people call such a model: logistic regression, topics."""
+        return self.command.replace("-", " ") or type(self).__name__
+
+    @property
     def modelled(self) -> str:
         """What is modelled, in words, where the name of the model does not say it: of a regression its outcome."""
         return ""

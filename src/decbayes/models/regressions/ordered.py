@@ -171,6 +171,11 @@ class OrderedRegression(Regression):
     level: ClassVar[str] = Thresholds.name
     from_data: ClassVar[frozenset[str]] = Regression.from_data | {"levels"}
 
+    @property
+    def formula(self) -> str:
+        """Thresholds are always there."""
+        return super().formula.replace(f" 0 + {Thresholds.name} +", "").replace(f"0 + {Thresholds.name}", "1")
+
     @cached_property
     def stack(self) -> Thresholds:
         column = known(self.columns).get(self.target)

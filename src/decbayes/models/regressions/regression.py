@@ -154,8 +154,14 @@ class Regression(Tabled, Model):
         return self.outcome.modelled(self.target, self.columns[self.target])
 
     @property
+    def legend(self) -> str:
+        """What the levels of the outcome are, where their names do not say it."""
+        return ""
+
+    @property
     def modelled(self) -> str:
-        return ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}")))
+        what = ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}")))
+        return "; ".join(filter(None, (what, self.legend)))
 
     @property
     def target_units(self) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,7 @@ def calibrate(
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files[0], columns, output, rules_named(rules), person, robust)
+        part = write_part(read, files, columns, output, rules_named(rules), person, robust)
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
@@ -84,7 +85,13 @@ def calibrate(
 
 
 def write_part(
-    posterior: Posterior, data: Path, columns: str, output: Path, rules: Rules | None, person: str, robust: bool
+    posterior: Posterior,
+    data: Sequence[Path],
+    columns: str,
+    output: Path,
+    rules: Rules | None,
+    person: str,
+    robust: bool,
 ) -> dict[str, Any]:
     """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
@@ -94,8 +101,8 @@ def write_part(
         raise NotCalibrated(
             f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
         )
-    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
-    persons = persons_of(model, [data], person)
+    observations = model.read(the_data(model, data), columns=columns, report=messages().print)
+    persons = persons_of(model, data, person)
     check_to_send(model, observations, rules, persons)
     part = (
         Information.robust(model, observations, posterior, persons)
@@ -111,7 +118,9 @@ def write_part(
     if rules is not None:
         part = without_few(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
-    messages().print(f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {data}")
+    messages().print(
+        f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {', '.join(map(str, data))}"
+    )
     if rows < size:
         messages().print(
             f"With fewer observations than {size:,} these sums reveal much about each of them: think twice."

@@ -15,6 +15,7 @@ from decbayes.cli.shared.describe import print_modelled
 from decbayes.cli.shared.match_confidence import (
     aligned,
     document_length,
+    followed,
     how_sure,
     number_of,
     overlaps_from,
@@ -29,7 +30,7 @@ from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import quality_of, remarks_on
 from decbayes.errors import InvalidStructure, NothingToMerge
-from decbayes.files import load, save
+from decbayes.files import save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
@@ -364,14 +365,6 @@ def unfolded(paths: list[Path]) -> list[Path]:
             plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: this is the round before it.")
         )
     return [folder / name for name in exchange.inputs]
-
-
-def followed(alignment: "Alignment", since: Path | None) -> "Alignment":
-    """The same slots, with the ids of an earlier merge."""
-    if since is None:
-        return alignment
-    _, earlier = same_columns([alignment.posteriors[0], load(since)])
-    return alignment.since(earlier)
 
 
 def check_options_of_round(options: Aligning, priors: TopicPriors, telling: Telling) -> None:

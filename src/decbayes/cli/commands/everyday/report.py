@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
-from decbayes.cli.shared.match_confidence import aligned, document_length, how_sure, number_of, solver_named
+from decbayes.cli.shared.match_confidence import aligned, document_length, followed, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
@@ -23,6 +23,7 @@ from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
+from decbayes.posterior import Posterior
 from decbayes.updates.rounds import together
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
@@ -113,6 +114,7 @@ def write_report(
     rules: str | None = None,
     counts: Counts = None,
     confidence: bool | None = None,
+    calibrated: Posterior | None = None,
     as_json: bool = False,
 ) -> tuple[str, str, str]:
     """Write the page and the tables; returns the three sentences that answer the question."""
@@ -129,9 +131,11 @@ def write_report(
     read = list(same_columns([site.posterior for site in sent.values()]))
     check_received_files(posteriors, read, rules_said(rules))
     in_force = rules_said(rules) or Rules()
-    whole = together(sent) if components is None and since is None and solving is None else None
-    # Files of a round are added in their common slots, as `merge` does.
-    alignment = aligned(read, components, since, solving) if whole is None else whole.alignment
+    whole = together(sent)
+    if whole is not None and components is None and solver is None:
+        alignment = followed(whole.alignment, since)  # as `merge` has it: their components are in common slots
+    else:
+        alignment = aligned(read, components, since, solving)
     counted = counted_for(alignment.merged(), counts) if counts else None
     rows = rows_behind(posteriors, read)
     reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
@@ -146,6 +150,7 @@ def write_report(
             reliability=reliability or False,
             counts=counted,
             rows=rows_behind(posteriors, read),
+            calibrated=calibrated,
         )
         command = merge_command(files, components, solver, since)
         text = page_of(findings, title=title, shape=shape, command=command, about=about)

@@ -57,7 +57,8 @@ def show(
     console, quality = output(), remarks_on(read, top, counts)
     print_header(read)
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
-        print_manifest(manifest, view_of(read.structure).record)
+        merge = "several" in load_note(posterior)
+        print_manifest(manifest, view_of(read.structure).record, "a merge" if merge else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(table_of(read, top=top, shape=shape))
@@ -82,10 +83,10 @@ def print_header(posterior: Posterior) -> None:
     console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
 
 
-def print_manifest(manifest: Manifest, record: str) -> None:
+def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:
     """How many are behind the file, where and when it was made, and whether it was released."""
     left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
-    made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else "a draft"]
+    made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
     behind = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
     behind += f" of {manifest.persons:,} persons" if manifest.person else ""

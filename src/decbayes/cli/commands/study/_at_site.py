@@ -42,7 +42,7 @@ from decbayes.updates.exchange import site_name
 MARKS = {"fine": " ", "look": "?", "stop": "✗"}
 STOPPED = 3
 STATEMENT = ("topic", "text", "severity")
-RULES = "rules.toml"
+RULES, LEDGER = "rules.toml", "releases.ledger"
 # Options of topics that say which words count; the agreed list of words says it, too.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
 Stricter = Annotated[
@@ -216,9 +216,7 @@ def release(
     from decbayes.cli.commands.sharing.release import release as released
 
     study, site = where.here()
-    named = study.protocol.sites[site]
-    if named and approve.strip() != named:
-        raise NotDisclosed(f"By the protocol, {named} approves what leaves {site}, not {approve}.")
+    check_approver(study, site, approve)
     latest = study.sites[site].latest
     if latest >= 0 and not study.draft_of(site, latest + 1).exists():
         messages().print(f"{study.place(site) / name_of(site, latest)}: released already, and there is no newer draft.")
@@ -233,7 +231,7 @@ def release(
             key=key,
             data=remembered_data(study, site, None),
             rules=rules_of_drafts(study, site),
-            ledger=private_folder(study, site) / "releases.ledger",
+            ledger=private_folder(study, site) / LEDGER,
             reading=reading_of(study),
         )
     target = study.place(site) / draft.name
@@ -244,6 +242,13 @@ def release(
 
 
 # What the single commands need
+
+
+def check_approver(study: Study, site: str, approver: str) -> None:
+    """Refuse everybody but the one whom the protocol names."""
+    named = study.protocol.sites[site]
+    if named and approver.strip() != named:
+        raise NotDisclosed(f"By the protocol, {named} approves what leaves {site}, not {approver}.")
 
 
 def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:

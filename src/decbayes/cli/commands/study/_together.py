@@ -1,5 +1,6 @@
 """What anybody who has all files can do: see whose turn it is, merge, and write the report."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +11,16 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, messages, output, plain
 from decbayes.errors import InvalidProtocol
-from decbayes.files import load
-from decbayes.posterior import EXACT
+from decbayes.files import load, load_note, save
+from decbayes.models.core.registry import model_for
+from decbayes.posterior import EXACT, JOINT, Posterior
 from decbayes.study.folder import Released, Study
 from decbayes.study.whose_turn import steps
 from decbayes.updates.rounds import Round
 from decbayes.updates.update import shift
 
 if TYPE_CHECKING:
+    from decbayes.calibration import Information
     from decbayes.views.participants import About
 
 CONVERGED = 0.01  # standard deviations per parameter
@@ -89,7 +92,8 @@ def report(
     paths = [released.path for released in counted.values()]
     about = about_study(study, counted)
     tables = [study.report.with_name(f"table{ending}") for ending in (".csv", ".tex", ".docx")]
-    for sentence in write_report(paths, study.report, about, names=[*counted], tables=tables):
+    merged = load(study.merged)
+    for sentence in write_report(paths, study.report, about, names=[*counted], tables=tables, calibrated=merged):
         print_json({"sentence": sentence}) if as_json else output().print(plain(sentence))
     messages().print(f"The table for a paper: {', '.join(str(table) for table in tables)}")
     tell_turn(study)
@@ -117,7 +121,7 @@ def merge_into(study: Study, without: tuple[str, ...]) -> dict[str, Released]:
     number, counted = to_merge(study, without)
     study.merged.parent.mkdir(exist_ok=True)
     merge_files([released.path for released in counted.values()], output=study.merged)
-    for line in about_rounds(study, number, counted):
+    for line in (*about_rounds(study, number, counted), *about_intervals(study, [*counted])):
         messages().print(plain(line))
     return counted
 
@@ -166,3 +170,51 @@ def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> lis
     if moved < CONVERGED:
         return [f"{told}: further rounds would change nothing."]
     return [f"{told}. If that matters, take another round: `decbayes study round` at each site."]
+
+
+def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
+    """Calibrate the merge if all sites have handed over what that takes; else what to do for it."""
+    merged, how = load(study.merged), "`decbayes study calibrate` at each site, then `decbayes study report`"
+    parts = informations(study, sites)
+    if not calibratable(merged):
+        return
+    if not parts:
+        yield f"Intervals are often too narrow. To calibrate them: {how}."
+    elif missing := [name for name in sites if name not in parts]:
+        yield f"Intervals are not calibrated yet: the sums of {', '.join(missing)} are missing."
+    else:
+        from decbayes.calibration.intervals import SETTLED, responded
+
+        calibrated, away = responded(merged, [*parts.values()])
+        if away > SETTLED:
+            yield (
+                f"Intervals are not calibrated: by these sums, the merge is about {away:.1f} deviations from where it "
+                "would converge. Take a round; or sites have left out what too few persons have, and no round helps."
+            )
+            return
+        save(calibrated, study.merged, note=load_note(study.merged))
+        yield f"Intervals are {calibrated.uncertainty}."
+
+
+def informations(study: Study, sites: Sequence[str]) -> "dict[str, Information]":
+    """What sites have handed over about the intervals of the merge as it is now; older files are named."""
+    found = {}
+    for site in sites:
+        path = study.information_of(site)
+        if path.exists():
+            from decbayes.cli.commands.checking.calibrate import read_part
+
+            part = read_part(path)
+            if part.at == load(study.merged).digest:
+                found[site] = part
+            else:
+                messages().print(
+                    plain(f"{path} is about an earlier merge: `decbayes study calibrate` at {site} again.")
+                )
+    return found
+
+
+def calibratable(merged: Posterior) -> bool:
+    """Whether sites can make the intervals better with one more look at their data."""
+    known = merged.uncertainty in (EXACT, JOINT) or merged.means_only
+    return not known and model_for(merged.structure).calibrated_by == "linear response"

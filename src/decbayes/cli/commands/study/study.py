@@ -8,6 +8,7 @@ PLACE = "decbayes.cli.commands.study"
 COMMANDS = {
     "_beginning": ("new", "plan", "network"),
     "_at_site": ("check", "fit", "preview", "release", "round"),
+    "_calibrating": ("calibrate",),
     "_together": ("status", "merge", "report"),
     "_turns": ("next",),
 }

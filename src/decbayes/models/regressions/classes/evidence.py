@@ -61,6 +61,12 @@ class Classes:
         return {f"evidence of {name}": Gaussian(0, 1) for name in self.names}
 
     @property
+    def captions(self) -> dict[str, str]:
+        """What sets each class apart, in a few words."""
+        rows = self.model.describe(self.posterior, top=1)
+        return {name: ", ".join(row[self.model.caption]) for name, row in zip(self.names, rows, strict=True)}
+
+    @property
     def largest(self) -> str:
         """The name of the most frequent class."""
         return self.names[int(np.argmax(self.posterior.mean("weights")))]

@@ -179,6 +179,10 @@ class ClassMembership(MultinomialRegression):
         return f"{CLASS} ~{super().formula.partition('~')[2]}"
 
     @property
+    def legend(self) -> str:
+        return "; ".join(f"{name}: {what}" for name, what in self.known.captions.items())
+
+    @property
     def predicted_levels(self) -> tuple[str, ...]:
         """In the order of probabilities."""
         return self.known.names

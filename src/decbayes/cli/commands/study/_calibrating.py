@@ -1,0 +1,59 @@
+"""`decbayes study calibrate`: what a site's data say about the intervals of the merge."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from decbayes.cli.commands.checking.calibrate import write_part
+from decbayes.cli.commands.study._at_site import LEDGER, check_approver, rules_of_drafts
+from decbayes.cli.commands.study._together import calibratable, merge_into
+from decbayes.cli.commands.study._where import (
+    ANY_SITE,
+    AtSite,
+    Data,
+    private_folder,
+    remember,
+    remembered_data,
+    tell_problems,
+)
+from decbayes.cli.shared.sharing import rules_named
+from decbayes.cli.shared.terminal import messages
+from decbayes.disclosure import Entry, Ledger
+from decbayes.disclosure.ledger import today
+from decbayes.errors import NotCalibrated
+from decbayes.files import load
+
+
+def calibrate(
+    data: Data = None,
+    /,
+    *,
+    approve: Annotated[str, Parameter(help="Your name: you approve that sums over this site's rows leave.")],
+    where: AtSite = ANY_SITE,
+) -> None:
+    """Hand over what this site's data say about the intervals of the merge, once all rounds are complete.
+
+    The file has sums over all rows, as those of `decbayes calibrate`. When all sites have handed theirs over, `decbayes
+    study merge` and `report` state calibrated intervals.
+
+    For example:
+
+    ```sh
+    decbayes study calibrate --approve 'Dr Kim'
+    ```
+    """
+    study, site = where.here()
+    check_approver(study, site, approve)
+    tell_problems(study)
+    merge_into(study, ())
+    merged, target = load(study.merged), study.information_of(site)
+    if not calibratable(merged):
+        raise NotCalibrated(f"The intervals are {merged.uncertainty}: sites have nothing to add.")
+    files, rules = remembered_data(study, site, data), rules_named(rules_of_drafts(study, site))
+    part = write_part(merged, files, "", target, rules, study.protocol.person, robust=False)
+    remember(study, site, files)
+    model, reason = study.protocol.model, study.protocol.reason
+    Ledger(private_folder(study, site) / LEDGER).append(
+        Entry(today(), target.name, merged.digest, site, model, part["observations"], approve, reason)
+    )
+    messages().print("When all sites have handed theirs over, `decbayes study report` states calibrated intervals.")
