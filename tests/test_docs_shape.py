@@ -117,7 +117,9 @@ def test_figures_say_at_which_commit_they_were_measured():
 # Their results are no text: a log that is JSON already, and code that is compiled. `plan` has its options by model.
 NO_JSON = {"agent", "page", "warm-up", "plan"}
 # What these leave behind lies in the study's folder, and `study status` says it in one line per step.
-NO_JSON |= {f"study {name}" for name in ("new", "plan", "network", "fit", "round", "release", "merge", "next")}
+NO_JSON |= {
+    f"study {name}" for name in ("new", "plan", "network", "fit", "round", "release", "calibrate", "merge", "next")
+}
 
 
 def test_every_command_has_an_example_and_prints_json():
