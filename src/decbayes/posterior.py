@@ -402,7 +402,9 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
     if unknown:
         raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior has not.")
     for name, values in calibration.quantiles.items():
-        if values.shape[1] != len(posterior.structure.labels.get(name, ())):
+        entries = len(posterior.structure.labels.get(name, ()))
+        # One for each entry; or for each pair, too.
+        if values.shape[1] not in (entries, entries * (entries + 1) // 2):
             raise InvalidPosterior(f"The calibration has quantiles of '{name}' that do not fit its labels.")
     for name in posterior.structure.families:
         calibration.check(name, {part: posterior.mean(name, part) for part in posterior.quantities(name)})

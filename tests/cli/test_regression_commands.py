@@ -250,3 +250,41 @@ def test_ratios_are_per_what_values_differ_by():
     for term, row in ratios.items():
         assert row["ratio"] == pytest.approx(np.exp(row["per"] * by_term[term]["mean"]))
     assert [estimate.name for estimate in view_of(model).ratios(posterior)] == ["small, per 0.01", "usual"]
+
+
+def test_half_cauchy_deviations_and_correlations_by_files_are_those_of_all_rows(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    for name in "abc":
+        x, (level, slope) = rng.normal(size=40), rng.normal(size=2)
+        rows = zip(x, level + (1 + slope) * x + rng.normal(size=40), np.arange(40) % 4, strict=True)
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["x", "y", "unit"], *rows])
+    run("fit linear-regression a.csv --formula y~x+(1+x|site) -o a.posterior")
+    model = db.LinearRegression.from_structure(db.load(tmp_path / "a.posterior").structure)
+    frames = [model.read(tmp_path / f"{name}.csv") for name in "abc"]
+    fits = [model.fit(frame).posterior for frame in frames]
+    db.save(db.refine(model, frames, fits, rounds=12).merged, tmp_path / "m.posterior")
+    for name in "abc":
+        assert run(f"calibrate m.posterior {name}.csv -o {name}.information")[0] == 0
+    assert run("calibrate m.posterior a.information b.information c.information -o h.posterior")[0] == 0
+    ours, plain = (db.load(tmp_path / name) for name in ("h.posterior", "m.posterior"))
+    expected = db.calibrate(model, frames, plain, method="half-Cauchy")
+    for read in (model.between, model.correlations):
+        for row, other in zip(read(ours), read(expected), strict=True):
+            assert [row["low"], row["mean"], row["high"]] == pytest.approx(
+                [other["low"], other["mean"], other["high"]], rel=1e-3
+            )
+    run("export h.posterior --level 0.5 -o h.csv")
+    exported = {(row["quantity"], row["entry"]): row for row in rows_of(tmp_path / "h.csv")}
+    (row,) = model.correlations(expected, level=0.5)
+    assert float(exported["correlation", "intercept and x"]["upper"]) == pytest.approx(row["high"], rel=1e-3)
+    (row, _) = model.between(expected, level=0.5)
+    deviations = [row for row in rows_of(tmp_path / "h.csv") if row["factor"] == "variation"]
+    assert float(deviations[0]["lower"]) == pytest.approx(row["low"], rel=1e-3)
+    whole = db.checking.Information.of(model, frames[2], plain)
+    (tmp_path / "c.information").write_bytes(whole.to_bytes())
+    mixed = run("calibrate m.posterior a.information c.information -o x.posterior")
+    assert "some is not" in mixed[2]
+    run("fit linear-regression a.csv --formula y~x+(1|site)+(1|unit) --kinds unit=categorical -o w.posterior")
+    assert "tell groups of unit apart" in run("calibrate w.posterior a.csv --rules usual -o c.information")[2]

@@ -139,7 +139,7 @@ def test_refined_sites_end_where_all_rows_do_and_names_stay_there(kind, formula)
         assert own["mean"] == pytest.approx(exact["mean"], rel=0.03)
     information = model.information(batch, frame)
     np.testing.assert_allclose(information, information.T, atol=1e-4 * np.abs(information).max())
-    calibrated = db.calibrate(model, [frame], batch)
+    calibrated = db.calibrate(model, [frame], batch, method="linear response")
     for grouping in model.variation.groupings:
         assert (np.diag(np.atleast_2d(calibrated.stretch(grouping.factor)[0])) > 1.0).all()
 
@@ -248,3 +248,32 @@ def test_half_cauchy_deviations_are_those_of_the_integral_over_everything(tmp_pa
     plain = db.LinearRegression.from_frame(frame, "y ~ x")
     with pytest.raises(NotCalibrated, match="Nothing varies"):
         db.calibrate(plain, [frame], plain.fit(frame).posterior, method="half-Cauchy")
+
+
+def test_half_cauchy_correlations_are_those_of_the_integral_over_everything():
+    """Two deviations and their correlation on a grid, one dense regression with correlated noise for each point."""
+    frame = patients(np.random.default_rng(8), sites=8, wards=1, rows=4)
+    model = db.LinearRegression.from_frame(frame, "y ~ x + (1 + x | clinic)")
+    posterior = model.fit(frame).posterior
+    calibrated = db.calibrate(model, [frame], posterior, method="half-Cauchy")
+    y, x = (((frame[n] - model.columns[n].centre) / model.columns[n].scale).to_numpy() for n in ("y", "x"))
+    same_site = frame.clinic.to_numpy()[:, None] == frame.clinic.to_numpy()
+    parts = [same_site, same_site * x[:, None] * x, same_site * (x[:, None] + x)]
+    roots, shares = (np.arange(26) + 0.5) * 0.1, (np.arange(16) + 0.5) / 8.0 - 1.0
+    one, other, together = (part.ravel() for part in np.meshgrid(roots**2, roots**2, shares, indexing="ij"))
+    fixed = np.eye(len(y)) + model.prior_variance * (1.0 + x[:, None] * x)
+    noise = fixed + np.einsum("gk,knm->gnm", np.stack([one**2, other**2, together * one * other], axis=1), parts)
+    solved = np.linalg.solve(noise, np.tile(y[:, None], (len(noise), 1, 1)))[..., 0] @ y
+    square = 0.5 * model.prior_degrees * model.prior_noise + 0.5 * solved
+    height = -0.5 * np.linalg.slogdet(noise)[1] - 0.5 * (model.prior_degrees + len(y)) * np.log(square)
+    odds = np.exp(height - height.max()) * np.sqrt(one * other) / ((1.0 + one**2) * (1.0 + other**2))
+    unit = model.noise(calibrated)
+    rows = [*model.between(calibrated), *model.correlations(calibrated)]
+    slope = unit / model.columns["x"].scale
+    for row, values, size in zip(rows, (one, other, together), (unit, slope, 1.0), strict=True):
+        levels = np.unique(values)
+        share = np.array([odds[values == level].sum() for level in levels])
+        below = (np.cumsum(share) - 0.5 * share) / share.sum()
+        for end, probability in {"low": 0.05, "mean": 0.5, "high": 0.95}.items():
+            exact = np.interp(probability, below, levels)
+            assert row[end] / size == pytest.approx(exact, rel=0.07, abs=0.05), (row["term"], end)

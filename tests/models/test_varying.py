@@ -203,7 +203,7 @@ def test_linear_response_has_what_varies_in_it(rng):
     frame = clinics(rng, sites=6, rows=15)
     model = regression(db.PoissonRegression, frame, "age + (1 | clinic)")
     posterior = model.fit(frame, rng=rng).posterior
-    calibrated = db.calibrate(model, [frame], posterior)
+    calibrated = db.calibrate(model, [frame], posterior, method="linear response")
     own, better = (each.deviation("variation")[0, 0] for each in (posterior, calibrated))
     assert 1.0 < better / own < 1.5
 
@@ -334,7 +334,10 @@ def test_calibrated_deviations_between_sites_are_as_uncertain_as_exact_integrati
     model = db.LinearRegression("y", columns={"y": "real"}, varying=("intercept",))
     start = [model.fit(frame).posterior for frame in frames]
     refined = db.refine(model, frames, start, rounds=12).merged
-    plain, found = model.between(refined)[0], model.between(db.calibrate(model, frames, refined))[0]
+    plain, found = (
+        model.between(refined)[0],
+        model.between(db.calibrate(model, frames, refined, method="linear response"))[0],
+    )
     means = np.array([frame["y"].mean() for frame in frames])
     noise = np.mean([frame["y"].var(ddof=1) for frame in frames])
     grid = np.exp(np.linspace(np.log(0.1), np.log(2.0), 800))  # of the standard deviation

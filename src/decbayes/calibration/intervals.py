@@ -140,9 +140,10 @@ def calibrate(
             the merged posterior; only the sum of these small matrices is needed (`Information`). "bootstrap": all sites
             refit together with randomly weighted observations. "robust": the sandwich errors of a regression, which
             hold if its variances are wrong (overdispersion, weights) or rows of a cluster depend on each other.
-            "half-Cauchy": linear response, and intervals of a regression's standard deviations between sites on a grid,
-            with a half-Cauchy prior of scale 1 (in units of the linear predictor; of the noise, if there is some).
-            Default: a bootstrap for topics, linear response for other models.
+            "half-Cauchy": linear response, and intervals of a regression's standard deviations between sites, and of
+            correlations, by sums for many values of them, with half-Cauchy priors of scale 1 (in units of the linear
+            predictor; of the noise, if there is some). Default: a bootstrap for topics, half-Cauchy for regressions
+            whose terms vary, linear response for other models.
         clusters: for robust errors, per shard the cluster of each row; default: each row is one.
         replicas: the number of refits of a bootstrap.
         seed: the seed of the random counts; all sites must agree on it.
@@ -172,20 +173,8 @@ def calibrate(
         return calibrated(merged, [Information.robust(model, shard, merged, of) for shard, of in pairs])
     if method not in (None, "linear response", "half-Cauchy"):
         raise ValueError(f"method is 'linear response', 'robust', 'half-Cauchy' or 'bootstrap', not {method!r}.")
-    responsive = calibrated(merged, informations(model, data, merged))
-    return half_cauchy(model, data, responsive) if method == "half-Cauchy" else responsive
-
-
-def half_cauchy(model: Model, shards: Sequence[Any], calibrated: Posterior) -> Posterior:
-    """A calibrated regression, with quantiles of its standard deviations between sites by sums over sites on a grid."""
-    if not isinstance(model, Regression):
-        raise NotCalibrated("Only regressions have standard deviations between sites.")
-    prior = model.half_cauchy(calibrated)
-    quantiles = prior.quantiles(np.sum([prior.sums(shard) for shard in shards], axis=0))
-    known = calibrated.calibration
-    assert known is not None
-    better = replace(known, method=f"{known.method}, half-Cauchy between sites", quantiles=quantiles)
-    return replace(calibrated, calibration=better)
+    varies = method is None and isinstance(model, Regression) and bool(model.varying)
+    return calibrated(merged, informations(model, data, merged, half_cauchy=varies or method == "half-Cauchy"))
 
 
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
@@ -210,7 +199,18 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
         return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()
-    return with_deviations(posterior, text, response.deviations(), away), away
+    responsive = with_deviations(posterior, text, response.deviations(), away)
+    return (with_half_cauchy(responsive, whole.grid) if whole.grid.size else responsive), away
+
+
+def with_half_cauchy(responsive: Posterior, grid: Array) -> Posterior:
+    """A calibrated regression, with quantiles of its standard deviations between sites by the sums of all sites."""
+    model, known = model_for(responsive.structure), responsive.calibration
+    if not isinstance(model, Regression) or known is None:
+        raise NotCalibrated("Only regressions have standard deviations between sites.")
+    quantiles = model.half_cauchy(responsive).quantiles(grid)
+    better = replace(known, method=f"{known.method}, half-Cauchy between sites", quantiles=quantiles)
+    return replace(responsive, calibration=better)
 
 
 def unsettled(posterior: Posterior, whole: Information) -> float:

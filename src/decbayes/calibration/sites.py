@@ -1,7 +1,7 @@
 """The small sums that sites send in addition to their contributions, to calibrate a merged posterior."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from decbayes.merging import product
 from decbayes.models.core.information import flat_contribution
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 
-PREFIX = "information/"
+PREFIX, GRID = "information/", "grid"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Information:
         contribution: Σ_i c_i.
         matrix: Σ_i ∂c_i/∂E[T]; for robust errors Σ u uᵀ, u the summed scores of a cluster.
         clusters: for robust errors, how many independent observations or clusters there are; else 0.
+        grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -45,12 +47,20 @@ class Information:
     contribution: Array
     matrix: Array
     clusters: int = 0
+    grid: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
         """The information of one site's data at the merged posterior."""
         contributed = flat_contribution(model.contributed(posterior, data))
         return cls(posterior.digest, 1, contributed, model.information(posterior, data))
+
+    @classmethod
+    def half_cauchy(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
+        """The same, with the sums of a regression's rows for many values of its deviations between sites."""
+        if not isinstance(model, Regression):
+            raise NotCalibrated("Only regressions have standard deviations between sites.")
+        return replace(cls.of(model, data, posterior), grid=model.half_cauchy(posterior).sums(data))
 
     @classmethod
     def robust(cls, model: Model, data: Any, posterior: Posterior, clusters: Persons = EACH) -> "Information":
@@ -68,43 +78,53 @@ class Information:
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
             raise NotCalibrated("Some sites' information is for robust errors, and some is not.")
+        if self.grid.shape != other.grid.shape:
+            raise NotCalibrated("Some sites' information is for half-Cauchy priors, and some is not.")
         if self.at != other.at or self.matrix.shape != other.matrix.shape:
             raise NotCalibrated(
                 "The sites' information belongs to different posteriors: compute it at one merged posterior."
             )
         added = self.contribution + other.contribution, self.matrix + other.matrix
-        return Information(self.at, self.sites + other.sites, *added, self.clusters + other.clusters)
+        counts = self.clusters + other.clusters
+        return Information(self.at, self.sites + other.sites, *added, counts, self.grid + other.grid)
 
     def to_bytes(self) -> bytes:
         counts = np.array([self.sites, *([self.clusters] if self.clusters else [])], dtype="<i4")
-        return write_arrays({PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts})
+        grid = {GRID: self.grid} if self.grid.size else {}
+        arrays = {PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts, **grid}
+        return write_arrays(arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
         """The inverse of `to_bytes`, with checks."""
         arrays = read_arrays(content)
         names = [name for name in arrays if name.startswith(PREFIX)]
+        grid = arrays.pop(GRID, np.zeros((0, 0)))
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
             raise InvalidFile("These bytes are not the information of a site.")
         matrix, contribution = arrays[names[0]], arrays["contribution"]
         robust = arrays["sites"].size == 2
         square = matrix.ndim == 2 and len(set(matrix.shape)) == 1
         shaped = contribution.ndim == 1 and square and (robust or matrix.shape == contribution.shape * 2)
-        numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in (matrix, contribution))
+        shaped = shaped and grid.ndim == 2
+        parts = (matrix, contribution, grid)
+        numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in parts)
         counted = arrays["sites"].dtype == np.dtype("<i4") and (arrays["sites"] > 0).all()
         counted = counted and arrays["sites"].size in (1, 2)
         if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
-        return cls(
-            names[0].removeprefix(PREFIX), int(arrays["sites"][0]), contribution, matrix, *map(int, arrays["sites"][1:])
-        )
+        counts = [*map(int, arrays["sites"]), 0][:2]
+        return cls(names[0].removeprefix(PREFIX), counts[0], contribution, matrix, counts[1], grid)
 
 
-def informations(model: Model, shards: Iterable[Any], posterior: Posterior) -> list[Information]:
+def informations(
+    model: Model, shards: Iterable[Any], posterior: Posterior, *, half_cauchy: bool = False
+) -> list[Information]:
     """Each site's information, in parallel as set by `joblib.parallel_config`."""
     from joblib import Parallel, delayed
 
-    tasks = (delayed(Information.of)(model, shard, posterior) for shard in shards)
+    informed = Information.half_cauchy if half_cauchy else Information.of
+    tasks = (delayed(informed)(model, shard, posterior) for shard in shards)
     return list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
 
 

@@ -59,20 +59,19 @@ class CoefficientView(View):
         named = (
             {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper", "per": "ratio_per"} if self.ratio else {}
         )
-        between = self.model.between(posterior)
-        factors = {
-            FACTOR: self.model.coefficients(posterior, level=level),
-            BETWEEN: [row for row in between if row["group"] == "site"],
-            WITHIN: [row for row in between if row["group"] != "site"],
-        }
+        rows = [(FACTOR, "value", row) for row in self.model.coefficients(posterior, level=level)]
+        varying = {"value": self.model.between, "correlation": self.model.correlations}
+        found = [(quantity, row) for quantity, read in varying.items() for row in read(posterior, level=level)]
+        rows += [(BETWEEN, *row) for row in found if row[1]["group"] == "site"]
+        rows += [(WITHIN, *row) for row in found if row[1]["group"] != "site"]
         return [
             {
-                "factor": factor, "component": 0, "quantity": "value", "entry": row["term"], "modelled": self.modelled,
+                "factor": factor, "component": 0, "quantity": quantity, "entry": row["term"], "modelled": self.modelled,
                 **dict(zip(("mean", "lower", "upper", "entry", "deviation"), bounds(row), strict=True)),
                 **{name: ratios.get(row["term"], {}).get(part, nan) for part, name in named.items()},
                 "uncertainty": posterior.uncertainty,
             }
-            for factor, rows in factors.items() for row in rows
+            for factor, quantity, row in rows
         ]  # fmt: skip
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:

@@ -84,13 +84,14 @@ class Estimates:
             reach, mean = np.exp(float(ndtri(0.5 + 0.5 * self.level)) * relative), unit * np.sqrt(rate / shape)
             low, high, deviation = mean / reach, mean * reach, mean * relative
             if (ends := self._quantiles(grouping)) is not None:
-                low, mean, high, deviation = (unit * part for part in ends)
+                low, mean, high, deviation = (unit * part[: len(unit)] for part in ends)
         parts = {"mean": mean, "deviation": deviation, "low": low, "high": high}
         group = {"group": self.model.group_name(grouping)}
         return [{**row, **group} for row in term_rows(self._labels(grouping), parts)]
 
     def _quantiles(self, grouping: Grouping) -> tuple[Array, Array, Array, Array] | None:
-        """Ends of an interval, the median between them, and half the middle two thirds of each deviation, if known."""
+        """Ends of an interval, the median between them, and half the middle two thirds, if known: of each deviation,
+        then of each correlation."""
         calibration = self.posterior.calibration
         if calibration is None or grouping.factor not in calibration.quantiles:
             return None
@@ -102,9 +103,13 @@ class Estimates:
         sides, rows = (0.5 - 0.5 * self.level, 0.5 + 0.5 * self.level), []
         for grouping in self._groupings:
             labels, group = self._labels(grouping), self.model.group_name(grouping)
-            for one, other, drawn in grouping.correlations(self.posterior.natural):
+            known, first = self._quantiles(grouping), len(grouping.places)
+            for pair, (one, other, drawn) in enumerate(grouping.correlations(self.posterior.natural)):
                 low, high = np.quantile(drawn, sides)
-                ends = {"mean": drawn.mean(), "deviation": drawn.std(), "low": low, "high": high}
+                mean, deviation = drawn.mean(), drawn.std()
+                if known is not None and len(known[0]) > first:
+                    low, mean, high, deviation = (part[first + pair] for part in known)
+                ends = {"mean": mean, "deviation": deviation, "low": low, "high": high}
                 plain = {name: float(value) for name, value in ends.items()}
                 rows.append({"term": f"{labels[one]} and {labels[other]}", **plain, "group": group})
         return rows

@@ -523,13 +523,13 @@ class Regression(Tabled, Model):
 
         A `group` is a "site", or what `within` names.
 
-        Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, by linear
-        response: log-normal around the estimate.
+        Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, with a
+        half-Cauchy prior in place of the Gamma; the mean is then the median.
         """
         return Estimates(self, posterior, level).between()
 
     def half_cauchy(self, posterior: Posterior) -> HalfCauchy:
-        """The same deviations with a half-Cauchy prior, on a grid; `db.calibrate(…, method="half-Cauchy")` uses it."""
+        """The same deviations, and their correlations, with half-Cauchy priors, on a grid; `db.calibrate` uses it."""
         check_structure(posterior, self.structure, "posterior")
         return HalfCauchy(self, posterior)
 

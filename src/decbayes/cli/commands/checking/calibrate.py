@@ -26,6 +26,7 @@ from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, save, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
@@ -107,7 +108,7 @@ def write_part(
     part = (
         Information.robust(model, observations, posterior, persons)
         if robust
-        else Information.of(model, observations, posterior)
+        else part_of(model, observations, posterior, rules)
     )
     size, rows = len(part.matrix), persons.total(model.count(observations))
     if rows < size and rules is not None:
@@ -116,6 +117,7 @@ def write_part(
             "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
         )
     if rules is not None:
+        part = replace(part, grid=np.apply_along_axis(coarse, 0, part.grid) if part.grid.size else part.grid)
         part = without_few(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     messages().print(
@@ -126,6 +128,19 @@ def write_part(
             f"With fewer observations than {size:,} these sums reveal much about each of them: think twice."
         )
     return {"file": output, "parameters": size, "observations": rows}
+
+
+def part_of(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:
+    """With sums for many values of the deviations between sites, where a regression's terms vary."""
+    if not isinstance(model, Regression) or not model.varying:
+        return Information.of(model, observations, posterior)
+    if rules is not None and model.within:
+        messages().print(
+            f"Deviations are calibrated by linear response: sums for many values of them could tell groups of "
+            f"{model.within} apart."
+        )
+        return Information.of(model, observations, posterior)
+    return Information.half_cauchy(model, observations, posterior)
 
 
 def without_few(

@@ -1,4 +1,4 @@
-"""The standard deviation between groups with a half-Cauchy prior, on a grid: one sum per grid point and site.
+"""The standard deviations between groups with half-Cauchy priors: one sum per value of them and site.
 
 Given Λ, and with each row's likelihood quadratic at the posterior (exact with Gaussian noise), everything is integrated
 out in closed form:
@@ -6,11 +6,15 @@ out in closed form:
     log p(rows | Λ) = A(λ0 + Σ_i c_i(Λ)) − A(λ0) + Σ_i n_i(Λ) + constant
 
 where c_i is what site i adds to the coefficients once own parts are integrated out, and n_i a number. Both add up over
-sites. One deviation at a time runs over the grid; correlations and all other deviations stay at the posterior.
+sites. Independent deviations run over a grid one at a time, while all others stay at the posterior. Deviations that
+correlate, and their correlations, take values together that spread evenly around the posterior and count by their
+probability; any correlation matrix is as probable as another before rows are seen. All sites take the same values.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +35,36 @@ SCALE = 1.0
 STEPS, TIMES, LEAST = 121, 12.0, 4.0
 # How much denser the grid is in its middle.
 DENSER = 4.0
+# Values of deviations that correlate, per number that they have, and how much wider they spread than mean field.
+SPREAD_STEPS, WIDER = 500, 3.0
+# The widest that correlations spread, on Fisher's scale: nothing is known of them then.
+WIDEST = 1.2
+# Beyond this many logarithms everything is 0 or infinite, or fully correlated.
+FARTHEST = 7.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Values that some deviations of one grouping take: Λ, what is to be known of each, and their prior odds."""
+
+    place: int
+    grouping: Grouping
+    precisions: Array
+    values: Array
+    log_prior: Array
+
+    def quantiles(self, log_likelihood: Array) -> Array:
+        """(probabilities, values)."""
+        height = log_likelihood + self.log_prior
+        odds = np.exp(height - height.max())
+        columns = []
+        for column in self.values.T:
+            order = np.argsort(column, kind="stable")
+            rising = odds[order]
+            # Half of a point's probability lies below it.
+            below = (np.cumsum(rising) - 0.5 * rising) / rising.sum()
+            columns.append(np.interp(PROBABILITIES, below, column[order]))
+        return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,45 +79,103 @@ class HalfCauchy:
             raise NotCalibrated("Nothing varies from site to site in this regression; `varying` says what does.")
 
     def sums(self, data: Any) -> Array:
-        """(deviations, steps, d + 1): what a site's rows add, for each deviation and each value of it on the grid."""
-        natural = self.posterior.natural
-        climb = self.model.outcome.climb(self.model.problem(dict(natural), data))
-        effects = climb.effects(natural)
-        sums = []
-        for place, grouping, coefficient in self._deviations():
-            precision, steps = grouping.precision(natural), []
-            for step in self.grid(grouping, coefficient):
-                scale = np.ones(len(precision))
-                scale[coefficient] = np.exp(-step)
-                given = effects.at(place, scale[:, None] * precision * scale)
+        """(values, d + 1): what a site's rows add, for all values of all scans."""
+        climb = self.model.outcome.climb(self.model.problem(dict(self.posterior.natural), data))
+        effects, sums = climb.effects(self.posterior.natural), []
+        for scan in self.scans:
+            for precision in scan.precisions:
+                given = effects.at(scan.place, precision)
                 left, number = climb.left(given)
-                steps.append(np.append(left.ravel(), number + given.log_odds()))
-            sums.append(np.array(steps))
+                sums.append(np.append(left.ravel(), number + given.log_odds()))
         return np.array(sums)
 
-    def grid(self, grouping: Grouping, coefficient: int) -> Array:
-        """Logarithms of a deviation, relative to its estimate."""
-        shape, _ = grouping.marginal(self.posterior.natural)
-        reach = max(TIMES * 0.5 / np.sqrt(shape[coefficient]), LEAST)
-        return np.asarray(reach * np.sinh(DENSER * np.linspace(-1.0, 1.0, STEPS)) / np.sinh(DENSER))
-
     def quantiles(self, sums: Array) -> Mapping[str, Array]:
-        """By factor (probabilities, V): quantiles of each deviation, from the sums of all sites."""
+        """By factor (probabilities, V + pairs): each deviation, and each correlation, from the sums of all sites."""
         family, before = self.model.outcome.family, self.posterior.structure.prior[FACTOR]
+        if sums.shape != (sum(len(scan.values) for scan in self.scans), before.size + 1):
+            raise NotCalibrated("The sums on the grid are not those of this posterior's deviations.")
+        height = np.array([family.log_partition(before + row[None, :-1]) + row[-1] for row in sums])
         found: dict[str, list[Array]] = {}
-        for (_, grouping, coefficient), rows in zip(self._deviations(), sums, strict=True):
-            shape, rate = grouping.marginal(self.posterior.natural)
-            middle, steps = np.sqrt(rate / shape)[coefficient], self.grid(grouping, coefficient)
-            height = [family.log_partition(before + row[None, :-1]) + row[-1] for row in rows]
-            deviations = middle * np.exp(steps)
-            prior = np.log(deviations) - np.log1p((deviations / SCALE) ** 2) + np.log(np.gradient(steps))
-            odds = np.exp(np.array(height) + prior - np.max(np.array(height) + prior))
-            # Half of a point's probability lies below it.
-            below = (np.cumsum(odds) - 0.5 * odds) / odds.sum()
-            found.setdefault(grouping.factor, []).append(np.interp(PROBABILITIES, below, deviations))
-        return {factor: np.stack(columns, axis=1) for factor, columns in found.items()}
+        for scan in self.scans:
+            here, height = np.split(height, [len(scan.values)])
+            found.setdefault(scan.grouping.factor, []).append(scan.quantiles(here))
+        return {factor: np.concatenate(columns, axis=1) for factor, columns in found.items()}
 
-    def _deviations(self) -> Iterator[tuple[int, Grouping, int]]:
-        for place, grouping in enumerate(self.model.variation.groupings):
-            for coefficient in range(len(grouping.places)):
-                yield place, grouping, coefficient
+    @cached_property
+    def scans(self) -> tuple[Scan, ...]:
+        return tuple(
+            scan
+            for place, grouping in enumerate(self.model.variation.groupings)
+            for scan in (self._together if grouping.correlated else self._one_by_one)(place, grouping)
+        )
+
+    def _middle(self, grouping: Grouping) -> tuple[Array, Array]:
+        """(V,) each: deviations at the posterior, and mean field's deviation of their logarithms."""
+        shape, rate = grouping.marginal(self.posterior.natural)
+        return np.sqrt(rate / shape), 0.5 / np.sqrt(shape)
+
+    def _one_by_one(self, place: int, grouping: Grouping) -> Iterator[Scan]:
+        (middle, relative), precision = self._middle(grouping), grouping.precision(self.posterior.natural)
+        for coefficient, width in enumerate(relative):
+            reach = max(TIMES * width, LEAST)
+            steps = reach * np.sinh(DENSER * np.linspace(-1.0, 1.0, STEPS)) / np.sinh(DENSER)
+            precisions = np.repeat(precision[None], STEPS, axis=0)
+            precisions[:, coefficient, coefficient] *= np.exp(-2.0 * steps)
+            values = middle[coefficient] * np.exp(steps)[:, None]
+            yield Scan(place, grouping, precisions, values, half_cauchy(values) + np.log(np.gradient(steps)))
+
+    def _together(self, place: int, grouping: Grouping) -> Iterator[Scan]:
+        middle, relative = self._middle(grouping)
+        covariance = np.linalg.inv(grouping.precision(self.posterior.natural))
+        scale, side = np.sqrt(np.diag(covariance)), len(middle)
+        centre = np.append(np.log(middle), np.arctanh(partial_correlations(covariance / np.outer(scale, scale))))
+        pairs = len(centre) - side
+        width = WIDER * np.append(relative, np.full(pairs, np.sqrt(2.0) * relative.mean()))
+        width[side:] = np.minimum(width[side:], WIDEST)
+        steps = student_steps(SPREAD_STEPS * len(centre), len(centre))
+        numbers = centre + np.clip(width * steps, -FARTHEST, FARTHEST)
+        deviations, partial = np.exp(numbers[:, :side]), np.tanh(numbers[:, side:])
+        correlations = of_partial(partial, side)
+        precisions = np.linalg.inv(correlations) / (deviations[:, :, None] * deviations[:, None, :])
+        within = [1.0 + 0.5 * (side - 2 - column) for row in range(side) for column in range(row)]
+        prior = half_cauchy(deviations) + np.log1p(-(partial**2)) @ np.array(within)
+        values = [deviations, *(correlations[:, [one], other] for one, other in combinations(range(side), 2))]
+        rarity = 1.5 * np.log(2.0 + steps**2).sum(axis=1)
+        yield Scan(place, grouping, precisions, np.concatenate(values, axis=1), prior + rarity)
+
+
+def half_cauchy(deviations: Array) -> Array:
+    """Log prior of the logarithms of deviations."""
+    return np.asarray((np.log(deviations) - np.log1p((deviations / SCALE) ** 2)).sum(axis=1))
+
+
+def student_steps(count: int, side: int) -> Array:
+    """(count, side): values that are spread as Student's t with two degrees of freedom, evenly and the same everywhere.
+
+    Additive recurrence in the unit cube, with powers of the root of r^(side + 1) = r + 1.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (side + 1))
+    share = (0.5 + np.arange(1, count + 1)[:, None] * root ** -np.arange(1.0, side + 1)) % 1.0
+    return np.asarray((2.0 * share - 1.0) / np.sqrt(2.0 * share * (1.0 - share)))
+
+
+def partial_correlations(correlation: Array) -> Array:
+    """Of each coefficient with each one before it, given those before that."""
+    root = np.linalg.cholesky(correlation)
+    left = np.sqrt(1.0 - np.cumsum(root**2, axis=1) + root**2)
+    return np.array([root[row, column] / left[row, column] for row in range(len(root)) for column in range(row)])
+
+
+def of_partial(partial: Array, side: int) -> Array:
+    """(N, V, V): the correlation matrices with these partial correlations."""
+    root, places = np.zeros((len(partial), side, side)), iter(range(partial.shape[1]))
+    for row in range(side):
+        left = np.ones(len(partial))
+        for column in range(row):
+            here = partial[:, next(places)]
+            root[:, row, column] = here * np.sqrt(left)
+            left = left * (1.0 - here**2)
+        root[:, row, row] = np.sqrt(left)
+    return root @ np.swapaxes(root, -1, -2)
