@@ -286,5 +286,5 @@ def test_half_cauchy_deviations_and_correlations_by_files_are_those_of_all_rows(
     (tmp_path / "c.information").write_bytes(whole.to_bytes())
     mixed = run("calibrate m.posterior a.information c.information -o x.posterior")
     assert "some is not" in mixed[2]
-    run("fit linear-regression a.csv --formula y~x+(1|site)+(1|unit) --kinds unit=categorical -o w.posterior")
+    run("fit linear-regression a.csv --formula y~x+(1|site/unit) --kinds unit=categorical -o w.posterior")
     assert "tell groups of unit apart" in run("calibrate w.posterior a.csv --rules usual -o c.information")[2]

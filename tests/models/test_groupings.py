@@ -175,8 +175,8 @@ def test_small_wards_count_as_one_that_has_enough_persons(frame):
         ("x + (1 + x | clinic)", (("intercept", "x"), "clinic", (), "", True)),
         ("x + (1 + x || clinic)", (("intercept", "x"), "clinic", (), "", False)),
         ("x + (1 | clinic/ward)", (("intercept",), "clinic", ("intercept",), "ward", True)),
-        ("x + (1 | site) + (1 | ward)", (("intercept",), "", ("intercept",), "ward", True)),
-        ("x + (1 | ward) + (0 + x | site)", (("x",), "", ("intercept",), "ward", True)),
+        ("x + (1 | site/ward)", (("intercept",), "", ("intercept",), "ward", True)),
+        ("x + (1 | site:ward) + (0 + x | site)", (("x",), "", ("intercept",), "ward", True)),
         ("x + (1 + x || clinic) + (1 | clinic:ward)", (("intercept", "x"), "clinic", ("intercept",), "ward", False)),
         ("x + (1 + x | site/ward)", (("intercept", "x"), "", ("intercept", "x"), "ward", True)),
     ],
@@ -192,7 +192,8 @@ def test_formulas_of_groupings_and_back(right, expected, frame):
 @pytest.mark.parametrize(
     ("right", "said"),
     [
-        ("x + (1 | clinic) + (1 | ward)", "cross each other"),
+        ("x + (1 | clinic) + (1 | ward)", "such as diagnoses, are terms"),
+        ("x + (1 | site) + (1 | ward)", "cross each other"),
         ("x + (1 | site) + (1 | ward) + (1 | clinic)", "cross each other"),
         ("x + (1 | clinic) + (1 | site:ward)", "cross each other"),
         ("x + (1 | site) + (1 | site)", "cross each other"),

@@ -82,15 +82,16 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
         (bar,) = bars
         inside = (bar.terms, bar.names[1]) if bar.both else ((), "")
         return bar.terms, column_of(bar.names[0]), *inside, correlated
-    by_depth = sorted(bars, key=lambda bar: (len(bar.names), bar.names[0] != HERE))
+    by_depth = sorted(bars, key=lambda bar: len(bar.names))
     outer, inner = by_depth[0], by_depth[-1]
-    parent = inner.names[0] if len(inner.names) == 2 else HERE
-    if len(bars) != 2 or inner.both or outer.names != (parent,) or inner.names[-1] == parent:
+    parent = inner.names[0]
+    if len(bars) != 2 or inner.both or len(inner.names) == 1 or outer.names != (parent,) or inner.names[1] == parent:
         raise InvalidStructure(
-            "Groups are sites and what is inside them, as in '(1 | clinic/ward)' or '(1 + age | clinic) + (1 | "
-            "clinic:ward)'; groupings that cross each other, or further ones, are not fitted."
+            "Groupings that cross each other are not fitted. Groups inside sites: '(1 | clinic/ward)' or '(1 + age | "
+            f"clinic) + (1 | clinic:ward)', with '{HERE}' for clinic if all rows are of one. Levels that sites share, "
+            "such as diagnoses, are terms: 'diagnosis + (1 | clinic)'."
         )
-    return outer.terms, column_of(parent), inner.terms, inner.names[-1], correlated
+    return outer.terms, column_of(parent), inner.terms, inner.names[1], correlated
 
 
 def column_of(name: str) -> str:
