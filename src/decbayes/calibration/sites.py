@@ -97,7 +97,7 @@ class Information:
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
         """The inverse of `to_bytes`, with checks."""
-        arrays = read_arrays(content)
+        arrays = dict(read_arrays(content))
         names = [name for name in arrays if name.startswith(PREFIX)]
         grid = arrays.pop(GRID, np.zeros((0, 0)))
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
