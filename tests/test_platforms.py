@@ -23,7 +23,10 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import decbayes
+from decbayes.calibration import differences
 from decbayes.cli import main
+
+differences.WORLDS = 2
 
 for module in walk_packages(decbayes.__path__, "decbayes."):
     if not module.name.endswith("__main__"):

@@ -35,7 +35,7 @@ def browser(tmp_path_factory):
         yield opened
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (400, False), (400, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (400, True)])
 def test_a_report_is_readable_by_everybody_and_asks_nobody(browser, written, width, dark):
     tab = browser.page(written.as_uri(), width=width, dark=dark)
     assert tab.run("document.title") == "Three wards"

@@ -14,7 +14,6 @@ from math import factorial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.interpolate import BSpline
 from scipy.special import ndtri
 
 from decbayes.columns import Column
@@ -261,6 +260,8 @@ def b_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[A
     padded = np.concatenate([[low] * (degree + 1), knots, [high] * (degree + 1)])
 
     def functions(z: Array) -> Array:
+        from scipy.interpolate import BSpline  # a fit without splines does not need it
+
         spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree, extrapolate=True)
         return np.asarray(spline(z)[:, 1:])
 

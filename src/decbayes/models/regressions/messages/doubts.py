@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from decbayes.families import Array
 from decbayes.remarks import Remark
@@ -48,7 +48,7 @@ def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Ite
     if freedom < 1 or expected[there].sum() < freedom:  # with fewer than one per row the statistic has no such law
         return
     statistic = float(np.sum((targets - expected)[there] ** 2 / np.maximum(expected[there], 1e-9)))
-    if statistic > CLEARLY_MORE * freedom and chi2.sf(statistic, freedom) < SURE:
+    if statistic > CLEARLY_MORE * freedom and chdtrc(freedom, statistic) < SURE:
         yield OVERDISPERSED
 
 
