@@ -15,7 +15,7 @@ def fitted(matrix, **settings):
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LdaModel
 
-    shared = {"num_topics": TOPICS, "passes": 5, "random_state": 1, "alpha": "symmetric", "eta": 0.05}
+    shared = {"num_topics": TOPICS, "passes": 2, "random_state": 1, "alpha": "symmetric", "eta": 0.05}
     words = dict(enumerate(VOCABULARY))
     return LdaModel(Sparse2Corpus(matrix, documents_columns=False), id2word=words, **(shared | settings))
 
@@ -53,7 +53,7 @@ def test_sites_with_their_own_dictionaries_merge_on_a_shared_vocabulary(rng):
             [own.doc2bow(document) for document in documents],
             TOPICS,
             id2word=own,
-            passes=10,
+            passes=5,
             eta=0.05,
             random_state=seed,
             dtype=np.float64,

@@ -13,7 +13,7 @@ decomposition = pytest.importorskip("sklearn.decomposition", reason="needs the i
 
 
 def estimator(**settings):
-    shared = {"doc_topic_prior": 0.2, "topic_word_prior": 0.05, "max_iter": 20, "random_state": 0}
+    shared = {"doc_topic_prior": 0.2, "topic_word_prior": 0.05, "max_iter": 10, "random_state": 0}
     return decomposition.LatentDirichletAllocation(TOPICS, **(shared | settings))
 
 

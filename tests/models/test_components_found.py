@@ -183,7 +183,7 @@ def test_a_search_ends_where_the_bound_is_highest(best, forbidden):
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_ten_clusters_are_found_and_predict_as_with_the_true_number(kind, rng):
-    points, held_out = clusters(rng)
+    points, held_out = clusters(rng, points=600)
     model, true = mixture("auto", **kind), mixture(10, **kind)
     fit, batch = model.fit(points, rng=rng), true.fit(points, rng=rng)
     assert abs(number(fit.posterior) - 10) <= 1

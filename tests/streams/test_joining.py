@@ -71,10 +71,16 @@ def test_joined_slots_hold_what_both_held(rng):
         np.testing.assert_allclose(found.contribution[name], expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("asked", "left"), [("auto", 4), (5, 5), (3, 3), (9, 6)])
-def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(asked, left, rng):
+@pytest.fixture(scope="module")
+def sites():
+    rng = np.random.default_rng(20140723)
     model, shards = clusters(6), sites_of(rng)
-    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    return model, shards, [model.fit(shard, rng=rng).posterior for shard in shards]
+
+
+@pytest.mark.parametrize(("asked", "left"), [("auto", 4), (5, 5), (3, 3), (9, 6)])
+def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(asked, left, sites, rng):
+    model, shards, posteriors = sites
     found = db.refine(model, shards, posteriors, rng=rng, components=asked)
     assert len(found.merged.natural["components"]) == left
     assert found.merged == db.merging.product(found.posteriors)

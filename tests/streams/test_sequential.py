@@ -37,7 +37,7 @@ def number(posterior):
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_one_pass_finds_what_a_batch_fit_of_the_true_number_finds(kind, rng):
-    points, held_out = draw(rng, 6000), draw(rng, 4000)
+    points, held_out = draw(rng, 3000), draw(rng, 2000)
     model, told = mixture("auto", **kind), mixture(6, **kind)
     posterior = last(model, chunks(points), rng=rng)
     batch = told.fit(points, rng=rng).posterior
@@ -47,8 +47,8 @@ def test_one_pass_finds_what_a_batch_fit_of_the_true_number_finds(kind, rng):
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 def test_clusters_that_turn_up_later_get_components_of_their_own(kind, rng):
-    stream = [*chunks(draw(rng, 2000, [0, 1])), *chunks(draw(rng, 4000))]
-    held_out = draw(rng, 4000)
+    stream = [*chunks(draw(rng, 1000, [0, 1]), 250), *chunks(draw(rng, 2000))]
+    held_out = draw(rng, 2000)
     model, told = mixture("auto", **kind), mixture(6, **kind)
     found = list(db.streams.sequential(model, stream, rng=rng))
     assert [number(found[place]) for place in (3, -1)] == [2, 6]
@@ -111,11 +111,11 @@ def test_a_stray_point_is_forgotten_when_the_stream_has_doubled_twice(rng):
 
 
 def test_a_stream_goes_on_from_its_last_posterior(rng):
-    model, stream = mixture("auto"), chunks(draw(rng, 4000))
+    model, stream = mixture("auto"), chunks(draw(rng, 2000), 250)
     half = last(model, stream[:4], rng=rng)
     whole = last(model, stream[4:], start=half, rng=rng)
     assert number(whole) == 6
-    assert whole.contribution["weights"].sum() == pytest.approx(4000)
+    assert whole.contribution["weights"].sum() == pytest.approx(2000)
     assert model.score(whole, stream[0]) == pytest.approx(
         model.score(last(model, stream, rng=rng), stream[0]), abs=0.01
     )
@@ -123,10 +123,10 @@ def test_a_stream_goes_on_from_its_last_posterior(rng):
 
 def test_streams_of_several_sites_merge(rng):
     model = mixture("auto")
-    sites = [last(model, chunks(draw(rng, 2000, seen)), rng=rng) for seen in ([0, 1, 2, 3], [2, 3, 4, 5])]
+    sites = [last(model, chunks(draw(rng, 1000, seen)), rng=rng) for seen in ([0, 1, 2, 3], [2, 3, 4, 5])]
     merged = db.merge(sites, components=6)
-    batch = mixture(6).fit(draw(rng, 4000), rng=rng).posterior
-    held_out = draw(rng, 3000)
+    batch = mixture(6).fit(draw(rng, 2000), rng=rng).posterior
+    held_out = draw(rng, 2000)
     # The sites see the middle clusters twice as often.
     assert model.score(merged, held_out) > model.score(batch, held_out) - 0.1
 
