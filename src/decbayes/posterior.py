@@ -119,21 +119,24 @@ class Posterior(Displayed):
 
     @classmethod
     def of_prior(cls, structure: Structure) -> "Posterior":
-        """The posterior of no data."""
+        """The posterior of no data. The structure has checked its prior."""
         check_kind(Structure, structure=structure)
-        return cls(structure, {name: csr_array(prior.shape) for name, prior in structure.prior.items()})
+        return unchecked(
+            structure,
+            {
+                name: frozen_sparse(prior.shape) if name in structure.sparse else frozen_dense(np.zeros(prior.shape))
+                for name, prior in structure.prior.items()
+            },
+        )
 
     def lessened(self, contribution: Mapping[str, Contribution]) -> "Posterior":
         """With a part of each row of the contribution. Domains are convex, so that nothing is checked again."""
-        sparse, less = self.structure.sparse, object.__new__(Posterior)
+        sparse = self.structure.sparse
         frozen = {
             name: part if part is self.contribution[name] else (frozen_sparse if name in sparse else frozen_dense)(part)
             for name, part in contribution.items()
         }
-        fields = {"structure": self.structure, "contribution": MappingProxyType(frozen), "ids": self.ids}
-        for field, value in {**fields, "calibration": None, "remarks": (), "names": ()}.items():
-            object.__setattr__(less, field, value)
-        return less
+        return unchecked(self.structure, frozen, self.ids)
 
     @property
     def natural(self) -> Mapping[str, Array]:
@@ -346,6 +349,15 @@ class Posterior(Displayed):
                 "no distribution has such natural parameters."
             )
         return frozen
+
+
+def unchecked(structure: Structure, frozen: Mapping[str, Contribution], ids: Sequence[str] = ()) -> Posterior:
+    """The posterior of contributions that are known to be within the domain."""
+    posterior = object.__new__(Posterior)
+    fields = {"structure": structure, "contribution": MappingProxyType(frozen), "ids": ids}
+    for field, value in {**fields, "calibration": None, "remarks": (), "names": ()}.items():
+        object.__setattr__(posterior, field, value)
+    return posterior
 
 
 @dataclass(frozen=True)

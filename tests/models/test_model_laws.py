@@ -43,7 +43,8 @@ def test_the_same_seed_gives_the_same_bits(case):
 def test_no_data_leaves_the_prior(case, rng):
     model, shards, _ = case
     fit = model.fit(shards[0][:0], rng=rng)
-    assert fit.posterior == db.Posterior.of_prior(model.structure)
+    zeros = {name: np.zeros(prior.shape) for name, prior in model.structure.prior.items()}
+    assert fit.posterior == db.Posterior.of_prior(model.structure) == db.Posterior(model.structure, zeros)
     assert fit.bound[-1] == pytest.approx(0.0, abs=1e-9)
     assert fit.converged
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import frexp
 from types import MappingProxyType
 from typing import Any, Literal
@@ -23,7 +23,7 @@ Sign = Callable[[bytes], bytes]
 
 PURPOSE = b"decbayes sum 2\0"
 FEWEST = 3
-KEY_BYTES = 32
+KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,15 @@ def check_message(terms: Terms, message: Message, kind: Kind) -> None:
 
 
 def signed_by(public: bytes, message: Message) -> bool:
+    return len(message.signature) == SIGNATURE_BYTES and verified(public, message.signature, message.digest)
+
+
+@lru_cache(maxsize=4096)  # a site looks at each message several times
+def verified(public: bytes, signature: bytes, digest: bytes) -> bool:
     ed25519 = require("cryptography.hazmat.primitives.asymmetric.ed25519", extra="net", task="A secure sum")
     invalid = require("cryptography.exceptions", extra="net", task="A secure sum").InvalidSignature
     try:
-        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(message.signature, PURPOSE + message.digest)
+        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(signature, PURPOSE + digest)
     except (ValueError, invalid):
         return False
     return True

@@ -29,7 +29,7 @@ AgentId = bytes
 PURPOSE = b"decbayes record 3\0"
 LINK = b"decbayes link 3\0"
 VOTE = b"decbayes vote 3\0"
-PUBLIC_BYTES = 32
+PUBLIC_BYTES, SIGNATURE_BYTES = 32, 64
 SECRET = re.compile(rb"-----BEGIN DECBAYES SITE SECRET-----\s+([A-Za-z0-9+/=]+)\s+-----END DECBAYES SITE SECRET-----")
 
 
@@ -140,8 +140,13 @@ def short(origin: AgentId) -> str:
 
 def signed_by(public: bytes, digest: bytes, signature: bytes, purpose: bytes = PURPOSE) -> bool:
     """Whether the holder of the key has signed the digest."""
+    return len(signature) == SIGNATURE_BYTES and verified(public, signature, purpose + digest)
+
+
+@lru_cache(maxsize=4096)  # votes and records are looked at several times
+def verified(public: bytes, signature: bytes, signed: bytes) -> bool:
     try:
-        public_key(public).verify(signature, purpose + digest)
+        public_key(public).verify(signature, signed)
     except InvalidSignature:
         return False
     return True
