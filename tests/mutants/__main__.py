@@ -83,10 +83,11 @@ class Driver:
 
     def _trace(self, session: pytest.Session) -> None:
         """Of tests that are new or have changed since they were last traced."""
-        known = {(entry["test"], entry["stamp"]) for entry in entries(self._map)}
+        old = self._arguments.old_map
+        known = {(entry["test"], "" if old else entry["stamp"]) for entry in entries(self._map)}
         by_file = defaultdict(list)
         for item in session.items:
-            if (item.nodeid, stamp(item)) not in known:
+            if (item.nodeid, "" if old else stamp(item)) not in known:
                 by_file[item.path].append(item)
         if not by_file:
             return
@@ -198,6 +199,7 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=10.0, help="processor time of a test that is used, in seconds")
     parser.add_argument("--cases", type=float, default=60.0, help="processor time of all cases of a test, in seconds")
     parser.add_argument("--map", action="store_true", help="find out again which tests pass which lines")
+    parser.add_argument("--old-map", action="store_true", help="do not trace tests again whose files have changed")
     parser.add_argument("--anew", action="store_true", help="forget what earlier runs have found")
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
     arguments = parser.parse_args()

@@ -16,6 +16,6 @@ if __name__ == "__main__":
     now = {scenario: dict(flat(result_of(scenario))) for scenario in SCENARIOS}
     for scenario, found in now.items():
         for name in differing(before.get(scenario, {}), found):
-            print(f"{scenario}: {name}: {before.get(scenario, {}).get(name)} → {found.get(name)}")
+            print(f"{scenario}: {name}: {before[scenario][name]} → {found.get(name)}")
     lines = (f"{json.dumps(scenario)}: {json.dumps(found, ensure_ascii=False)}" for scenario, found in now.items())
     RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")

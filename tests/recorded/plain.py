@@ -36,8 +36,8 @@ def flat(result, name=""):
     elif isinstance(result, list | tuple | np.ndarray):
         for place, value in enumerate(result):
             yield from flat(value, f"{name}.{place}")
-    elif (isinstance(result, str) and not DIGEST.fullmatch(result)) or result is None:
-        yield name, str(result)
+    elif isinstance(result, str) and not DIGEST.fullmatch(result):
+        yield name, result
 
 
 def summed(values):
@@ -53,13 +53,12 @@ def summed(values):
 
 
 def differing(recorded, found):
-    """Names of results that are not those that were written down."""
-    names = {*recorded, *found}
-    return sorted(name for name in names if not alike(recorded.get(name), found.get(name)))
+    """Names of results that are not those that were written down; what is new may be added."""
+    return [name for name, result in recorded.items() if not alike(result, found.get(name))]
 
 
 def alike(one, other):
-    if isinstance(one, str) or isinstance(other, str) or one is None or other is None:
+    if isinstance(one, str) or isinstance(other, str) or other is None:
         return one == other
     if one[0] != other[0] or len(one) != len(other):
         return False
