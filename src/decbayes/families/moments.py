@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
-from decbayes.families.matrices import Array, Contribution, Indices, dense, flat, outer
+from decbayes.base.workers import split_among_threads
+from decbayes.families.matrices import Array, Contribution, Indices, dense, flat, outer, stored
 
 if TYPE_CHECKING:
     from decbayes.families.family import Family
@@ -112,8 +113,14 @@ def singly(family: "Family", prior: Array, contributions: Sequence[Contribution]
     pairs = zip(contributions, [None] * len(contributions) if orders is None else orders, strict=True)
     sites = [family.rows(contribution, order) for contribution, order in pairs]
     inside = [bool(family.contains_sum(prior, rows).all()) for rows in sites]
-    defined = zip(sites, inside, strict=True)
-    return np.array([family.divergence(prior, rows) if inside_domain else 0.0 for rows, inside_domain in defined])
+    found = np.zeros(len(sites))
+
+    def work(part: slice) -> None:
+        for number in range(part.start, part.stop):
+            found[number] = family.divergence(prior, sites[number]) if inside[number] else 0.0
+
+    split_among_threads(work, len(sites), cost=sum(np.size(stored(contribution)) for contribution in contributions))
+    return found
 
 
 def weight_divergences(prior: Array, contributions: Array) -> Array:

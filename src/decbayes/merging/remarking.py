@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.families import Array
-from decbayes.families.matrices import Indices
+from decbayes.families import Array, Contribution
+from decbayes.families.matrices import Indices, is_sparse
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
@@ -241,8 +241,8 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
     groups = [[order[0]]]
     for before, site in pairwise(order):
         close = sizes[before] > 0.0 and sizes[site] - sizes[before] <= SAME * sizes[site]
-        alike = close and same_totals(totals[before], totals[site])
-        if alike or (sizes[site] > 0.0 and posteriors[before] == posteriors[site]):
+        # Equal posteriors have equal sums: only then is it worth to compare them as a whole.
+        if close and (same_totals(totals[before], totals[site]) or posteriors[before] == posteriors[site]):
             groups[-1].append(site)
         else:
             groups.append([site])
@@ -262,9 +262,14 @@ def data_totals(posterior: Posterior) -> Array:
     parts = []
     for name in (name for group in groups_of(posterior.structure) for name in group):
         part = posterior.contribution[name]
-        summed = np.asarray(part.sum(axis=0)).ravel() if name in coupled else csr_array(part).toarray().ravel()
+        summed = column_sums(part) if name in coupled else csr_array(part).toarray().ravel()
         parts.append(summed[:0] if posterior.structure.families[name].two_sided else summed)
     return np.concatenate(parts)
+
+
+def column_sums(part: Contribution) -> Array:
+    sums = np.bincount(part.indices, part.data, minlength=part.shape[1]) if is_sparse(part) else part.sum(axis=0)
+    return np.asarray(sums)
 
 
 def same_totals(first: Array, second: Array) -> bool:

@@ -158,12 +158,14 @@ def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First
     if not len(candidates):
         return First(topics, even)
     chosen = rng.choice(candidates, topics, replace=len(candidates) < topics)
-    documents = [counts.part(slice(number, number + 1)) for number in chosen.tolist()]
+    spans = [slice(*counts.offsets[number : number + 2].tolist()) for number in chosen.tolist()]
+    times, words = (np.concatenate([part[span] for span in spans]) for part in (counts.data, counts.columns))
+    owners = np.repeat(np.arange(topics), [span.stop - span.start for span in spans])
     # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
-    drawn = np.concatenate([rng.dirichlet(10.0 * document.data) for document in documents])
-    owners = np.repeat(np.arange(topics), [len(document.data) for document in documents])
-    words = np.concatenate([document.columns for document in documents]).astype(np.intp)
-    return First(topics, even, (words, owners, DISTINCTION * counts.tokens / topics * drawn))
+    # These are the numbers of one Dirichlet per document, in one call.
+    drawn = rng.standard_gamma(10.0 * times)
+    drawn *= (1.0 / np.bincount(owners, drawn, minlength=topics))[owners]
+    return First(topics, even, (words.astype(np.intp), owners, DISTINCTION * counts.tokens / topics * drawn))
 
 
 def search_of(site: Site, steps: Steps, ascent: Ascent, device: "Device | None", watch: Watch | None) -> TopicClimb:

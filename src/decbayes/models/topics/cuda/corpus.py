@@ -259,9 +259,10 @@ class Spans:
 
     def by_site(self, sums: Array, sites: int | None = None) -> Array:
         """Sums of each site's blocks, in their order."""
-        total = np.zeros((sites or self._most, *sums.shape[1:]))
-        np.add.at(total, self._sites, sums)
-        return total
+        count, width = sites or self._most, sums[:1].size
+        places = self._sites[:, None] * width + np.arange(width)
+        total: Array = np.bincount(places.ravel(), np.ravel(sums), minlength=count * width).astype(np.float64)
+        return total.reshape(count, *sums.shape[1:])
 
 
 def spans_of(sizes: Sequence[int]) -> list[slice]:

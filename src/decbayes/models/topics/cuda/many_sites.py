@@ -1,7 +1,6 @@
 """Topics of many sites on a GPU, all in the same launches."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from decbayes.models.core.ascent import Ascent, Climb, Fit
 from decbayes.models.topics._fitting import NEGLIGIBLE, Entries, First, Site
 from decbayes.models.topics._passes import Steps, Topics
 from decbayes.models.topics.cuda.climb import GpuSearch
+from decbayes.models.topics.cuda.corpus import spans_of
 
 
 def fit_sites(
@@ -39,27 +39,43 @@ def topics_before(sites: Sequence[Site], xp: Any) -> list[Topics]:
     if any(site.prior is not shared for site in sites):
         return [site.before for site in sites]
     (alpha,) = Dirichlet().columns(shared.natural["topics"])
-    there, totals = xp.asarray(np.ascontiguousarray(alpha.T)), alpha.sum(axis=1)
-    return [Topics(there[xp.asarray(site.counts.words)], totals) for site in sites]
+    words = [site.counts.words for site in sites]
+    # All sites at once: sending and gathering fifty times takes as long as the passes.
+    there, totals = xp.asarray(np.ascontiguousarray(alpha.T))[xp.asarray(np.concatenate(words))], alpha.sum(axis=1)
+    return [Topics(there[span], totals) for span in spans_of([len(each) for each in words])]
+
+
+def begun(firsts: Sequence[First], xp: Any) -> Any:
+    """The statistics that all sites start from, one site's rows after the other's."""
+    spans = spans_of([len(first.array) for first in firsts])
+    if len({first.array.shape[1] for first in firsts}) > 1:
+        return xp.concatenate([first.written_out(xp) for first in firsts])
+    parts = [(*first.added, span.start) for first, span in zip(firsts, spans, strict=True) if first.added is not None]
+    added = None
+    if parts:
+        words = np.concatenate([places + start for places, _, _, start in parts])
+        added = words, np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+    return First(firsts[0].topics, np.concatenate([first.array for first in firsts]), added).written_out(xp)
 
 
 def climb_sites(search: GpuSearch, firsts: Sequence[First], ascent: Ascent, tokens: Sequence[int]) -> list[Climb[Any]]:
     """Passes over all sites that have not converged yet; what they reach stays on the GPU."""
-    active, starts = np.array([size > 0 for size in tokens]), [first.written_out(search.device.xp) for first in firsts]
-    reached = search.begin(starts)
+    sizes = np.array(tokens, dtype=np.float64)
+    active, starts = sizes > 0.0, begun(firsts, search.device.xp)
+    reached = search.begin([starts])
     # Without words there is nothing to learn.
-    climbs = [
-        Climb(start, () if size else (0.0,), converged=not size) for start, size in zip(starts, tokens, strict=True)
-    ]
+    climbs = [Climb(starts[span], (0.0,), converged=True) for span in search.rows]
+    heights = np.empty((0, len(sizes)))
     for number in range(1, ascent.passes + 1):
         reached, bounds = search.step(reached, active)
-        for site in np.flatnonzero(active).tolist():
-            bound = (*climbs[site].bound, float(bounds[site]))
-            ended = number > ascent.warm_up + 1 and abs(bound[-1] - bound[-2]) <= ascent.tolerance * tokens[site]
-            climbs[site] = Climb(climbs[site].state, bound, converged=ended)
-            if ended or number == ascent.passes:
-                climbs[site] = replace(climbs[site], state=reached.statistics[search.rows[site]].copy())
-        active &= [not climb.converged for climb in climbs]
+        heights = np.vstack([heights, bounds])
+        ended = active & (number > ascent.warm_up + 1)
+        if number > 1:
+            ended &= abs(heights[-1] - heights[-2]) <= ascent.tolerance * sizes
+        for site in np.flatnonzero(active if number == ascent.passes else ended).tolist():
+            state = reached.statistics[search.rows[site]].copy()
+            climbs[site] = Climb(state, tuple(heights[:, site].tolist()), converged=bool(ended[site]))
+        active &= ~ended
         if not active.any():
             break
     return climbs
