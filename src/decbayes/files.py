@@ -115,9 +115,11 @@ def toml_key(key: str) -> str:
 
 
 def toml_value(key: str, value: Any) -> str:
-    """JSON's strings, numbers and lists of them are TOML's, too."""
+    """JSON's strings, numbers and lists of them are TOML's, too; objects are tables in a line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml_value(key, part) for part in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{toml_key(name)} = {toml_value(key, part)}' for name, part in value.items())}}}"
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, bool | int | str):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from parties import identities
 
 import decbayes as db
+from decbayes.cli import main
 from decbayes.network import Charter
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.simulation.simulator import CALM, Simulation
@@ -42,3 +44,33 @@ def test_agents_refine_coefficients_that_differ_from_site_to_site(rng):
     pairs = zip(charter.model.describe(merged), whole.describe(exact), strict=True)
     for own, other in pairs:
         assert abs(own["mean"] - other["mean"]) < 0.05 * other["deviation"]
+
+
+def test_agents_explain_membership_in_classes_by_a_charter_that_carries_them(rng, tmp_path):
+    frames = []
+    for _ in MEMBERS[:3]:
+        x = rng.normal(size=80)
+        ill = rng.random(80) < 1 / (1 + np.exp(-1.2 * x))
+        frames.append(pd.DataFrame({"x": x} | {name: rng.random(80) < np.where(ill, 0.85, 0.15) for name in "abcd"}))
+    whole = pd.concat(frames)
+    classes = db.LatentClasses.from_frame(whole, names="abcd", components=2).fit(whole, rng=0).posterior
+    db.save(classes, tmp_path / "classes.posterior")
+    members = [f"--member=site{index}={member.public.hex()}" for index, member in enumerate(MEMBERS[:3])]
+    words = ["charter", "new", str(tmp_path / "group.toml"), "--group", "g", "--model", "ClassMembership", *members]
+    words += ["--set", f"classes={tmp_path / 'classes.posterior'}", "--set", 'columns=[["x", "real", 0.0, 1.0]]']
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--rules", "none"])
+    charter = Charter.load(tmp_path / "group.toml")
+    simulation = Simulation(charter, MEMBERS[:3], rng=rng, weather=CALM)
+    simulation.links = clique(3, rng)
+    for frame, site in zip(frames, simulation.sites, strict=True):
+        frame.to_csv(tmp_path / "rows.csv", index=False)
+        site.shards["own"] = charter.model.read(tmp_path / "rows.csv")
+        simulation.start(site)
+    simulation.round()
+    for site in [*simulation.sites] * 3:
+        simulation.perform(site, site.agent.refine(rng=rng))
+        simulation.round()
+    merged, exact = simulation.sites[0].agent.posterior(), charter.model.fit(whole).posterior
+    assert merged.mean("coefficients") == pytest.approx(exact.mean("coefficients"), abs=1e-4)
+    assert charter.model.coefficients(merged)[1]["high"] < -0.5 or charter.model.coefficients(merged)[1]["low"] > 0.5

@@ -1,7 +1,7 @@
 """`decbayes charter`: what a group agrees on."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -58,7 +58,10 @@ def new(
     group: Annotated[str, Parameter(help="A name for the group.")],
     model: Annotated[str, Parameter(help=f"One of {', '.join(MODELS)}.")],
     members: Members,
-    settings: Annotated[tuple[str, ...], Parameter(name="--set", help="NAME=VALUE, a setting of the model.")] = (),
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", help="NAME=VALUE, a setting of the model; classes=FILE for membership."),
+    ] = (),
     limits: Annotated[
         tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
     ] = (),
@@ -121,7 +124,7 @@ def new(
     charter = Charter(
         group=group,
         model_name=model,
-        settings={**values(settings), **made},
+        settings={**with_classes(values(settings)), **made},
         members=keys(members),
         limits=limits_from(values(limits)),
         rules=counting,
@@ -334,3 +337,13 @@ def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rul
     except InvalidRules as error:
         raise InvalidCharter(f"rules: {error}") from None
     return rules_from({name: value for name, value in given.items() if name not in names}), disclosure
+
+
+def with_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which `classes=FILE` is what the file holds: the charter carries the classes themselves."""
+    classes = settings.get("classes")
+    if not isinstance(classes, str):
+        return dict(settings)
+    from decbayes.models.regressions.classes.evidence import Classes
+
+    return {**settings, "classes": Classes.of(load_posterior(Path(classes))).plain()}
