@@ -309,6 +309,7 @@ class Regression:
     observations, held_out = 150, 2000
 
     kind, strength = db.LinearRegression, 1.0
+    number = 0
 
     def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 4) -> None:
         self.names = "abcdefgh"[: max(dimension, 2)]

@@ -14,7 +14,8 @@ stands for 30 % of them, and numbers of components and dimensions are random, to
     displaced           one component is displaced
     colluding           all faulty sites put the same wrong component in the place of their largest
 
-Honest sites have all components ("like") or 60 % of them ("unlike"). Printed: how far the worst component of the
+Honest sites have all components ("like") or 60 % of them ("unlike"); at least two honest sites have each of them, since
+what one site alone has seen cannot be told from an invention. Printed: how far the worst component of the
 merge of the honest sites is from the nearest one, in posterior deviations (median over seeds, worst in brackets; with
 as many slots as the largest site has components, or as usual, whichever is nearer); held-out nats per observation or
 word lost against the merge of honest sites (mean, worst in brackets); the share of runs within both bars (1 deviation
@@ -44,6 +45,7 @@ import decbayes as db
 from decbayes.posterior import Posterior
 
 SITES, MOST = 10, 3
+KNOWN = 0.05
 LARGE = 9
 UNEQUAL, POSTS, SHORT = (3000, 1500, 800, 400, 200, 100), 300, 12
 TEXTS = ("texts", "short")
@@ -130,18 +132,29 @@ def simulated(kind: str, unlike: bool, seed: int, varied: bool) -> World:
         data = KINDS[kind](rng, number=number, dimension=int(rng.integers(1, 7)))
         sizes = number / 5 * np.exp(rng.normal(0.0, 0.6, size=sites))
     counts = np.maximum(data.observations * sizes, 20).astype(int).tolist()
-    shards = [data.draw(rng, count, unlike=unlike) for count in counts]
+    honest = len(counts) - max(MOST, int(0.3 * len(counts)))
+    while True:
+        shards = [data.draw(rng, count, unlike=unlike) for count in counts]
+        if (np.sum([shares(data, what) >= KNOWN for _, what in shards[-honest:]], axis=0) >= 2).all():
+            break
     held_out = data.draw(rng, data.held_out, unlike=False)[0]
 
     def fitted(shard: Any) -> Posterior:
         return data.model.fit(shard, rng=rng).posterior
 
     fits = [fitted(shard) for shard, _ in shards]
-    liars = shards[: max(MOST, int(0.3 * len(shards)))]
+    liars = shards[: len(counts) - honest]
     told = [attack for attack in data.attacks if attack not in ("copies", "inflated")]
     lies = {attack: [fitted(data.spoilt(attack, shard, rng)) for shard in liars] for attack in told}
     large = fitted(data.draw(rng, LARGE * data.observations, unlike=unlike)[0])
     return World(data, held_out, fits, lies, [] if varied else [large, *fits[:LARGE]])
+
+
+def shares(data: Any, what: np.ndarray) -> np.ndarray:
+    """The share of each component in what a site has seen: of labels, or of documents' mixtures."""
+    if not data.number or what.dtype.kind == "f":
+        return what.mean(axis=0) if data.number else np.zeros(0)
+    return np.bincount(what.ravel(), minlength=data.number) / what.size
 
 
 class News:

@@ -14,7 +14,18 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
-from decbayes.merging.robust._slots import Settled, as_mixtures, elected, gathered, joins, lenient, settled, uncapped
+from decbayes.merging.robust._slots import (
+    UNLIKELY,
+    Settled,
+    as_mixtures,
+    credible,
+    elected,
+    gathered,
+    joins,
+    lenient,
+    settled,
+    uncapped,
+)
 from decbayes.merging.robust.votes import LITTLE, Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity
@@ -31,8 +42,6 @@ FEW = 5.0
 FLAGGED = 0.1
 # A site that shares less of its evidence with others is a stranger.
 SHARED = 0.5
-# Sites are unlike if they know less of all slots, on average. Else who has something in place of a slot contradicts it.
-UNLIKE = 0.8
 # What counts of how often a site has seen something that nobody confirms.
 UNCONFIRMED = 0.1
 # Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
@@ -275,7 +284,7 @@ class Outcome:
         # A number that nobody has given is at least the one that the election has found, and what single sites know.
         found = ballot.aligned(counted, None if ballot.spare else ballot.components)
         further = sum(int(own.sum()) for own in self.own)
-        least = {one: self.reached.structure.components(one) + further for one in self.reached.structure.symmetry}
+        least = {part.group.coupled: part.slots + further for part in self.parts if part.group.coupled is not None}
         fewer = any(found.structure.components(one) < number for one, number in least.items())
         if (self.reached.spare or further) and fewer:
             return ballot.aligned(counted, max(least.values()))
@@ -330,6 +339,7 @@ def main_party(part: Settled) -> Sites:
 def final(part: Settled) -> Settled:
     if part.group.coupled is None:
         return part
+    part = credible(part)
     return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else joins(lenient(part))
 
 
@@ -357,11 +367,9 @@ def lonely(part: Settled) -> NDArray[np.bool_]:
 
 
 def fitting(part: Settled) -> Sites:
-    """The sites of which others confirm most, where sites are unlike."""
-    clearly = np.bincount(part.group.site, disagreeing(part), part.group.sites) > 0
-    coverage = (part.votes > 0.5)[~clearly].mean() if not clearly.all() else 1.0
+    """The sites of which others confirm most, where sites are so unlike that one may have found something alone."""
     shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
-    return np.asarray((shared > SHARED) & (coverage < UNLIKE))
+    return np.asarray((shared > SHARED) & (part.chance(1.0) > UNLIKELY))
 
 
 def confirmed(part: Settled) -> NDArray[np.bool_]:

@@ -1,8 +1,11 @@
 """What each component counts for in its slot, and who is given a slot: what most sites know."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -25,6 +28,8 @@ NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.
 SMALL_PART = 0.15
 # Parameters that a component must have for that: of few, those between two slots are often so by chance.
 FREE = 4
+# A slot that few sites know is there by chance, or not with less than this probability.
+UNLIKELY = 1e-4
 # Pseudo-counts of a slot, and the share of a mixture that other slots begin with.
 FEW, ELSEWHERE = 0.01, 0.1
 
@@ -46,6 +51,17 @@ class Settled:
         heard = np.zeros((self.group.sites, self.slots))
         np.maximum.at(heard, (self.group.site, self.labels), self.group.votes * self.weights)
         return heard
+
+    @cached_property
+    def coverage(self) -> float:
+        """How likely a site knows what the merge has a slot for, of slots that more sites know than may be faulty."""
+        known = self.votes > 0.5
+        sure = known[:, known.sum(axis=0) > tolerated_faults(self.group.sites)]
+        return float(sure.sum() / (sure.size + 1.0))
+
+    def chance(self, sites: ArrayLike) -> Array:
+        """How likely at most so many sites know something that is there for all to see."""
+        return np.asarray(bdtr(sites, self.group.sites, self.coverage))
 
     @property
     def core(self) -> Array:
@@ -92,6 +108,11 @@ class Settled:
         pairs = zip(reached.judged, before.judged, strict=True)
         fewer = [np.where(reached.weights <= before.weights, now, then) for now, then in pairs]
         return Settled(self.group, self.slots, self.labels, *fewer)
+
+
+def tolerated_faults(sites: int) -> int:
+    """How many faulty sites a component must not rest on: fewer than a third."""
+    return (sites - 1) // 3
 
 
 def settled(group: Group, labels: Indices, slots: int) -> Settled:
@@ -195,6 +216,31 @@ def gathered(group: Group, places: Indices) -> Settled:
         reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
         totals = reached.totals()
     return reached
+
+
+def credible(reached: Settled) -> Settled:
+    """Without slots that no more sites know than may be faulty, while nearly all sites know all others.
+
+    What is in them is compared with the slots that are left.
+    """
+    group, heard = reached.group, (reached.votes > 0.5).sum(axis=0)
+    doubtful = (heard > 0) & (heard <= tolerated_faults(group.sites)) & (reached.chance(heard) < UNLIKELY)
+    left = np.flatnonzero(~doubtful)
+    odd = np.flatnonzero(doubtful[reached.labels])
+    if not len(odd) or not len(left):
+        return reached
+    totals, evidence = reached.totals()
+    mine = [rows[odd] for rows in group.claims[0]], group.claims[1][odd]
+    lost = np.array([group.losses(mine, ([t[[slot]] for t in totals], evidence[[slot]])) for slot in left]).T
+    nearest = lost.argmin(axis=1)
+    labels, all_lost, tolerance = (
+        np.cumsum(~doubtful)[reached.labels] - 1,
+        reached.lost.copy(),
+        reached.tolerance.copy(),
+    )
+    labels[odd], all_lost[odd] = nearest, lost.min(axis=1)
+    tolerance[odd] = group.tolerance(in_common(mine[1], evidence[left[nearest]]), odd)
+    return replace(reached, slots=len(left), labels=labels).losing(all_lost, tolerance)
 
 
 def lenient(reached: Settled) -> Settled:

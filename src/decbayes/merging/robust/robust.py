@@ -26,6 +26,7 @@ from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
+from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN, LITTLE, Group
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, listed, ordered
@@ -161,7 +162,7 @@ class RobustMerge:
     @property
     def tolerated(self) -> int:
         """How many faulty sites a component must not rest on: fewer than a third."""
-        return (len(self.sites) - 1) // 3
+        return tolerated_faults(len(self.sites))
 
     def thin_slots(self) -> dict[int, list[int]]:
         """The slots that no more sites support than may be faulty, and these sites: nobody can check them."""
