@@ -122,24 +122,36 @@ def test_copies_count_once_whatever_their_labels_and_evidence(honest):
     assert not any(standing.flagged for standing in merged.sites[:10])
 
 
-def test_a_lie_that_three_sites_share_takes_no_slot_from_what_more_sites_know(honest, rng):
+def shared_lie(shards, rng):
+    """Three sites have the same in the place of a cluster."""
+    return fitted(
+        KNOWN,
+        [np.where((labels == 0)[:, None], 30.0 + rng.normal(size=shard.shape), shard) for shard, labels in shards[:3]],
+        rng,
+    )
+
+
+def test_a_lie_that_three_sites_share_is_told_from_what_all_others_know(honest, rng):
     posteriors, shards = honest[0][KNOWN], honest[1]
-    lies = [
-        np.where((labels == 0)[:, None], 30.0 + rng.normal(size=shard.shape), shard) for shard, labels in shards[:3]
-    ]
-    held = [*fitted(KNOWN, lies, rng), *posteriors[3:]]
-    spare, strict = robust_merge(held), robust_merge(held, components=3)
-    (said,) = [remark for remark in spare.remarks() if remark.kind == "few sites"]
-    (lie,) = np.flatnonzero(spare.posterior.mean("components")[:, 0] > 20.0)
-    assert f"slot {lie}: site 0, site 1, site 2." in said.what
-    assert said.is_warning
-    assert spare.tolerated == 3
-    assert not [remark for remark in strict.remarks() if remark.kind == "few sites"]
-    for merged, slots in ((spare, 4), (strict, 3)):
-        assert len(merged.posterior.mean("components")) == slots
-        assert moved(merged.posterior, plain(posteriors[3:])) < 1.5
-    assert flagged(strict) == [0, 1, 2]
+    held = [*shared_lie(shards, rng), *posteriors[3:]]
+    for merged in (robust_merge(held), robust_merge(held, components=3)):
+        assert flagged(merged) == [0, 1, 2]
+        assert len(merged.posterior.mean("components")) == 3
+        assert moved(merged.posterior, plain(posteriors[3:])) < 1.0
     assert moved(plain(held), plain(posteriors[3:])) > 10.0
+
+
+def test_what_three_sites_have_beside_all_that_others_know_keeps_its_slot(honest, rng):
+    """They contradict nobody. The remarks name them, since they could have made it up."""
+    posteriors, shards = honest[0][KNOWN], honest[1]
+    wide = db.GaussianMixture(4, 2, variance=1.0, prior_variance=100.0)
+    more = [np.concatenate([shard, 30.0 + rng.normal(size=(30, 2))]) for shard, _ in shards[:3]]
+    merged = robust_merge([*fitted(wide, more, rng), *posteriors[3:]])
+    assert (flagged(merged), merged.tolerated) == ([], 3)
+    (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
+    (extra,) = np.flatnonzero(merged.posterior.mean("components")[:, 0] > 20.0)
+    assert f"slot {extra}: site 0, site 1, site 2." in said.what
+    assert said.is_warning
 
 
 @pytest.mark.parametrize("faulty", [1, 3])

@@ -254,7 +254,7 @@ class Outcome:
     @property
     def vacant(self) -> bool:
         """Whether some are left out while there are slots that none of those who count knows."""
-        free = [part.votes[self.kept] for part in self.parts if part.group.coupled is not None]
+        free = [part.votes[self.kept] for part in self.reached.parts if part.group.coupled is not None]
         return self.ballot.judging and any((votes.max(axis=0, initial=0.0) <= 0.5).any() for votes in free)
 
     @cached_property

@@ -219,12 +219,15 @@ def gathered(group: Group, places: Indices) -> Settled:
 
 
 def credible(reached: Settled) -> Settled:
-    """Without slots that no more sites know than may be faulty, while nearly all sites know all others.
+    """Without slots that few sites know, in the place of what nearly all others know.
 
-    What is in them is compared with the slots that are left.
+    Few are no more than may be faulty, and too few for chance. What is in these slots is compared with those left.
     """
-    group, heard = reached.group, (reached.votes > 0.5).sum(axis=0)
-    doubtful = (heard > 0) & (heard <= tolerated_faults(group.sites)) & (reached.chance(heard) < UNLIKELY)
+    group, known = reached.group, reached.votes > 0.5
+    heard = known.sum(axis=0)
+    few = (heard > 0) & (heard <= tolerated_faults(group.sites))
+    complete = known[:, heard > tolerated_faults(group.sites)].all(axis=1)
+    doubtful = few & ~known[complete].any(axis=0) & (reached.chance(heard) < UNLIKELY)
     left = np.flatnonzero(~doubtful)
     odd = np.flatnonzero(doubtful[reached.labels])
     if not len(odd) or not len(left):
