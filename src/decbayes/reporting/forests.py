@@ -23,14 +23,15 @@ READING = (
 
 
 def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
-    """A table of the merged coefficients, with ratios; and a forest plot of each."""
-    sites = site_estimates(findings)
+    """A table of the merged coefficients, with ratios; and a forest plot of each effect."""
+    sites, effects = site_estimates(findings), effect_places(merged)
     spread = [pooling(term, place, sites) for place, term in enumerate(merged)]
     drawings = [
         forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
-        for place, term in effects_first(merged)[:MOST_TERMS]
+        for place, term in enumerate(merged)
+        if place in (effects or range(len(merged)))[:MOST_TERMS]
     ]
-    more = f" The first {MOST_TERMS} of {len(merged)} terms are drawn." if len(merged) > MOST_TERMS else ""
+    more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
     drawn = figure(tag("div", drawings, class_="panels"), f"{READING if sites else ''}{more}")
     return joined([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
 

@@ -106,7 +106,9 @@ def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[st
         drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
     name = f"{findings.nouns(len(clusters))}: two standard deviations around each mean"
     thin = " Thin lines: each site alone." if sites else ""
-    return figure(svg(drawn, WIDTH, HEIGHT, name), f"{name}. Thicker lines: more frequent.{thin}")
+    return figure(
+        tag("div", svg(drawn, WIDTH, HEIGHT, name), class_="map"), f"{name}. Thicker lines: more frequent.{thin}"
+    )
 
 
 def frame(across: Scale, up: Scale, names: Sequence[str]) -> list[Markup]:
@@ -136,7 +138,7 @@ def density(findings: Findings, clusters: Sequence[Cluster], name: str) -> Marku
         drawn.append(tag("line", class_=look, x1=at, x2=at, y1=up.start, y2=up.start - 14.0))
         drawn.append(tag("text", cluster.label, class_="mark", x=at, y=up.start - 18.0))
     title = f"Predictive density of {name}, and the means of {findings.nouns(len(clusters))}"
-    return figure(svg(drawn, WIDTH, HEIGHT / 2 + 40.0, title), f"{title}.")
+    return figure(tag("div", svg(drawn, WIDTH, HEIGHT / 2 + 40.0, title), class_="map"), f"{title}.")
 
 
 def deviations(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str]) -> Markup:

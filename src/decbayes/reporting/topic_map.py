@@ -21,10 +21,10 @@ WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
 # λ of pyLDAvis: how much a word's probability in the topic counts; the rest is how much more frequent it is there.
 ORDERS = (1.0, 1.0 - COMMON, 0.4)
 USUAL = 1
-CAPTION = (
-    "Topics that are near each other have similar words; areas are shares of all words. Choose a topic to see its "
-    "words and the sites that have it. λ = 1 ranks words by probability, smaller λ favours words that other topics "
-    "hardly use; elsewhere this report ranks by λ = 0.8."
+CAPTION = "Topics that are near each other have similar words; areas are shares of all words. "
+CHOOSING = (
+    "Choose a topic to see its words and the sites that have it. λ = 1 ranks words by probability, smaller λ favours "
+    "words that other topics hardly use; elsewhere this report ranks by λ = 0.8."
 )
 
 
@@ -41,7 +41,9 @@ def topic_map(findings: Findings) -> Markup | None:
     panels = [panel(findings, quality, slot, ranked) for slot in shown]
     drawn = tag("div", drawing(quality, shown), class_="chart")
     beside = tag("div", tag("p", "Choose a topic.", class_="note"), panels, class_="panels")
-    return figure(tag("div", buttons, drawn, beside, class_="topic-map"), CAPTION)
+    return figure(
+        tag("div", buttons, drawn, beside, class_="topic-map"), CAPTION, tag("span", CHOOSING, class_="screen")
+    )
 
 
 def button(place: int, order: float) -> list[Markup]:

@@ -182,8 +182,9 @@ class Findings:
         if len(self.sites) < 2:
             return {}
         noun, influence = self.view.noun, self.influence
+        several = "disagree with each other" if len(self.sites) == 2 else "disagree with the other sites"
         reasons: dict[tuple[str, str], list[int]] = {
-            ("disagrees with the other sites", "disagree with the other sites"): flagged(influence.disagreeing),
+            ("disagrees with the other sites", several): flagged(influence.disagreeing),
             (f"has no {noun} in common with the others", f"have no {noun} in common with the others"): flagged(
                 influence.alone
             ),

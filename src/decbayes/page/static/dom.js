@@ -64,5 +64,6 @@ export function ago(seconds) {
 
 export function clock(seconds) {
   if (seconds < 100) return `${seconds.toFixed(1)} s`;
+  if (seconds < 600) return `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")} min`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }

@@ -1,5 +1,5 @@
 // Curves since the page was opened, and events.
-import { byId, clock, el, keyed, number, setText, svg } from "./dom.js";
+import { byId, clock, el, keyed, number, plural, setText, svg } from "./dom.js";
 
 const CURVES = {
   observations: "observations counted",
@@ -16,7 +16,7 @@ let lines = [];
 
 export function drawHistory(history) {
   points = history;
-  setText(byId("history-summary"), points.length ? `${points.length} merges in ${clock(points.at(-1).seconds)}; thin lines are members that came or went.` : "Curves begin with the first merge.");
+  setText(byId("history-summary"), points.length ? `${plural(points.length, "merge")} in ${clock(points.at(-1).seconds)}; thin lines are members that came or went.` : "Curves begin with the first merge.");
   const there = Object.keys(CURVES).filter((name) => points.some((point) => typeof point[name] === "number") && !(name === "components" && points.every((point) => !point.components)));
   keyed(byId("curves"), there, (name) => name, newCurve, fillCurve);
 }

@@ -29,7 +29,7 @@ export function drawPosterior(posterior) {
   byId("cards").classList.toggle("broad", components.some((component) => component.drawing.kind === "profile"));
   const drawings = components.map((component) => component.drawing).filter((drawing) => drawing.kind === "point");
   if (!components.length && posterior.rows?.length) {
-    keyed(byId("cards"), posterior.rows.map((entries, index) => ({ entries, index })), ({ index }) => `row ${index}`, () => el("div", { class: "card" }), (card, { entries }) => card.replaceChildren(drawn({ kind: "table", entries })));
+    byId("cards").replaceChildren(rowTable(posterior.rows));
     return;
   }
   keyed(byId("cards"), components, ({ slot }) => slot, newCard, (card, component) => {
@@ -37,6 +37,17 @@ export function drawPosterior(posterior) {
     const news = changed && before.get(component.slot) !== JSON.stringify(component.drawing);
     card.classList.toggle("changed", news);
   });
+}
+
+// What belongs to no component, such as coefficients: one table.
+function rowTable(rows) {
+  const names = [...new Set(rows.flatMap((entries) => entries.map(([name]) => name)))];
+  const ratio = names.findIndex((name) => name.endsWith("ratio"));
+  if (ratio > 1) names.splice(1, 0, ...names.splice(ratio, 1)); // the first that people look for, also on a phone
+  const line = (entries) => names.map((name, place) => el(place ? "td" : "th", place ? {} : { scope: "row" }, new Map(entries).get(name) ?? ""));
+  const head = el("thead", {}, el("tr", {}, ...names.map((name) => el("th", { scope: "col" }, name))));
+  const table = el("table", {}, head, el("tbody", {}, ...rows.map((entries) => el("tr", {}, ...line(entries)))));
+  return el("div", { class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Estimates" }, table);
 }
 
 function summarise(posterior) {
