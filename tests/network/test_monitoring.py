@@ -26,3 +26,11 @@ def test_every_panel_has_a_place_and_a_question():
     places = [tuple(panel["gridPos"][key] for key in "xy") for panel in panels]
     assert len(set(places)) == len(panels)
     assert all(target["expr"] for panel in panels for target in panel["targets"])
+
+
+def test_a_panel_of_something_rare_shows_zero_before_it_has_happened():
+    """Prometheus has no series of a counter by reason until there is one: Grafana would say "No data"."""
+    panels = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))["panels"]
+    (refused,) = [target["expr"] for panel in panels for target in panel["targets"] if "refused" in target["expr"]]
+    assert refused.endswith("or vector(0)")
+    assert not re.search(r"^decbayes_refused_total", metrics_text({}), re.MULTILINE)

@@ -349,6 +349,47 @@ def test_nobody_is_kept_out(page, look, dark):
     assert serious(tab), "a picture without words would have been found"
 
 
+def drawn_as(drawing, sites):
+    """A posterior of two components that are drawn in one way; of sums, if there are no sites."""
+    cells = (
+        [{"site": 0, "evidence": 50.0, "apart": 0.1, "components": [0], "match": 2.0, "close": True}] if sites else []
+    )
+    component = {"evidence": 50.0, "share": 0.5, "name": "", "drawing": drawing, "cells": cells}
+    return topics(2, 1) | {"sites": sites, "components": [component | {"slot": slot} for slot in range(2)]}
+
+
+DRAWINGS = {
+    "image": {"kind": "image", "shape": [2, 2], "pixels": [0, 90, 180, 255]},
+    "point": {"kind": "point", "names": ["age", "dose"], "mean": [50.0, 2.0], "covariance": [[4.0, 0.1], [0.1, 1.0]]},
+    "numbers": {"kind": "numbers", "names": ["x0", "x1"], "mean": [1.0, 2.0]},
+    "table": {"kind": "table", "entries": [["rate", "2"]]},
+    "hidden": {"kind": "hidden", "text": "fewer than 5 observations: not shown"},
+    "profile": {"kind": "profile", "columns": [
+        {"name": "age", "mean": 50.0, "low": 48.0, "high": 52.0, "limits": [20.0, 80.0]},
+        {"name": "ward", "shares": [["heart", 0.7], ["bone", 0.3]]},
+    ]},
+}  # fmt: skip
+
+
+def test_every_kind_of_drawing_keeps_nobody_out(page, look):
+    """In light and in dark, with sites and for sums; and estimates, which are one table with the ratio in front."""
+    page.show("network", made_up(4) | {"sums": ["round 1 of 2"]})
+    tab = look(page.url, width=390)
+    axe = Path(pytest.importorskip("axe_core_python").__file__).parent / "axe.min.js"
+    tab.run(axe.read_text(encoding="utf-8"))
+    shown = [(f"{kind} {len(sites)}", drawn_as(DRAWINGS[kind], sites)) for kind in DRAWINGS for sites in (["a"], [])]
+    row = [["term", "age"], ["mean", "0.1"], ["odds ratio", "1.1 (1.0 to 1.2)"]]
+    shown.append(("rows", topics(0, 1) | {"components": [], "rows": [row, row]}))
+    for number, (name, posterior) in enumerate(shown):
+        page.show("posterior", posterior | {"set": name, "observations": 1000 + number})
+        tab.until(f"document.querySelector('#posterior-summary').innerText.includes('1,{number:03d} obs')")
+        for dark in (False, True):
+            tab.look(width=390, height=900, dark=dark)
+            assert serious(tab) == [], (name, dark)
+    heads = "[...document.querySelectorAll('.rows thead th')].map(each => each.innerText)"
+    assert tab.run(heads) == ["term", "odds ratio", "mean"]
+
+
 def serious(tab):
     """What axe-core finds that would keep people out."""
     found = tab.run("axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes[0].html]))")

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import CHROMIUM, HOW_TO, Browser
+from test_sentences import CASES, SITES
 
 import decbayes as db
 
@@ -63,13 +64,28 @@ def states(rng):
     return model, [[rng.normal(20 + 60 * rng.integers(2, size=(40, 1)), 4) for _ in range(5)] for _ in range(2)]
 
 
+def faults(tab):
+    """What axe-core finds, on a phone, in light and in dark."""
+    tab.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    tab.run(AXE.read_text(encoding="utf-8"))
+    found = []
+    for dark in (False, True):
+        tab.look(width=390, height=900, dark=dark)
+        found += tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))")
+    assert tab.run("document.documentElement.scrollWidth") <= 390
+    return found
+
+
 @pytest.mark.parametrize("world", [regression, topics, states])
 def test_every_kind_of_drawing_can_be_read_by_everybody_with_all_details_open(browser, world, tmp_path):
     rng = np.random.default_rng(0)
     model, shards = world(rng)
     db.report(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), tmp_path / "report.html")
-    tab = browser.page((tmp_path / "report.html").as_uri(), width=390)
-    tab.run("document.querySelectorAll('details').forEach(part => part.open = true)")
-    assert tab.run("document.documentElement.scrollWidth") <= 390
-    tab.run(AXE.read_text(encoding="utf-8"))
-    assert tab.run("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))") == []
+    assert faults(browser.page((tmp_path / "report.html").as_uri())) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_models_report_can_be_read_by_everybody(browser, name, tmp_path):
+    db.report(db.align(CASES[name][0]()), tmp_path / "report.html", names=SITES)
+    assert faults(browser.page((tmp_path / "report.html").as_uri())) == []
