@@ -21,6 +21,7 @@ def sites(tmp_path_factory, run_in):
         frame = pd.DataFrame({"age": age, **{f"i{j}": items[:, j] for j in range(4)}})
         frame.loc[:4, "age"] = np.nan
         frame.to_csv(folder / f"{name}.csv", index=False)
+    run_in(folder, "columns a.csv --columns age -o age.toml")
     run_in(folder, "fit classes a.csv --columns i0,i1,i2,i3 --components 2 -o ca.posterior")
     run_in(folder, "fit classes b.csv --like ca.posterior -o cb.posterior")
     run_in(folder, "merge ca.posterior cb.posterior -o classes.posterior")
@@ -57,7 +58,11 @@ def by_age(lines):
     ("line", "said"),
     [
         ("--formula ~age", "--classes FILE"),
-        ("--classes SITES/classes.posterior --formula ~i0", "i0"),
+        ("--classes SITES/classes.posterior --formula ~i0", "Classes were found by 'i0'"),
+        (
+            "--classes SITES/classes.posterior --formula ~i0 --agreed-columns SITES/age.toml",
+            "Classes were found by 'i0'",
+        ),
         ("--classes SITES/a.posterior --formula ~age", "posterior of LatentClasses is needed"),
         ("--classes SITES/classes.posterior --formula ~age --varying intercept", "the same at all sites"),
     ],

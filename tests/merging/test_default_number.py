@@ -111,7 +111,28 @@ def test_slots_are_divided_until_the_first_fall(scores, clearly, slots, rng, mon
         rule, "divisions", lambda *_: ((search, flag) for (search, _), flag in zip(steps[1:], clearly, strict=True))
     )
     monkeypatch.setattr(OtherSites, "score", lambda self, search: found[id(search)])
+    monkeypatch.setattr(OtherSites, "scattered", lambda self, search: False)
     assert number(db.merge(posteriors)) == slots
+
+
+@pytest.mark.parametrize(
+    ("seen", "slots", "filled"),
+    [
+        (([0, 1, 2], [3, 4, 5]), 7, 6),  # each slot rests on one site
+        (([0, 1, 2], [2, 3, 4], [2, 5, 0]), 7, 6),  # four of six do
+        (([0, 1, 2], [1, 2, 3], [0, 2, 3]), 4, 4),  # none does
+        (([0, 1], [0, 1, 2], [0, 1, 3], [2, 3]), 4, 4),
+    ],
+)
+def test_one_slot_stays_empty_if_most_rest_on_a_single_site(seen, slots, filled, rng):
+    """Of a given variance only: a variance that is fitted follows what the data are like."""
+    alignment = db.align(sites_that_see(rng, *seen))
+    merged = alignment.merged()
+    assert (number(merged), (merged.contribution["weights"] > 0.5).sum()) == (slots, filled)
+    assert ("one stays empty" in alignment.reason) == (slots > filled)
+    model = db.GaussianMixture(3, 2, covariance="diagonal")
+    points = [CENTRES[each].repeat(30, axis=0) + rng.normal(size=(90, 2)) for each in ([0, 1, 2], [3, 4, 5])]
+    assert number(db.merge([model.fit(each, rng=rng).posterior for each in points])) == 6
 
 
 def log_partition(natural):

@@ -177,7 +177,7 @@ def test_missing_values_are_left_out_of_likelihoods(rng):
 
 
 # Of several sites, of models' own parts, or of persons; and what is checked when it is used.
-INNER = {"for_posterior", "structure_for", "sized_for", "site_beliefs", "tally", "transform", "profile"}
+INNER = {"for_posterior", "structure_for", "sized_for", "site_beliefs", "transform"}
 
 
 @pytest.mark.parametrize("name", ZOO)

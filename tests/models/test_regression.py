@@ -252,6 +252,17 @@ def test_quantiles_of_counts_are_those_of_the_sum():
             assert quantile(mean, variance, share)[place] == np.searchsorted(np.cumsum(shares), share)
 
 
+@pytest.mark.parametrize(("rate", "deviation"), [(3.0, 2.0), (40.0, 0.3), (5000.0, 0.02), (5000.0, 0.1), (2e5, 1.0)])
+def test_quantiles_of_large_counts_take_no_steps(rate, deviation):
+    """Against a sum over 20,000 rates; forty of them are too far apart for counts of thousands."""
+    rates = rate * np.exp(deviation * np.linspace(-8.0, 8.0, 20_001))
+    weights = stats.norm.pdf(np.linspace(-8.0, 8.0, 20_001))
+    for share in (0.05, 0.37, 0.95):
+        found = quantile(np.array([np.log(rate)]), np.array([deviation**2]), share)[0]
+        chance = (stats.poisson.cdf([[found - 1.0], [found]], rates) @ weights) / weights.sum()
+        assert chance[0] - 1e-4 < share <= chance[1] + 1e-4
+
+
 COLUMNS = {"age": Gaussian(50, 10), "ward": Categorical("a", "b", "c"), "sex": YesNo(), "n": Poisson(4)}
 
 

@@ -78,6 +78,9 @@ class Family(ABC):
     two_sided: ClassVar[bool] = False
     """Whether there is also a column per component, which relabelling moves like its row: transitions."""
 
+    fixed_spread: ClassVar[bool] = False
+    """Whether components have a given variance, however far their data spread: then outliers cost much."""
+
     exact_alone: ClassVar[bool] = False
     """Whether a posterior of such factors only, without components, is exact: its models are conjugate."""
 

@@ -84,11 +84,12 @@ def aligned(
     """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
     given, chosen = recentred(as_sequence(posteriors)), checked_solver(solver)
     order, readings = canonical_order(given)
-    structure, decided, why = sized_structure(given, readings, order, components, chosen, since)
+    searched, decided, why, spare = sized_structure(given, readings, order, components, chosen, since)
+    structure = searched.with_components(most_components(searched) + 1) if spare else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
     solutions = {
-        coupled: solve_canonically(given, coupled, order, readings, structure, chosen, since, progress)
+        coupled: solve_canonically(given, coupled, order, readings, searched, chosen, since, progress)
         for coupled in structure.symmetry
     }
     assignments = tuple(
@@ -135,15 +136,15 @@ def sized_structure(
     components: Number,
     solver: Solver | None,
     since: Posterior | None,
-) -> tuple[Structure, Decided, str]:
-    """The structure of the merge, that of the posteriors with some number of components; by what and why that one."""
+) -> tuple[Structure, Decided, str, bool]:
+    """The structure with some number of components; by what and why that one; whether one more is to stay empty."""
     largest = largest_structure(readings, since)
     most, names = most_components(largest), "the earlier merge or the largest site" if since else "the largest site"
     as_largest = f"as many as {names} has components" if largest.symmetry else ""
     if components == "largest" or not largest.symmetry:
-        return largest, "largest", as_largest
+        return largest, "largest", as_largest, False
     if components is not None and components != "auto":
-        return largest.with_components(components), "given", ""
+        return largest.with_components(components), "given", "", False
     coupled = largest.symmetry[0]
     contents = [readings[site].components[coupled] for site in order]
     problem = problem_of(reordered(posteriors, order), coupled, largest, contents)
@@ -152,13 +153,14 @@ def sized_structure(
         loaded = loaded_from(posteriors, problem)
         number, stands = found_number(following(loaded, since, coupled, largest))
         if stands == "out" or not raised or (stands == "unopposed" and alike_in(loaded, number)):
-            return largest.with_components(number), "auto", FOUND.get(stands, f"no number stands out; {as_largest}")
+            why = FOUND.get(stands, f"no number stands out; {as_largest}")
+            return largest.with_components(number), "auto", why, False
     if not raised:
-        return largest, "largest", as_largest
+        return largest, "largest", as_largest, False
     default = default_number(loaded_from(posteriors, problem))
     reason = f"no number stands out; {default}" if components == "auto" else str(default)
     structure = largest if default.slots == most else largest.with_components(default.slots)
-    return structure, "predictions" if default.tried else "largest", reason
+    return structure, "predictions" if default.tried else "largest", reason, default.spare
 
 
 def raisable(problem: Problem, solver: Solver | None) -> bool:

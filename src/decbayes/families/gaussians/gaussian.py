@@ -28,6 +28,7 @@ class IsotropicGaussian(Family):
     """
 
     parameter_names = ("mean", "variance")
+    fixed_spread = True
     exact_alone = True
     term = "isotropic Gaussian"
 

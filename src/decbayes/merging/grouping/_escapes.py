@@ -14,6 +14,9 @@ from decbayes.merging.grouping.search import LEAST_GAIN, SlotSearch
 
 # The number of splits, best first, that are tried before a search gives up.
 TRIED = 3
+# The log Bayes factor above which two slots are joined. With less, keeping them apart costs little if that was wrong,
+# but joining them may cost much: a point alone may be far from all others.
+CLEARLY = 2.0
 
 
 class Escaping(Protocol):
@@ -79,12 +82,13 @@ def vacate(search: SlotSearch) -> None:
     """Join slots as long as the evidence is against separating two of them; the freed slots stay empty.
 
     A fit of all data leaves a component at the prior if it has nothing to explain. Two slots are joined if the Bayes
-    factor of their parameters and of their weights (reduced for overlap) is in favour, and if the loss could be noise.
+    factor of their parameters and of their weights (reduced for overlap) is clearly in favour, and if the loss could be
+    noise.
     """
     while True:
         # Whatever the factor: with many parameters its penalty is so high that it would join clearly different slots.
         factors = np.where(search.join_losses() <= noise(search), bayes_factors(search), -np.inf)
-        if not factors.max(initial=-np.inf) > 0.0:
+        if not factors.max(initial=-np.inf) > CLEARLY:
             return
         first, second = sorted(np.unravel_index(np.argmax(factors), factors.shape))
         search.restart(np.where(search.labels == second, first, search.labels))

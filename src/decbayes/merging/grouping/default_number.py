@@ -33,6 +33,7 @@ class DefaultNumber:
     """A number of slots, what spoke for more than the largest site has components, and where the search stopped.
 
     In `tried` slots, the other sites would predict each site's data no better; 0 if no further number was tried.
+    `spare`: one more slot is to stay empty.
     """
 
     slots: int
@@ -40,6 +41,7 @@ class DefaultNumber:
     unlike: bool = False
     predicted: bool = False
     tried: int = 0
+    spare: bool = False
 
     def __str__(self) -> str:
         reasons = []
@@ -48,7 +50,8 @@ class DefaultNumber:
         if self.predicted:
             reasons.append(f"the sites predict each other's data better than in {self.largest}")
         if reasons:
-            return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}"
+            spare = "; one stays empty, since most rest on a single site and data may fit none" if self.spare else ""
+            return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}{spare}"
         tried = f"; in {self.tried}, the sites would predict each other's data no better" if self.tried else ""
         return f"as many as the largest site has components{tried}"
 
@@ -76,7 +79,8 @@ def default_number(problem: Problem) -> DefaultNumber:
             tried = wider.count
             break
         search, score, unlike = wider, after, unlike or clearly
-    return DefaultNumber(search.count, largest, unlike, predicted=score > first, tried=tried)
+    spare = search.count > largest and others.scattered(search)
+    return DefaultNumber(search.count, largest, unlike, predicted=score > first, tried=tried, spare=spare)
 
 
 def alike_in(problem: Problem, slots: int) -> bool:
@@ -145,6 +149,18 @@ class OtherSites:
             if factor.family.over_components:
                 total += shared_terms(factor, merged, versions, sites, slots)
         return total
+
+    def scattered(self, search: SlotSearch) -> bool:
+        """Whether components of a given variance scatter so far that most slots hold those of one site only.
+
+        The data then spread farther than the model says. An empty slot predicts like the prior, and takes what is far
+        from all others.
+        """
+        if not any(factor.family.fixed_spread for factor in self.factors):
+            return False
+        slots, _ = np.unique(np.stack([search.labels, self.sites]), axis=1)
+        members = np.bincount(slots)
+        return bool((members == 1).sum() > 0.5 * (members > 0).sum())
 
 
 def shared_terms(factor: Factor, merged: Array, versions: Array, sites: Indices, slots: Indices) -> float:

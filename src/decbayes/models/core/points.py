@@ -1,7 +1,8 @@
 """Observations in R^D: checked on the way in, in memory or in files."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,3 +157,23 @@ def check_structure(posterior: Posterior, structure: Structure, role: str) -> No
     same = posterior.structure == structure
     if not same and (role != "posterior" or posterior.structure.description() != structure.description()):
         raise StructureMismatch(f"The {role} belongs to {posterior.structure}, the model has {structure}.")
+
+
+Reading = TypeVar("Reading", bound=Callable[..., Any])
+
+
+def of_own_posterior(method: Reading) -> Reading:
+    """A method of a posterior alone, which refuses that of another model."""
+
+    @wraps(method)
+    def called(model: Any, posterior: Posterior) -> Any:
+        check_kind(Posterior, posterior=posterior)
+        name = posterior.structure.model.get("name")
+        if name is not None and name not in {each.__name__ for each in type(model).__mro__}:
+            raise StructureMismatch(
+                f"The posterior belongs to {name}, not to {type(model).__name__}. Its own model is "
+                "`db.model_for(posterior.structure)`."
+            )
+        return method(model, posterior)
+
+    return cast(Reading, called)

@@ -16,7 +16,15 @@ from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
 from decbayes.models.core.model import Row, without_rare_values
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_numbers, as_points, check_fit, check_held, check_rounding, check_structure
+from decbayes.models.core.points import (
+    as_numbers,
+    as_points,
+    check_fit,
+    check_held,
+    check_rounding,
+    check_structure,
+    of_own_posterior,
+)
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities
 from decbayes.models.features._starts import exchangeable, repaired, starts
@@ -181,6 +189,7 @@ class LatentFeatures(OfPoints):
         pairs = zip(posterior.mean("inclusion"), posterior.mean("features"), strict=True)
         return [{"feature": k, "how often": float(share), "mean": mean} for k, (share, mean) in enumerate(pairs)]
 
+    @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
         inclusion = dense(posterior.contribution["inclusion"])
         with_feature = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]

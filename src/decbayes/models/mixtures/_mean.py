@@ -125,6 +125,7 @@ class GaussianMean(OfPoints):
 
     @completed
     def tally(self, posterior: Posterior) -> Tally:
+        check_structure(posterior, self.structure, "posterior")
         counts = counts_of(self._likelihood, dense(posterior.contribution["mean"]), self.dimension)[:, 0]
         return Tally(counts, counts)
 

@@ -19,7 +19,15 @@ from decbayes.models.core.component_search import ComponentSearch, check_number,
 from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
 from decbayes.models.core.model import Model, Row
-from decbayes.models.core.points import Points, check_fit, check_held, check_structure, in_blocks, open_points
+from decbayes.models.core.points import (
+    Points,
+    check_fit,
+    check_held,
+    check_structure,
+    in_blocks,
+    of_own_posterior,
+    open_points,
+)
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
@@ -208,6 +216,7 @@ class Clusters(Model):
     def units_of_one(self, most: int) -> tuple[int, int]:
         return (0, 1) if self.emissions.may_miss else (1, 1)
 
+    @of_own_posterior
     @completed
     def tally(self, posterior: Posterior) -> Tally:
         return self.emissions.tally(dense(posterior.contribution["weights"])[:, 0], posterior.contribution)
@@ -245,6 +254,7 @@ class Clusters(Model):
             for k, weight in enumerate(posterior.mean("weights"))
         ]
 
+    @of_own_posterior
     def profile(self, posterior: Posterior) -> Mapping[str, Any]:
         """What tells components apart, by name: one value per component."""
         return {"mean": posterior.mean("components")}

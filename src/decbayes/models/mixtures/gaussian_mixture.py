@@ -10,6 +10,7 @@ import numpy as np
 from decbayes.base.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
 from decbayes.models.core.model import Columns
+from decbayes.models.core.points import of_own_posterior
 from decbayes.models.core.settings import Number
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.likelihoods.real import DiagonalCovariance
@@ -153,6 +154,7 @@ class GaussianMixture(Mixture):
     def without_data(cls, *, components: Number = 3, **settings: Any) -> Self:
         return super().without_data(components=components, **settings)
 
+    @of_own_posterior
     def profile(self, posterior: Posterior) -> Mapping[str, Array]:
         """Means, and the standard deviation of the data around them."""
         means = posterior.mean("components")

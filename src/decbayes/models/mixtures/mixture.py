@@ -18,7 +18,7 @@ from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names, without_rare_values
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points
+from decbayes.models.core.points import as_points, of_own_posterior
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part
@@ -152,6 +152,7 @@ class BernoulliMixture(Mixture):
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         return {**super().settings_of(structure), "prior": float(structure.prior["components"][0, 0]) + 1.0}
 
+    @of_own_posterior
     def profile(self, posterior: Posterior) -> Mapping[str, Any]:
         return {"mean": self.likelihood.expected(posterior.natural["components"])}
 

@@ -19,7 +19,7 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row, ignore
-from decbayes.models.core.points import check_structure
+from decbayes.models.core.points import check_structure, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
@@ -211,6 +211,7 @@ class RegressionMixture(Tabled, Clusters):
         parts = {"mean": mean @ weights, "low": low, "high": high}
         return {name: response.centre + response.scale * values for name, values in parts.items()}
 
+    @of_own_posterior
     def profile(self, posterior: Posterior) -> Mapping[str, Any]:
         noise = self.likelihood.scale / np.sqrt(self.outcome.family.expected(posterior.natural[FACTOR]).precision)
         texts: list[list[str]] = [[] for _ in noise]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, pdtr
+from scipy.special import gammaln, logsumexp, ndtr, pdtr
 
 from decbayes.columns import Column, Poisson
 from decbayes.errors import InvalidData
@@ -139,12 +139,28 @@ def integrand_peak(counts: Array, mean: Array, variance: Array) -> Array:
 
 def quantile(mean: Array, variance: Array, share: float) -> Array:
     """The smallest count that a new one exceeds with a probability of at most 1 − share, by bisection."""
-    rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, MOST))
-    low, high = np.full(len(mean), -1.0), np.ceil(4.0 * rates[:, np.argmin(np.abs(NODES - 6.0))] + 100.0)
-    weights = WEIGHTS / WEIGHTS.sum()
+    low, high = (
+        np.full(len(mean), -1.0),
+        np.ceil(4.0 * np.exp(np.minimum(mean + 6.0 * np.sqrt(variance), MOST)) + 100.0),
+    )
     while (high - low > 1.0).any():
         middle = np.floor(0.5 * (low + high))
-        enough = pdtr(np.maximum(middle, 0.0)[:, None], rates) @ weights >= share
+        enough = at_most(np.maximum(middle, 0.0), mean, variance) >= share
         done = high - low <= 1.0
         low, high = np.where(enough | done, low, middle), np.where(enough & ~done, middle, high)
     return high
+
+
+def at_most(counts: Array, mean: Array, variance: Array) -> Array:
+    """P(Y ≤ y) if the rate is exp(f), f ~ N(mean, variance).
+
+    Averaged over f, or where counts given f vary less than f does, over G in P(Y ≤ y | f) = P(G > exp f), G ~ Gamma(y +
+    1): nodes too far apart would make steps of it. The cube root of G is nearly normal (Wilson and Hilferty).
+    """
+    deviation, weights = np.sqrt(np.maximum(variance, 1e-24)), WEIGHTS / WEIGHTS.sum()
+    rates = np.exp(np.minimum(mean[:, None] + deviation[:, None] * NODES, MOST))
+    shape = counts[:, None] + 1.0
+    roots = np.maximum(1.0 - 1.0 / (9.0 * shape) + NODES / (3.0 * np.sqrt(shape)), 1e-9)
+    over_gamma = ndtr((np.log(shape) + 3.0 * np.log(roots) - mean[:, None]) / deviation[:, None]) @ weights
+    over_rates = pdtr(counts[:, None], rates) @ weights
+    return np.asarray(np.where(variance * (counts + 1.0) > 4.0, over_gamma, over_rates))

@@ -19,7 +19,7 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Model, Row, ignore, split_names
-from decbayes.models.core.points import check_fit, check_structure, in_blocks
+from decbayes.models.core.points import check_fit, check_structure, in_blocks, of_own_posterior
 from decbayes.models.core.risks import Risks
 from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
@@ -402,6 +402,7 @@ class Regression(Tabled, Model):
         first, *others = family.quantities(family.deviation(natural)).items()
         return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
 
+    @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
         """Also how many groups a contribution holds, for each thing that varies: no more than rows."""
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))

@@ -16,7 +16,7 @@ from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fi
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import Persons
-from decbayes.models.core.points import check_fit, check_structure
+from decbayes.models.core.points import check_fit, check_structure, of_own_posterior
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
@@ -265,6 +265,7 @@ class HiddenMarkov(Sequential):
         check_structure(posterior, self.structure, "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
+    @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
         """Every step is a first one or comes after a move. No state is left more often, or has more values, than it has
         steps, and no move happens less often than never.

@@ -19,7 +19,7 @@ from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Method, children, each
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import check_fit
+from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
@@ -349,6 +349,7 @@ class LatentDirichletAllocation(Predicting):
     def _with_topics(self, posterior: Posterior, topics: csr_array) -> Posterior:
         return replace(posterior, contribution={**posterior.contribution, "topics": topics})
 
+    @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()

@@ -231,13 +231,14 @@ class ClassMembership(MultinomialRegression):
         """Rows in which a predictor is missing are left out; columns of the classes may be missing."""
         options |= {"classes": classes}
         check_settings(options)
+        known = Classes.of(classes)
+        check_apart(known, NAME.findall(formula.rpartition("~")[2]))
         if agreed_columns is not None:
             agreed = {CLASS: Gaussian(0, 1), **read_columns(agreed_columns)}
             model: Self = model_of_columns(cls, agreed, formula, "", options)
             return model, model.read(path, report=report)
         frame = read_frame(path)
-        known, chosen = Classes.of(classes), split_names(columns) or list(frame)
-        check_apart(known, NAME.findall(formula.rpartition("~")[2]))
+        chosen = split_names(columns) or list(frame)
         predictors = {name: frame[name] for name in chosen if name in frame and name not in known.model.columns}
         wanted, _ = formula_for(cls, formula, predictors)
         used = {name: frame[name] for name in needed(predictors, *wanted.terms, wanted.offset)}
