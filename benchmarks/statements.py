@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags] [--sets N] [--only TEXT]
+    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags|units] [--sets N]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often "p < 0.05: sites differ" is said of sites that are the same (it should be 5 %), and of sites that
@@ -10,8 +10,10 @@ one component fewer than there are). `intervals`: how often 90 % intervals of th
 the truth, as they are after one broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match,
 and how often that is a match of the best alignment of all. `slots`: how often what is said about the number of slots
 is true on new data. `copies`: how often the same data at two sites are noticed, and how often that is said where there
-are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest. --only
-takes the settings whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
+are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest.
+`units`: the same for what a merge of regressions says about the units of a column, with sites of 20 to 400 rows whose
+columns spread differently. --only takes the settings whose names contain a text, --skip the data sets from there on.
+The last line is one JSON object.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import numpy as np
 import decbayes as db
 from decbayes.calibration.matches import Matches
 from decbayes.models.core.registry import model_for
+from decbayes.views import view_of
 
 DISPERSION = 1.5
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
@@ -377,6 +380,35 @@ def flags(options):
             yield {"statement": "an honest site is named", "setting": setting, **rate(honest), **timed(begun, options)}
 
 
+def units(options):
+    """Sites of unlike sizes and spreads of their columns; in some data sets the last has x in another unit."""
+    for kind in ("linear", "logistic", "poisson"):
+        for sites, times in ((3, 1.0), (3, 10.0), (3, 100.0), (8, 1.0), (8, 10.0), (8, 100.0)):
+            setting = f"{kind}, {sites} sites, " + (f"units × {times:g}" if times > 1.0 else "all honest")
+            if options.only not in setting:
+                continue
+            faulty, honest, begun = [], [], time.time()
+            for seed in range(options.skip, options.skip + options.sets):
+                rng = np.random.default_rng([seed, 32])
+                model, _ = regression(kind, 1, 1)(rng)
+                shards = [of_unlike_spread(kind, rng) for _ in range(sites)]
+                shards[-1][:, 0] *= times
+                posteriors = [model.fit_site(shard).posterior for shard in shards]
+                named = dict(view_of(posteriors[0].structure).other_units(posteriors))
+                faulty.append(float(named.pop(sites - 1, "") == "x"))
+                honest.append(float(len(named) > 0 or (times == 1.0 and faulty[-1] > 0.0)))
+            if times > 1.0:
+                yield {"statement": "a site has a column in another unit", "setting": setting, **rate(faulty)}
+            yield {"statement": "an honest site is named", "setting": setting, **rate(honest), **timed(begun, options)}
+
+
+def of_unlike_spread(kind, rng):
+    """Rows of a site whose real columns spread by factors of 0.5 to 2 (95 %) of those of others."""
+    rows = round(np.exp(rng.uniform(np.log(20), np.log(400))))
+    table = np.column_stack([np.exp(0.35 * rng.normal(size=2)) * rng.normal(size=(rows, 2)), rng.random(rows) < 0.3])
+    return np.column_stack([table, outcomes(kind, table @ [0.5, -0.3, 0.4] - 0.2, rng)])
+
+
 def rate(shares):
     """The mean over data sets, and its standard error."""
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
@@ -396,6 +428,7 @@ PARTS = {
     "slots": slots,
     "copies": copies,
     "flags": flags,
+    "units": units,
 }
 
 
