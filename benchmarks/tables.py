@@ -30,7 +30,7 @@ import pandas as pd
 
 import decbayes as db
 from decbayes.columns import Gaussian
-from decbayes.streams import joining
+from decbayes.updates import joining
 
 SITES, HIDDEN, STARTS, ROUNDS, RESTARTS = 5, 0.1, 10, 10, 4
 # Fits of all rows with other seeds, which may end in other optima.
