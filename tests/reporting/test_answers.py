@@ -161,7 +161,7 @@ def test_a_further_site_is_expected_where_numerical_integration_says():
 
 @pytest.mark.parametrize(("sites", "spread"), [(4, 0.5), (8, 0.5), (8, 0.2), (20, 0.3)])
 def test_a_further_site_falls_into_its_interval_as_often_as_stated(sites, spread):
-    rng, hits, size = np.random.default_rng(0), 0, 400
+    rng, hits, size = np.random.default_rng(0), 0, 250
     for _ in range(size):
         truths, errors = rng.normal(1.0, spread, sites + 1), rng.uniform(0.1, 0.4, sites)
         prediction = pooled(truths[:-1] + errors * rng.normal(size=sites), errors, level=0.9).prediction
