@@ -49,7 +49,7 @@ def sampled_bound(state, size):
 
 def test_the_bound_is_what_sampling_says():
     state = improved(random_state(problem(0, observations=6), 1))
-    expected, error = sampled_bound(state, 1000)
+    expected, error = sampled_bound(state, 2000)
     assert state.bound == pytest.approx(expected, abs=5 * error)
 
 

@@ -11,6 +11,7 @@ import pytest
 from plain import alike, differing, flat, summed
 from scenarios import SCENARIOS, result_of
 
+pytestmark = pytest.mark.usefixtures("as_shipped")
 RECORDED = json.loads(Path(__file__).with_name("results.json").read_text())
 
 
