@@ -8,7 +8,7 @@ set is released in five rounds, by every site with all of the noise ("each"), or
 nobody colludes). Printed are the root mean square error in units of that of the ordinary fit of all rows, and the share
 of 90 % intervals that hold. Noise is drawn as in releases, from the operating system: figures differ from run to run
 within their standard errors. *Pooled* is a private logistic regression of all rows in one place by objective
-perturbation, as diffprivlib has it, in our own code.
+perturbation: in our own code, and diffprivlib's where it is installed (it needs scikit-learn before 1.6).
 
 *Classes*: four classes over eight columns of three categories. Printed is how much of what the ordinary fit of all rows
 gains over one class, in held-out score, the private merge keeps.
@@ -37,6 +37,11 @@ from scipy.special import expit
 import decbayes as db
 from decbayes.privacy import summed
 from decbayes.privacy.releasing import GRID
+
+try:
+    import diffprivlib.models
+except ImportError:  # not installed, or for another scikit-learn
+    diffprivlib = None
 
 DELTA, LEVEL = 1e-5, 0.9
 LONGEST = np.sqrt(1.0 + 6.0**2)  # rows of five predictors are rarely longer; those that are count less
@@ -104,20 +109,31 @@ def one_price(setting, seed):
     model, points, truth = data_set(kind, sites * rows, np.random.default_rng([7, seed]))
     merged, _ = released(model, np.split(points, sites), privacy_of(epsilon, noise, sites))
     plain = judged(model, model.fit(points).posterior, truth)
-    return *judged(model, merged.posterior, truth), *plain, merged.price, pooled(kind, points, truth, epsilon, seed)
+    together = pooled(points, epsilon, seed) if kind == "logistic" else {}
+    errors = (np.mean((together.get(name, np.nan) - truth) ** 2) for name in ("own", "diffprivlib"))
+    return *judged(model, merged.posterior, truth), *plain, merged.price, *errors
 
 
-def pooled(kind, points, truth, epsilon, seed):
-    """The mean squared error of a private logistic regression of all rows in one place; NaN for other models.
+def pooled(points, epsilon, seed):
+    """Coefficients of private logistic regressions of all rows in one place, by whose code it is."""
+    rows = np.column_stack([np.ones(len(points)), points[:, :-1]])
+    found = {"own": perturbed(rows, points[:, -1], epsilon, seed)}
+    if diffprivlib is not None:
+        model = diffprivlib.models.LogisticRegression(
+            epsilon=epsilon, data_norm=LONGEST, C=1e4, fit_intercept=False, max_iter=1000, random_state=seed
+        )
+        found["diffprivlib"] = model.fit(rows, points[:, -1]).coef_[0]
+    return found
 
-    Objective perturbation (Chaudhuri, Monteleoni and Sarwate, 2011), which promises ε with δ = 0: a random slope is
-    added to the mean loss. It is what diffprivlib's LogisticRegression does; this is our own code of it.
+
+def perturbed(rows, outcomes, epsilon, seed):
+    """Objective perturbation (Chaudhuri, Monteleoni and Sarwate, 2011), which promises ε with δ = 0.
+
+    A random slope is added to the mean loss.
     """
-    if kind != "logistic":
-        return np.nan
-    rng, rows = np.random.default_rng([17, seed]), np.column_stack([np.ones(len(points)), points[:, :-1]])
-    rows /= np.maximum(np.linalg.norm(rows, axis=1), LONGEST)[:, None]
-    signs, count, width = 2.0 * points[:, -1] - 1.0, *rows.shape
+    rng = np.random.default_rng([17, seed])
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1), LONGEST)[:, None]
+    signs, count, width = 2.0 * outcomes - 1.0, *rows.shape
     ridge = 1.0 / (1e4 * count)
     rest = epsilon - 2.0 * np.log1p(0.25 / (count * ridge))
     if rest <= 0.0:
@@ -131,13 +147,12 @@ def pooled(kind, points, truth, epsilon, seed):
         value = np.logaddexp(0.0, -margins).mean() + 0.5 * ridge * line @ line + slope @ line
         return value, gradient + ridge * line + slope
 
-    found = minimize(loss, np.zeros(width), jac=True, method="BFGS").x / LONGEST
-    return float(np.mean((found - truth) ** 2))
+    return minimize(loss, np.zeros(width), jac=True, method="BFGS").x / LONGEST
 
 
 def price(setting, sets, pool):
     results = np.array([*pool.map(partial(one_price, setting), range(sets))])
-    error, hold, plain_error, plain_hold, stated, other = results.mean(axis=0)
+    error, hold, plain_error, plain_hold, stated, *others = results.mean(axis=0)
     kind, (sites, rows), epsilon, noise = setting
     plan = "useless"
     try:
@@ -150,7 +165,7 @@ def price(setting, sets, pool):
     print(
         f"| {kind} | {sites} × {rows:,} | {epsilon:g} | {noise} | {ratio:.2f} | {stated:.2f} | {plan} | {hold:.3f} "
         f"± {results[:, 1].std() / sets**0.5:.3f} | {plain_hold:.3f} | {np.sqrt(plain_error):.4f} |"
-        + (f" {np.sqrt(other / plain_error):.2f} |" if other == other else " |"),
+        + "".join(f" {np.sqrt(other / plain_error):.2f} |" if other == other else " – |" for other in others),
         flush=True,
     )
     return float(ratio), float(hold)
@@ -304,13 +319,15 @@ def main():
     epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
     sizes = [tuple(map(int, size.split("x"))) for size in given.sizes.split(",")]
     warnings.simplefilter("ignore")
+    if diffprivlib is None and "price" in given.only:
+        print("diffprivlib is not installed, or does not go with this scikit-learn: its column is empty.\n")
     with ProcessPoolExecutor(given.jobs) as pool:
         if "price" in given.only:
             print(
                 "| model | sites × rows | ε | noise | rmse | stated | planned | 90 % hold | no noise | rmse without "
-                "| pooled |"
+                "| pooled | diffprivlib |"
             )
-            print("|---" * 11 + "|")
+            print("|---" * 12 + "|")
             found = {
                 setting: price(setting, given.sets, pool)
                 for setting in product(given.models.split(","), sizes, epsilons, ("each", "shared"))

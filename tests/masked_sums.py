@@ -40,7 +40,7 @@ class Sum:
 
     def begin(self):
         for name in self.numbers:
-            secrets = Secrets(drawn("private", name, self.secret), drawn("last", name, self.secret))
+            secrets = Secrets(drawn("private", name, self.secret))
             self.seats[name] = Seat.begun(self.terms, name, signing(name).sign, secrets)
         return self
 

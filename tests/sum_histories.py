@@ -132,7 +132,7 @@ class History:
         current = self.copies[one].next()
         if HOSTILE not in current.terms.seats:
             return
-        seat = Seat.begun(current.terms, HOSTILE, signing(HOSTILE).sign, Secrets(drawn(1, one), drawn(2)))
+        seat = Seat.begun(current.terms, HOSTILE, signing(HOSTILE).sign, Secrets(drawn(1, one)))
         self.put(one, current, seat.sent["key"])
 
     def do_second_packet(self, one, other):

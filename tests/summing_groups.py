@@ -12,7 +12,7 @@ import pytest
 from groups import gaussian_charter, identities
 
 from decbayes.errors import DecbayesError
-from decbayes.network import Admit, Agent, Remove, SumRules
+from decbayes.network import Admit, Agent, Remove, Show, SumRules
 from decbayes.network.protocol.sums import Packet, Played, packet_from
 from decbayes.network.protocol.talk.messages import BATCHES, Batch, Packets, decode, encode
 from decbayes.network.simulation.simulator import Simulation, Weather
@@ -55,6 +55,8 @@ class Observer:
     sent: dict = field(default_factory=dict)
     results: dict = field(default_factory=dict)
     opened: dict = field(default_factory=dict)
+    agreed: dict = field(default_factory=dict)
+    """Of each sum, who may be shown."""
     fresh: bool = False
 
     def see(self, packet):
@@ -84,17 +86,43 @@ class Observer:
         """A member's numbers without all masks that are known, one for each key that the colluder has signed."""
         packet = self.of(terms.digest, "masked", seat)[0]
         words = np.frombuffer(packet.body, dtype="<u8")
-        for opening in self.of(terms.digest, "opening", seat):
-            if committed(terms, seat, opening.body) == packet.commitment:
-                words = masks.unmasked(terms, seat, opening.body, words)
-        keys, known = self.of(terms.digest, "key", seat), [words]
+        shown = {other: key.body for other in terms.seats for key in self.of(terms.digest, "shown", other)}
+        for other, private in shown.items():
+            if other != seat and seat not in shown:
+                pair = masks.pair_seed(terms, private, other, seat, self.of(terms.digest, "key", seat)[0].body)
+                words = words - masks.stream(pair, terms.length) * np.uint64(1 if seat < other else 2**64 - 1)
+        if seat in shown:
+            publics = {other: self.of(terms.digest, "key", other)[0].body for other in terms.seats}
+            return [words - masks.Masks.of(terms, seat, shown[seat], publics).words()]
+        keys, pairs = self.of(terms.digest, "key", seat), []
         for theirs in self.of(terms.digest, "key", HOSTILE):
             private = self.secrets.get(theirs.body)
             if private is not None and keys:
-                pair = masks.pair_seed(terms, private, HOSTILE, seat, keys[0].body)
-                mask = masks.stream(pair, terms.length)
-                known.append(words - mask if seat < HOSTILE else words + mask)
+                pairs.append(masks.pair_seed(terms, private, HOSTILE, seat, keys[0].body))
+        for last in self.last_seeds(terms, seat, pairs):
+            if committed(terms, seat, last) == packet.commitment:
+                words = masks.unmasked(terms, seat, last, words)
+                break
+        known = [words]
+        for pair in pairs:
+            mask = masks.stream(pair, terms.length)
+            known.append(words - mask if seat < HOSTILE else words + mask)
         return known
+
+    def last_seeds(self, terms, seat, pairs):
+        """What may open a member's last mask: what it has given away itself, or all others their pieces of it."""
+        place = slice(32 * sorted(terms.seats).index(seat), 32 * sorted(terms.seats).index(seat) + 32)
+        yield from (part.body[place] for part in self.of(terms.digest, "opening", seat))
+        pieces = {
+            other: [part.body[place] for part in self.of(terms.digest, "opening", other)]
+            for other in terms.seats
+            if other != seat
+        }
+        if HOSTILE in pieces:
+            pieces[HOSTILE] += [masks.derived(terms, pair, b"piece\0" + seat.encode()) for pair in pairs]
+        for some in product(*pieces.values()):
+            words = np.bitwise_xor.reduce([np.frombuffer(piece, dtype=np.uint8) for piece in some])
+            yield words.tobytes()
 
     def opens(self, terms, bare, some):
         expected = sum(self.vectors[seat] for seat in some) * (terms.round == 1)
@@ -104,6 +132,9 @@ class Observer:
 
     def note(self, terms, some):
         honest = frozenset(terms.seats) - {HOSTILE}
+        rest = honest - self.agreed.get(terms.digest, frozenset())
+        if rest != honest and some != honest and some & rest in (frozenset(), rest):
+            return
         if some != honest or len(some) < 2 or len(terms.seats) < terms.colluders + 2:
             raise Broken(f"{sorted(some)} of {sorted(terms.seats)} are open")
         for number, others in self.opened.items():
@@ -135,10 +166,11 @@ class Watched(Simulation):
 class SumHistory:
     """One group, step by step, from a seed. `hostile`: the last member cheats; `votes`: members are removed."""
 
-    def __init__(self, seed, *, make_agent=Agent, hostile=None, votes=None, topology="", **rules):
+    def __init__(self, seed, *, make_agent=Agent, hostile=None, votes=None, topology="", audited=1, **rules):
         self.rng = np.random.default_rng(seed)
         self.hostile = seed % 2 == 1 if hostile is None else hostile
         self.votes = seed % 3 > 0 if votes is None else votes
+        self.audited = audited
         keys = identities(SEATS)
         self.charter = summing_charter(keys, **rules)
         data = {name: np.arange(1.0, 4.0 + number)[:, None] for number, name in enumerate(self.charter.members)}
@@ -177,6 +209,8 @@ class SumHistory:
         """A member begins only sums over the seats in force; what it has made is known from now on."""
         (chain, gathered), roster = site.agent.pool.sums.about(played.after, played.terms), site.agent.pool.roster
         sent = Seat.from_bytes(gathered.terms, played.seat).sent
+        if "shown" in sent:
+            self.look_at_shown(site, gathered)
         made = self.made.setdefault(site.seat, set())
         # A full disk may have made it wait while somebody was removed.
         new = not site.disk.full and sent["key"].digest not in self.tried
@@ -184,6 +218,23 @@ class SumHistory:
             raise Broken("a sum is begun over other seats than those in force")
         self.tried.add(sent["key"].digest)
         made.update(message.digest for message in sent.values())
+
+    def look_at_shown(self, site, gathered):
+        """Members show only what is open, if all who are shown have voted for it and enough are left."""
+        terms, seats = gathered.terms, None
+        for ballot in site.agent.pool.decisions.settled.values():
+            shown = {*ballot.question.seats} if isinstance(ballot.question, Show) else set()
+            if site.seat in shown and shown <= ballot.votes.keys():
+                seats = frozenset(shown)
+        if seats is None:
+            raise Broken(f"{site.seat} shows what not all who are shown have voted for")
+        if len(terms.seats) - len(gathered.messages["opening"]) > terms.absent:
+            raise Broken("a sum is shown that is not open")
+        left = terms.seats.keys() - seats
+        if left and len(left) < max(3, terms.colluders + 2):
+            raise Broken(f"{sorted(left)} are shown by what is left")
+        if self.observer.agreed.setdefault(terms.digest, seats) != seats:
+            raise Broken("two sets of members are shown of one sum")
 
     def start(self, site):
         site.crash = ""
@@ -220,6 +271,21 @@ class SumHistory:
             self.together(15)
         return self
 
+    def audit_after_opening(self, *audits, voters=range(SEATS)):
+        """Once a sum is open, some members decide that some show what they have added."""
+        self.simulation.weather = Weather()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Secrets, "drawn", self.drawn)
+            while not self.simulation.sites[0].agent.pool.sums.describe()["opened"]:
+                self.together(1)
+            sums = self.simulation.sites[0].agent.pool.sums.opened
+            for seats in audits:
+                terms = sums.sums[min(self.audited, len(sums.sums)) - 1].terms
+                for number in voters:
+                    self.ballot(self.simulation.sites[number], Show(terms.digest, terms.round, seats))
+                self.together(6)
+        return self
+
     def together(self, steps):
         """Everybody who is there talks and acts."""
         for _ in range(steps):
@@ -230,13 +296,13 @@ class SumHistory:
 
     def drawn(self):
         """Secrets of all members; the observer looks up only those of the colluder's keys."""
-        made = Secrets(self.rng.bytes(32), self.rng.bytes(32))
+        made = Secrets(self.rng.bytes(32))
         self.observer.secrets[masks.public_half(made.private)] = made.private
         return made
 
     def step(self):
         kinds = ["talk"] * 12 + ["crash"] * 2 + ["cut", "replay", "full", "more"]
-        kinds += ["remove", "vote", "vote", "admit", "oust"] if self.votes else []
+        kinds += ["remove", "vote", "vote", "admit", "oust", "audit", "vanish"] if self.votes else []
         kinds += ["second", "forge"] if self.hostile else []
         site = self.simulation.sites[int(self.rng.integers(SEATS))]
         getattr(self, f"do_{kinds[int(self.rng.integers(len(kinds)))]}")(site)
@@ -315,6 +381,23 @@ class SumHistory:
             if self.rng.random() < 0.8:
                 self.ballot(other, Remove(site.seat))
 
+    def do_audit(self, site):
+        """Most members want to see what some, or all, have added."""
+        chain = site.agent.pool.sums.opened if site.agent is not None else None
+        if chain is not None:
+            some = self.rng.permutation(sorted(chain.sums[-1].terms.seats))[: int(self.rng.choice([1, 2, 5]))]
+            terms = chain.sums[len(chain.results) - 1].terms
+            question = Show(terms.digest, terms.round, tuple(sorted(map(str, some))))
+            for other in self.simulation.running:
+                if self.rng.random() < 0.9:
+                    self.ballot(other, question)
+
+    def do_vanish(self, site):
+        """A process ends that has masked its numbers, and not opened its part."""
+        current = None if site.agent is None or site.agent.pool.sums.why_not else site.agent.pool.sums.now.current
+        if current is not None and site.seat in current.messages["masked"].keys() - current.messages["opening"].keys():
+            self.simulation.stop(site)
+
     def do_vote(self, site):
         if site.agent is not None and site.agent.pool.decisions.pending:
             pending = sorted(site.agent.pool.decisions.pending.items())
@@ -343,9 +426,8 @@ class SumHistory:
             body = self.rng.bytes(8 * current.terms.length)
             message = Message("masked", current.terms.digest, HOSTILE, body, about[0], self.rng.bytes(32)).signed(sign)
         else:
-            message = Message("opening", current.terms.digest, HOSTILE, self.rng.bytes(32), self.rng.bytes(32)).signed(
-                sign
-            )
+            body = self.rng.bytes(32 * len(current.terms.seats))
+            message = Message("opening", current.terms.digest, HOSTILE, body, self.rng.bytes(32)).signed(sign)
         self.tampered.add(current.terms.digest)
         packet = Packet(chain.after, message)
         self.observer.see(packet)
@@ -381,7 +463,7 @@ class SumHistory:
         honest = site.seat != HOSTILE or not self.hostile
         for gathered in chain.sums:
             self.observer.terms[gathered.terms.digest] = gathered.terms
-            for kind, messages in gathered.messages.items():
+            for kind, messages in {**gathered.messages, **gathered.showing}.items():
                 for seat, message in messages.items():
                     if seat != HOSTILE and message.digest not in self.made.get(seat, set()):
                         raise Broken(f"{site.seat} holds a {kind} message that {seat} has never made")

@@ -23,7 +23,7 @@ def sign_of(seat):
 
 def played(terms, steps=VECTOR):
     """The messages of all members of a sum, by kind: each of them adds the same, and always under the same secrets."""
-    secrets = {name: Secrets(f"{name:p<32}".encode(), f"{name:l<32}".encode()) for name in terms.seats}
+    secrets = {name: Secrets(f"{name:p<32}".encode()) for name in terms.seats}
     seats = {name: Seat.begun(terms, name, sign_of(name), secrets[name]) for name in terms.seats}
     for act in (lambda seat, *rest: seat.masking(steps, *rest), Seat.opening):
         last = "masked" if act is Seat.opening else "key"

@@ -8,7 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.disclosure import Ledger
-from decbayes.secure import Folder
+from decbayes.secure import Folder, Seat
 
 SITES = ("north", "south", "west")
 CENTRES = np.array([[-5.0, 0.0], [5.0, 0.0], [0.0, 8.0]])
@@ -51,8 +51,19 @@ def new(run, options="", sites=SITES, folder="sums"):
 
 
 def visit(run, site, agreed, options=""):
-    line = f"secure round sums {site}.csv --key {site}.key --agreed {agreed} --approve Kim --passes 50 {options}"
-    return run(line)
+    # Two names for the same.
+    command = (
+        f"secure round sums {site}.csv" if site != "south" or options else f"refine {site}.csv --secure --folder sums"
+    )
+    return run(f"{command} --key {site}.key --agreed {agreed} --approve Kim --passes 50 {options}")
+
+
+@pytest.mark.parametrize(
+    "options", ["--secure", "--secure --folder sums", "--secure --folder sums --key a.key --site x", "--key a.key"]
+)
+def test_refine_says_what_secure_sums_need(run, options):
+    status, _, errors = run(f"refine north.csv {options}")
+    assert (status, "--secure" in errors) == (2, True)
 
 
 def turns(run, agreed, times=1, sites=SITES, options=""):
@@ -101,13 +112,19 @@ def test_nothing_is_written_that_shows_a_members_numbers(run, begun, tmp_path):
     """Of what lies in the shared folder, nothing but openings and keys is shorter than masked numbers, and no masked
     numbers are close to any contribution."""
     turns(run, begun, times=2)
-    length = len(np.frombuffer(Folder("sums").next().of("masked")[0].body, dtype="<i8"))
-    for message in Folder("sums").next().of("masked"):
+    packets = Folder("sums").opened().sums[0].of("masked")
+    length = len(np.frombuffer(packets[0].body, dtype="<i8"))
+    for message in packets:
         steps = np.abs(np.frombuffer(message.body, dtype="<i8").astype(float))
         assert np.median(steps) > 2**55
         assert len(steps) == length
     private = list(tmp_path.glob("*.key.sums/*"))
     assert private
+    terms = Folder("sums").agreement.next_terms()
+    seat = Seat.from_bytes(terms, (tmp_path / "north.key.sums" / f"{terms.digest.hex()[:32]}.seat").read_bytes())
+    assert len(seat.added) == length
+    kept = b"".join(file.read_bytes() for file in private)
+    assert seat.added[:4].astype("<i8").tobytes() not in kept, "they follow from the key, and are not stored"
     assert all(file.stat().st_mode & 0o077 == 0 for file in private)
 
 

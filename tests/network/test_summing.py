@@ -1,19 +1,24 @@
 """Groups that open only sums: whatever happens, nothing but whole sums over one set of members ever opens."""
 
+import dataclasses
+from types import SimpleNamespace
+from unittest.mock import ANY
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
 from summing_groups import SEATS, Broken, SumHistory
 
-from decbayes.network import Send
+from decbayes.network import Roster, Send, Show
 from decbayes.network.protocol.records import verification
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.sums import Part, Sums, chains, heard
+from decbayes.network.protocol.sums import part as part_module
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
 from decbayes.network.simulation.guarantees import Violation
-from decbayes.secure import Agreement, gathered, seat, terms
+from decbayes.secure import Agreement, audit, gathered, seat, terms
 
 STEPS = 60
 
@@ -35,6 +40,17 @@ def test_rounds_go_on_over_fewer_once_a_member_of_an_open_sum_was_removed():
     assert len(sums.opened.keys) == SEATS - 1
     assert len(sums.opened.results) > sums.opened.inherited >= 1
     assert len({len(terms.seats) for terms in history.observer.terms.values()}) == 2
+
+
+def test_some_members_are_shown_as_was_decided_and_nobody_else():
+    history = SumHistory(0, **OUSTED).audit_after_opening(("agent_1", "agent_3"))
+    for site in history.simulation.sites:
+        found = {each.member: each for each in site.agent.pool.sums.audited()}
+        assert sorted(found) == ["agent_1", "agent_3"]
+        for name, each in found.items():
+            np.testing.assert_array_equal(each.share.steps(2.0**-20), history.observer.vectors[name])
+            assert each.problem == ""
+    assert [*history.observer.agreed.values()] == [{"agent_1", "agent_3"}]
 
 
 # ---- broken protocols: each is caught
@@ -89,7 +105,7 @@ def lenient(patch, kind):
         later = gathered.KINDS[gathered.KINDS.index(kind) + 1]
         return later, [name for name in self.terms.seats if name not in self.messages[later]]
 
-    def some(about, messages, wanted):
+    def some(about, messages, wanted, absent=0):
         return {message.seat: message for message in messages if message.kind == wanted}
 
     patch.setattr(gathered.Gathered, "waiting_for", soon)
@@ -195,6 +211,55 @@ def adds_up_with_too_few(patch):
     patch.setattr(terms, "check_seats", lambda seats, colluders: None)
 
 
+def shows_before_all_have_agreed(patch):
+    patch.setattr(audit, "majority", lambda terms: 0)
+    check = audit.one_of_each
+
+    def lenient_consents(about, messages, kind, absent=0):
+        given = check(about, messages, kind, absent)
+        return given if kind != "consent" else dict.fromkeys(about.seats, next(iter(given.values())))
+
+    patch.setattr(audit, "one_of_each", lenient_consents)
+
+
+class Anybody(dict):
+    """Votes of everybody, whoever is asked for."""
+
+    def get(self, name, default=None):
+        return SimpleNamespace(origin=ANY)
+
+
+def shows_what_its_owner_has_not_voted_for(patch):
+    audits = Sums.audits
+    patch.setattr(Sums, "audits", lambda self: ((SimpleNamespace(votes=Anybody()), *rest) for _, *rest in audits(self)))
+
+
+def shows_all_but_one(patch):
+    for module in (audit, heard):
+        patch.setattr(module, "check_shown", lambda terms, names: None)
+
+
+def agrees_twice(patch):
+    later = Roster.after
+
+    def again(self, question, digest, voted_on):
+        return self if isinstance(question, Show) else later(self, question, digest, voted_on)
+
+    patch.setattr(Roster, "after", again)
+    said, audits = part_module.next_message, Sums.audits
+    patch.setattr(Sums, "audits", lambda self: [*audits(self)][-1:])
+    patch.setattr(
+        part_module, "next_message", lambda seat, one, names, sign: said(forgetful(seat, one, names), one, names, sign)
+    )
+
+
+def forgetful(seat, one, names):
+    """It does not know that it has agreed to show others."""
+    agreed, about = seat.sent.get("consent"), audit.about_shown(one.terms, one.of("masked"), names)
+    other = agreed is not None and agreed.about != about
+    return dataclasses.replace(seat, sent={k: m for k, m in seat.sent.items() if k != "consent"}) if other else seat
+
+
 QUIET = {"hostile": False, "votes": False}
 VOTES = {"hostile": False, "votes": True}
 CHEAT = {"hostile": True}
@@ -220,6 +285,25 @@ BROKEN = {
     relays_nothing: (0, {**QUIET, "topology": "line"}),
     adds_up_with_too_few: (1, {**VOTES, "colluders": 3}),
 }
+EVERYBODY = tuple(f"agent_{number}" for number in range(SEATS))
+# Each with the members that are to be shown, and who votes for it.
+BROKEN_AUDITS = {
+    shows_before_all_have_agreed: ([EVERYBODY], range(3)),
+    shows_what_its_owner_has_not_voted_for: ([("agent_4",)], range(4)),
+    shows_all_but_one: ([EVERYBODY[:-1]], range(SEATS)),
+    agrees_twice: ([("agent_1",), ("agent_2",)], range(SEATS)),
+}
+
+
+@pytest.mark.parametrize("broken", [None, *BROKEN_AUDITS], ids=lambda broken: getattr(broken, "__name__", "none"))
+def test_a_broken_audit_is_caught(broken, monkeypatch):
+    for breaks, (audits, voters) in BROKEN_AUDITS.items():
+        if broken is None:
+            SumHistory(0, **OUSTED).audit_after_opening(*audits, voters=voters)
+        elif broken is breaks:
+            broken(monkeypatch)
+            with pytest.raises((Broken, Violation)):
+                SumHistory(0, **OUSTED).audit_after_opening(*audits, voters=voters)
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)

@@ -99,7 +99,7 @@ def test_a_version_has_one_name():
     assert not listener.sums.knows((bytes(32),))
 
 
-def test_messages_that_are_too_long_known_or_of_no_kind_for_agents_are_refused():
+def test_messages_that_are_too_long_known_or_too_early_are_refused():
     listener = Listener()
     terms, limit = listener.sums.now.current.terms, CHARTER.limits.record_bytes
     for size, reason in ((limit, "envelope"), (limit + 1, "size")):
@@ -107,7 +107,7 @@ def test_messages_that_are_too_long_known_or_of_no_kind_for_agents_are_refused()
             listener.sums.open_packet(bytes(size))
         assert caught.value.reason == reason
     consent = Message("consent", terms.digest, "agent_0", b"", bytes(32)).signed(sign_of("agent_0"))
-    assert listener.refused(consent) == "envelope"
+    assert listener.refused(consent) == "ahead", "a sum that is not open"
     key = key_for(terms)
     assert listener.refused(key, (bytes(32),)) == "ahead"
     chain, packet = listener.sums.open_packet(Packet((), key).content)
@@ -207,7 +207,7 @@ def test_a_sum_that_cannot_be_opened_says_so_until_the_right_part_is_there():
     listener = Listener()
     messages = played(listener.sums.now.current.terms)
     right = messages["opening"].pop()
-    for message in sum(messages.values(), [signed(right, body=bytes(32))]):
+    for message in sum(messages.values(), [signed(right, body=bytes(32 * SEATS))]):
         listener.hear(message)
     assert listener.sums.describe()["why_not"] == listener.sums.now.broken != ""
     assert listener.sums.merged is None

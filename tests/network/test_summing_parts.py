@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, signed
 
-from decbayes.network import Admit, Remove
+from decbayes.network import Admit, Remove, Show
 from decbayes.network.protocol.sums import Part, Played
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.secure import Message, Seat
 from decbayes.secure.anchored import Share
+from decbayes.secure.audit import about_shown
 from decbayes.secure.terms import digest_of
 
 
@@ -106,10 +107,38 @@ def test_nobody_who_is_gone_or_has_opened_other_numbers_keeps_a_round_going(seat
 def test_a_part_that_is_opened_before_all_have_masked_keeps_no_round_going():
     taker = Taker()
     every = taker.sums.now
-    opening = Message("opening", every.current.terms.digest, "agent_1", bytes(32), digest_of({}))
+    opening = Message("opening", every.current.terms.digest, "agent_1", bytes(32 * 5), digest_of({}))
     taker.hear(opening.signed(sign_of("agent_1")))
     taker.decide(Remove("agent_4"))
     assert taker.act() == [("key", 4)]
+
+
+def test_only_sums_that_are_open_are_shown_once_enough_have_agreed():
+    taker = Taker()
+    every = taker.masked_by_all()
+    one = every.sums[0]
+    after = taker.decide(Show(one.terms.digest, 1, ("agent_0",)))
+    assert [taker.act(), taker.act()] == [[("opening", 5)], []], "it is not open"
+    assert taker.refused(consent_of(taker, "agent_1"), after) == "ahead"
+    for name in ("agent_1", "agent_2", "agent_3"):
+        taker.opens(every, name)
+    assert [taker.act(), taker.act()] == [[("key", 5)], [("consent", 5)]]
+    for name in ("agent_1", "agent_2"):
+        taker.hear(consent_of(taker, name), after)
+        assert taker.act() == []
+    taker.hear(consent_of(taker, "agent_3"), after)
+    assert taker.act() == [("shown", 5)]
+    assert taker.act() == []
+    (found,) = taker.sums.audited()
+    assert found.share.steps(one.terms.step).tolist() == VECTOR.tolist()
+    false = Message("shown", one.terms.digest, "agent_1", bytes(range(32)), bytes(32)).signed(sign_of("agent_1"))
+    assert taker.refused(false, after) == "sum"
+
+
+def consent_of(taker, name):
+    one = taker.sums.now.sums[0]
+    about = about_shown(one.terms, one.of("masked"), ["agent_0"])
+    return Message("consent", one.terms.digest, name, b"", about).signed(sign_of(name))
 
 
 def test_numbers_for_another_sum_are_not_masked():
@@ -135,7 +164,7 @@ def test_what_a_store_keeps_of_a_version_that_is_not_known_yet_is_not_sent():
 
 def test_a_member_without_its_store_begins_nothing_over_others_once_it_is_known_to_have_opened():
     taker = Taker()
-    opening = Message("opening", taker.sums.now.current.terms.digest, "agent_0", bytes(32), bytes(32))
+    opening = Message("opening", taker.sums.now.current.terms.digest, "agent_0", bytes(32 * 5), bytes(32))
     taker.hear(opening.signed(sign_of("agent_0")))
     taker.decide(Remove("agent_4"))
     assert taker.act() == []

@@ -8,7 +8,7 @@ from groups import ballot_on, gaussian_charter, identities, seated
 from summing_groups import SEATS, summing_charter, vector
 
 import decbayes as db
-from decbayes.errors import InvalidCharter, InvalidData, Refused
+from decbayes.errors import InvalidCharter, InvalidData, Refused, StoreFailed
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
 from decbayes.network.protocol.group.decisions import open_ballot
@@ -130,25 +130,60 @@ def test_nobody_is_added_and_no_key_replaced_once_a_sum_is_open():
     assert group.agent(0).part.why_not == OTHERS
 
 
-def test_whoever_has_opened_its_part_of_a_round_opens_no_other_one_of_it(monkeypatch):
-    """The last member is gone between its masked numbers and its opening. If it comes back, the round is finished."""
-    step = Part.step
+@pytest.fixture
+def gone(monkeypatch):
+    """Members that mask their numbers in the second round, and never open their part."""
+    step, names = Part.step, set()
 
     def waits(part):
         chain, gathered, kind = part._turn()
-        return kind == "opening" and gathered.number == 2 and part._name(chain) == "agent_4" and not free
+        return kind == "opening" and gathered.number == 2 and part._name(chain) in names
 
-    free: list = []
     monkeypatch.setattr(Part, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
-    group = Group(rounds=3).talk(8)
-    assert sorted(group.agent(0).pool.sums.now.current.messages["opening"]) == [f"agent_{n}" for n in range(4)]
+    return names
+
+
+def test_a_member_that_is_gone_after_it_has_masked_stops_nobody(gone):
+    """All others open its last mask. What it has added counts, and the next round is over those who are left."""
+    gone.add("agent_4")
+    group = Group(rounds=4)
+    while group.opened(0) < 2:
+        group.talk(1)
     group.simulation.stop(group.sites[4])
+    group.talk(8)
+    second = group.agent(0).pool.sums.opened.sums[1]
+    assert sorted(second.messages["opening"]) == [f"agent_{n}" for n in range(4)]
+    assert (second.terms.absent, [group.opened(number) for number in range(4)]) == (1, [2] * 4)
+    assert sum_lines(status_of(group.agent(0), str)["sums"])[0].startswith("round 3 of 4: waiting for the ")
     group.vote(Remove("agent_4"), 0, 1, 2)
     group.talk(8)
-    assert [group.opened(number) for number in range(4)] == [1] * 4
-    assert group.agent(0).part.why_not == HALF
-    free.append(True)
+    assert [group.opened(number) for number in range(4)] == [4] * 4
+    assert [(len(one.terms.seats), one.terms.absent) for one in group.agent(0).pool.sums.opened.sums] == [
+        (5, 1),
+        (5, 1),
+        (4, 0),  # a sum over all five could have been begun
+        (4, 1),
+    ]
+    np.testing.assert_array_equal(group.result(0), group.total(0, 1, 2, 3, 4))
+    gone.clear()
     group.begin(4)
+    group.talk(8)
+    assert group.agent(4).posterior().digest == group.agent(0).posterior().digest
+
+
+def test_whoever_has_opened_its_part_of_a_round_opens_no_other_one_of_it(gone):
+    """Two members are gone between their masked numbers and their openings: the round waits for one of them."""
+    gone |= {"agent_3", "agent_4"}
+    group = Group(rounds=3).talk(8)
+    assert sorted(group.agent(0).pool.sums.now.current.messages["opening"]) == [f"agent_{n}" for n in range(3)]
+    for number in (3, 4):
+        group.simulation.stop(group.sites[number])
+    group.vote(Remove("agent_4"), 0, 1, 2)
+    group.talk(8)
+    assert [group.opened(number) for number in range(3)] == [1] * 3
+    assert group.agent(0).part.why_not == HALF
+    gone.clear()
+    group.begin(3)
     group.talk(10)
     assert [group.opened(number) for number in range(4)] == [3] * 4
     assert [len(one.terms.seats) for one in group.agent(0).pool.sums.opened.sums] == [5, 5, 4]
@@ -244,7 +279,8 @@ def test_an_agent_with_an_old_copy_of_its_store_takes_part_no_more():
     group.talk()
     assert group.agent(0).part.why_not == LOST
     assert not group.agent(1).pool.proofs
-    assert group.opened(1) == 0, "its part of the opening will never come"
+    assert group.opened(1) == 1, "the others open the part that will never come"
+    np.testing.assert_array_equal(group.result(1), group.total(0, 1, 2, 3, 4))
 
 
 def test_what_has_begun_stays_with_the_data_that_it_began_with():
@@ -409,11 +445,14 @@ def test_a_store_keeps_messages_and_the_own_part_and_counts_what_is_damaged(tmp_
         assert again.posterior().digest == group.agent(0).posterior().digest
         assert again.pool.root == group.agent(0).pool.root
         assert again.part.shards == ("data",)
-        store.connection.execute("UPDATE played SET content = x'00'")
+        store.connection.execute("UPDATE played SET content = x'c1'")
         store.connection.execute("UPDATE packets SET content = 'text' WHERE rowid = 1")
         played = sum(isinstance(item, Played) for item in saved)
         store.load()
         assert store.damaged == played + 1
+        store.connection.execute("UPDATE played SET content = x'93010203'")
+        with pytest.raises(StoreFailed, match="earlier version"):
+            store.load()
 
 
 def test_people_are_told_the_round_who_is_missing_and_what_is_lost():

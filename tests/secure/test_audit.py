@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from masked_sums import NAMES, Sum, drawn, public, signing, terms_of, whole
 from secure_sites import Sites, share_of
 
 import decbayes as db
 from decbayes.errors import SumRefused
-from decbayes.secure import Message, Seat, audit
+from decbayes.secure import Message, audit
 from decbayes.secure.audit import consenting, showing, shown_numbers
 
 NUMBERS = {name: [place, 7, -place, 0] for place, name in enumerate(NAMES)}
@@ -26,13 +25,13 @@ def messages(made):
     return {kind: {name: seat.sent[kind] for name, seat in made.seats.items()} for kind in ("key", "masked", "opening")}
 
 
-def consents(made, names=NAMES):
-    return [consenting(made.seats[name], made.sent("masked"), signing(name).sign) for name in names]
+def consents(made, names=NAMES, shown=NAMES):
+    return [consenting(made.seats[name], made.sent("masked"), signing(name).sign, shown) for name in names]
 
 
-def shown_by(made, name, agreed=None):
+def shown_by(made, name, agreed=None, shown=NAMES):
     sign = signing(name).sign
-    return showing(made.seats[name], made.sent("masked"), consents(made) if agreed is None else agreed, sign)
+    return showing(made.seats[name], made.sent("masked"), consents(made) if agreed is None else agreed, sign, shown)
 
 
 def test_what_is_shown_is_what_was_masked():
@@ -43,11 +42,11 @@ def test_what_is_shown_is_what_was_masked():
 
 def test_nobody_shows_anything_before_all_have_agreed():
     made = opened_sum()
-    with pytest.raises(SumRefused, match="consent message of west is missing"):
+    with pytest.raises(SumRefused, match="before all who are have agreed: west has not"):
         shown_by(made, "north", consents(made, NAMES[:-1]))
-    other = consenting(made.seats["west"], made.sent("masked"), signing("west").sign)
+    other = consents(made, ["west"])[0]
     stale = Message(other.kind, other.terms, other.seat, b"", drawn(1)).signed(signing("west").sign)
-    with pytest.raises(SumRefused, match="other masked numbers"):
+    with pytest.raises(SumRefused, match="west has not"):
         shown_by(made, "north", [*consents(made, NAMES[:-1]), stale])
     forged = replace_signature(other)
     with pytest.raises(SumRefused, match="not signed by west"):
@@ -124,18 +123,27 @@ def test_private_sums_are_never_shown(tmp_path):
         site.show()
 
 
-def test_agents_take_no_such_messages():
-    from groups import identities
-    from summing_groups import SEATS, summing_charter
+FIVE = tuple("abcde")
 
-    from decbayes.errors import Refused
-    from decbayes.network import Agent
-    from decbayes.network.protocol.sums import Packet
 
-    keys = identities(SEATS)
-    agent = Agent(summing_charter(keys), keys[0], rng=np.random.default_rng(0))
-    chain = agent.pool.sums.now
-    seat = Seat.begun(chain.current.terms, "agent_1", keys[1].private.sign)
-    message = Message("consent", seat.terms.digest, "agent_1", b"", bytes(32)).signed(keys[1].private.sign)
-    with pytest.raises(Refused, match="by files"):
-        agent.pool.sums.open_packet(Packet(chain.after, message).content)
+def test_some_are_shown_if_they_and_most_others_agree_and_enough_are_left():
+    numbers = {name: [place, 7] for place, name in enumerate(FIVE)}
+    made = Sum(terms_of(FIVE, length=2), numbers).begin().mask()
+    packets = made.sent("masked")
+    made.seats = {name: seat.opening(packets, signing(name).sign, keep=True) for name, seat in made.seats.items()}
+    assert audit.majority(made.terms) == 4, "two majorities of four have three in common, and one may collude"
+    agreed = consents(made, "bcde", shown="b")
+    assert shown_numbers(made.terms, messages(made), shown_by(made, "b", agreed, "b")).tolist() == [1, 7]
+    for others, why in ((consents(made, "bcd", "b"), "3 members have agreed, and 4 of 5"), (agreed, "all who are")):
+        with pytest.raises(SumRefused, match=why):
+            shown_by(made, "b" if len(others) == 3 else "c", others, "b")
+    with pytest.raises(SumRefused, match="b has not"):
+        shown_by(made, "b", consents(made, "acde", "b"), "b")
+    with pytest.raises(SumRefused, match="b has not"):
+        shown_by(made, "b", consents(made, FIVE, "ab"), "b")
+    for some in ("abc", "abcd"):
+        with pytest.raises(SumRefused, match="would not be shown, and their sum would be known"):
+            consents(made, "a", some)
+    for nobody in ("", "x"):
+        with pytest.raises(SumRefused, match="Name members"):
+            consents(made, "a", nobody)

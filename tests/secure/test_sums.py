@@ -14,6 +14,7 @@ import decbayes as db
 from decbayes.errors import SumRefused
 from decbayes.secure import Message, Seat, Secrets, Share, Terms, contribution, message_from, opened
 from decbayes.secure import masks as masks_module
+from decbayes.secure.seat import piece_of
 
 LARGEST = 2**53 // 4
 
@@ -38,7 +39,10 @@ def test_all_packets_but_one_look_like_chance(value):
     length = 4000
     made = whole({name: [value] * length for name in NAMES}, secret=value)
     words = {packet.seat: np.frombuffer(packet.body, dtype="<u8") for packet in made.sent("masked")}
-    last = {part.seat: masks_module.last_mask(made.terms, part.seat, part.body) for part in made.sent("opening")}
+    last = {
+        part.seat: masks_module.last_mask(made.terms, part.seat, piece_of(made.terms, part.seat, part))
+        for part in made.sent("opening")
+    }
     for members in combinations(NAMES, 3):
         packets = sum(words[name] for name in members)
         for seen in (packets, packets - sum(last[name] for name in members)):
@@ -57,7 +61,10 @@ def test_streams_of_different_pairs_rounds_and_sets_have_nothing_in_common():
             back = masks_module.pair_seed(terms, private[other], other, one, masks_module.public_half(private[one]))
             assert seed == back
             seeds[seed] += 1
-        seeds.update(masks_module.derived(terms, drawn("last", name), b"last\0" + name.encode()) for name in private)
+        publics = {name: masks_module.public_half(key) for name, key in private.items()}
+        for name, key in private.items():
+            parts = masks_module.Masks.of(terms, name, key, publics).parts()
+            seeds.update(parts[place : place + 32] for place in range(0, len(parts), 32))
     assert max(seeds.values()) == 1
 
 
@@ -114,6 +121,49 @@ def test_a_late_packet_of_a_sum_that_was_given_up_stays_closed():
             seat.opening(made.sent("masked"), signing(seat.name).sign)
 
 
+def test_one_part_of_the_opening_may_be_missing_where_the_terms_allow_it():
+    numbers = {name: [place, -7] for place, name in enumerate(NAMES)}
+    for absent, present in ((1, NAMES), (1, NAMES[1:]), (1, NAMES[:-1]), (0, NAMES[1:]), (1, NAMES[2:])):
+        made = Sum(terms_of(length=2, absent=absent), numbers).begin().mask().open(*present)
+        if len(NAMES) - len(present) <= absent:
+            assert made.result().tolist() == [6, -28]
+        else:
+            with pytest.raises(SumRefused, match="is missing: a sum opens only over all"):
+                made.result()
+    with pytest.raises(SumRefused, match="absent must be 0 or 1"):
+        terms_of(absent=2)
+
+
+def test_pieces_that_do_not_belong_together_open_nothing():
+    made = Sum(terms_of(absent=1), {name: [1] * 6 for name in NAMES}).begin().mask().open(*NAMES[1:])
+    part = made.sent("opening")[0]
+    false = Message("opening", part.terms, part.seat, drawn(1) + part.body[32:], part.about).signed(
+        signing("north").sign
+    )
+    with pytest.raises(SumRefused, match="The opening of east is missing, and what the others have given away"):
+        opened(made.terms, made.sent("masked"), [false, *made.sent("opening")[1:]])
+
+
+def test_of_two_sums_of_a_round_too_few_can_open_both():
+    """All sets of members that may follow, however honest members divide up: colluders open both, others one."""
+    anchor = db.Posterior.of_prior(db.models.GaussianMean(variance=1.0, dimension=1).structure)
+    for count in range(3, 8):
+        members = {f"m{number}": bytes([number]) * 32 for number in range(count)}
+        for colluders in range(1, count - 1):
+            agreed = db.secure.Agreement("means", members, anchor, colluders=colluders)
+            sets = [
+                agreed.next_terms([], without=[*without])
+                for size in range(count - max(3, colluders + 2) + 1)
+                for without in combinations(members, size)
+            ]
+            for one, other in combinations(sets, 2):
+                common = len(one.seats.keys() & other.seats.keys())
+                if common > colluders:
+                    needed = len(one.seats) - one.absent + len(other.seats) - other.absent
+                    assert needed > len(one.seats.keys() | other.seats.keys()) + colluders
+            assert sets[0].absent == 1, "while nobody has left"
+
+
 def test_a_sum_needs_three_members_and_more_than_can_join_forces():
     with pytest.raises(SumRefused, match="at least 3 members, not 2"):
         terms_of(NAMES[:2])
@@ -149,7 +199,7 @@ def test_a_seat_masks_other_numbers_never_and_the_same_ones_again():
 
 def test_two_keys_of_one_member_are_refused_and_name_it():
     made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin()
-    other = Seat.begun(made.terms, "north", signing("north").sign, Secrets(drawn(1), drawn(2))).sent["key"]
+    other = Seat.begun(made.terms, "north", signing("north").sign, Secrets(drawn(1))).sent["key"]
     with pytest.raises(SumRefused, match="north has signed two different key messages"):
         made.seats["west"].masking(np.ones(6, int), [*made.sent("key"), other], signing("west").sign)
     # Different members see different ones: nobody opens.
@@ -163,7 +213,7 @@ def test_two_keys_of_one_member_are_refused_and_name_it():
 def test_an_opening_is_fixed_before_anybody_has_opened():
     """Whoever opens last cannot choose what the sum will be."""
     made = whole({name: [1] * 6 for name in NAMES})
-    cheat = Message("opening", made.terms.digest, "west", drawn("another"), made.sent("opening")[0].about)
+    cheat = Message("opening", made.terms.digest, "west", 4 * drawn("another"), made.sent("opening")[0].about)
     parts = [*made.sent("opening")[:-1], cheat.signed(signing("west").sign)]
     with pytest.raises(SumRefused, match="opening of west does not belong to its masked numbers"):
         opened(made.terms, made.sent("masked"), parts)
@@ -205,7 +255,6 @@ def test_a_seat_is_stored_and_read_again():
         Seat.from_bytes(made.terms, b"no seat")
     shown = repr(made.seats["east"])
     assert repr(drawn("private", "east", 0)) not in shown
-    assert repr(drawn("last", "east", 0)) not in shown
 
 
 def held_back_sum(wrong_units):

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.group.motions import Question as Question
     from decbayes.network.protocol.group.motions import Remove as Remove
     from decbayes.network.protocol.group.motions import Rotate as Rotate
+    from decbayes.network.protocol.group.motions import Show as Show
     from decbayes.network.protocol.group.roster import Roster as Roster
     from decbayes.network.protocol.group.roster import Seat as Seat
     from decbayes.network.protocol.limits import Limits as Limits
@@ -118,6 +119,7 @@ _HOME = {
     "Record": "protocol.records.record",
     "Report": "protocol.effects",
     "Remove": "protocol.group.motions",
+    "Show": "protocol.group.motions",
     "Roster": "protocol.group.roster",
     "Rotate": "protocol.group.motions",
     "Rules": "protocol.limits",

@@ -20,7 +20,7 @@ from decbayes.secure.anchored import Share, length_of
 from decbayes.secure.terms import Terms
 from decbayes.structure import canonical_json
 
-FORMAT = "decbayes secure sums 2"
+FORMAT = "decbayes secure sums 3"
 USUAL = Rules()
 # Standard errors by which a merge must be behind before anybody is told.
 CLEARLY = 3.0
@@ -46,6 +46,7 @@ class Agreement:
         most_rows: the most rows that a member may count. One with more scales its contribution down.
         step: the grid of the numbers, a power of two.
         rules: the disclosure rules that hold at each site, as for files; None for public or made-up data.
+        complete: whether nobody has left yet; then the first sum opens even if one part of the opening is missing.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
@@ -63,6 +64,7 @@ class Agreement:
     most_rows: float = 1e6
     step: float = 2.0**-20
     rules: Rules | None = USUAL
+    complete: bool = True
 
     def __post_init__(self) -> None:
         check_kind(Posterior, anchor=self.anchor)
@@ -81,7 +83,10 @@ class Agreement:
         """Those of the sum after some that were opened, over all members but some; its anchor is the last merge."""
         anchor, length = results[-1].posterior if results else self.anchor, length_of(self.anchor.structure)
         seats = self.seats(without)
-        return Terms(self.fingerprint, len(results) + 1, seats, anchor.digest, length, self.step, self.colluders)
+        # Of two sums of a round over different members, at most one opens: no part of a smaller one may be missing.
+        everybody = results[-1].members if results else len(self.members) if self.complete else 0
+        absent, number = int(len(seats) == everybody), len(results) + 1
+        return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders, absent)
 
     def seats(self, without: Collection[str]) -> dict[str, bytes]:
         """The public keys of all members but some."""

@@ -1,14 +1,20 @@
-"""What members have added to a sum, shown to all by all: how it is found out who has added wrong numbers.
+"""What members have added to a sum, shown to all: how it is found out who has added wrong numbers.
 
-    consent of every member ──► every member's key of that sum ──► its numbers, as its packet has them
+    consent of many members ──► the keys of those that are named ──► their numbers, as their packets have them
 
 A member's key of one sum makes the masks of its packet, and the member has signed the key's public half before. So
-nobody can show other numbers than it has added. Nobody shows anything before all have agreed: all but one would show
-that one.
+nobody can show other numbers than it has added. Nobody is shown who has not agreed:
+
+1. Those that are named show nothing before all of them have agreed, and so many members that any two such majorities
+   have an honest member in common. Each member agrees once per sum. So of one sum one set of members is shown.
+2. The sum over those that are not named is known then. They are nobody, or enough for a sum of their own.
+3. Only sums that are open are shown, and no private ones.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,26 +22,83 @@ from decbayes.errors import DecbayesError, SumRefused
 from decbayes.privacy.grid import Integers
 from decbayes.secure.agreement import Agreement, contradicted
 from decbayes.secure.anchored import Share
-from decbayes.secure.masks import pair_masks, public_half, unmasked
+from decbayes.secure.gathered import Gathered
+from decbayes.secure.masks import Masks, public_half
 from decbayes.secure.seat import LOST, Seat
-from decbayes.secure.terms import Kind, Message, Sign, Terms, check_message, digest_of, one_of_each
+from decbayes.secure.terms import (
+    FEWEST,
+    PURPOSE,
+    Kind,
+    Message,
+    Sign,
+    Terms,
+    check_message,
+    check_seats,
+    digest_of,
+    one_of_each,
+)
+from decbayes.structure import canonical_json
 
 
-def consenting(seat: Seat, packets: Iterable[Message], sign: Sign) -> Message:
-    """A member's word that it will show what it has added to a sum, if all others say so."""
-    about = digest_of(one_of_each(seat.terms, packets, "masked"))
-    return Message("consent", seat.terms.digest, seat.name, b"", about).signed(sign)
+def consenting(seat: Seat, packets: Iterable[Message], sign: Sign, names: Collection[str]) -> Message:
+    """A member's word that some members of a sum, perhaps itself, are to show what they have added."""
+    check_shown(seat.terms, names)
+    return Message("consent", seat.terms.digest, seat.name, b"", about_shown(seat.terms, packets, names)).signed(sign)
 
 
-def showing(seat: Seat, packets: Iterable[Message], consents: Iterable[Message], sign: Sign) -> Message:
-    """A member's key of a sum, once all members have agreed to show theirs."""
-    about = digest_of(one_of_each(seat.terms, packets, "masked"))
-    for name, consent in one_of_each(seat.terms, consents, "consent").items():
-        if consent.about != about:
-            raise SumRefused(f"{name} has agreed to show other masked numbers than these.")
+def showing(
+    seat: Seat, packets: Iterable[Message], consents: Iterable[Message], sign: Sign, names: Collection[str]
+) -> Message:
+    """A member's key of a sum, once enough members have agreed that it and some others show theirs."""
+    check_shown(seat.terms, names)
+    about, count = about_shown(seat.terms, packets, names), len(seat.terms.seats)
+    given = one_of_each(seat.terms, consents, "consent", absent=count)
+    agreed = {name for name, consent in given.items() if consent.about == about}
+    missing = sorted({*names} - agreed)
+    if missing or seat.name not in names:
+        raise SumRefused(f"Nobody is shown before all who are have agreed: {', '.join(missing)} has not.")
+    if len(agreed) < majority(seat.terms):
+        raise SumRefused(f"{len(agreed)} members have agreed, and {majority(seat.terms)} of {count} must.")
     if seat.secrets is None:
         raise SumRefused(f"The key of {seat.name} for this sum is gone. {LOST}")
     return Message("shown", seat.terms.digest, seat.name, seat.secrets.private, about).signed(sign)
+
+
+def majority(terms: Terms) -> int:
+    """So many members that any two such sets have more in common than may collude."""
+    return (len(terms.seats) + terms.colluders) // 2 + 1
+
+
+def check_shown(terms: Terms, names: Collection[str]) -> None:
+    """Refuse to show some members if the sum over the others would show too much of them."""
+    left = {name: key for name, key in terms.seats.items() if name not in names}
+    if not names or not {*names} <= terms.seats.keys():
+        raise SumRefused(f"Name members of the sum of round {terms.round}: {', '.join(terms.seats)}.")
+    try:
+        check_seats(left, terms.colluders) if left else None
+    except SumRefused:
+        raise SumRefused(
+            f"In round {terms.round} only {', '.join(left)} would not be shown, and their sum would be known. Name all "
+            f"members, or leave at least {max(FEWEST, terms.colluders + 2)} out."
+        ) from None
+
+
+def about_shown(terms: Terms, packets: Iterable[Message], names: Collection[str]) -> bytes:
+    """What members agree on: these masked numbers, of these members."""
+    packed = digest_of(one_of_each(terms, packets, "masked"))
+    return hashlib.sha256(PURPOSE + packed + canonical_json(sorted(names))).digest()
+
+
+def next_message(seat: Seat, one: Gathered, names: Collection[str], sign: Sign) -> Message | None:
+    """What a member that agrees says next: that it does, and then, if it is named and enough agree, its key."""
+    if "consent" not in seat.sent:
+        return consenting(seat, one.of("masked"), sign, names)
+    if "shown" in seat.sent or seat.name not in names:
+        return None
+    try:
+        return showing(seat, one.of("masked"), one.showing["consent"].values(), sign, names)
+    except SumRefused:
+        return None
 
 
 def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], shown: Message) -> Integers:
@@ -44,9 +107,8 @@ def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], show
     own, keys = shown.seat, {name: message.body for name, message in sent["key"].items()}
     if public_half(shown.body) != keys[own]:
         raise SumRefused(f"{own} shows a key that is not the one it has signed for this sum.")
-    words = np.frombuffer(sent["masked"][own].body, dtype="<u8")
-    bare = unmasked(terms, own, sent["opening"][own].body, words) - pair_masks(terms, own, shown.body, keys)
-    return bare.view(np.int64)
+    words = np.frombuffer(sent["masked"][own].body, dtype="<u8") - Masks.of(terms, own, shown.body, keys).words()
+    return words.view(np.int64)
 
 
 @dataclass(frozen=True)
@@ -56,6 +118,13 @@ class Finding:
     member: str
     share: Share | None
     problem: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        return {"member": self.member, "rows": self.share and round(self.share.rows), "problem": self.problem}
+
+    def __str__(self) -> str:
+        counted = "" if self.share is None else f"{self.share.rows:,.0f} rows; "
+        return f"{self.member}: {counted}{self.problem or 'nothing that data could not have'}"
 
 
 def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Finding:
@@ -67,3 +136,19 @@ def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Fin
     if share.rows > agreement.most_rows * (1.0 + 1e-9):
         return Finding(member, share, f"it counts {share.rows:,.0f} rows, and {agreement.most_rows:,.0f} are agreed.")
     return Finding(member, share, contradicted(share) or "")
+
+
+def findings(agreement: Agreement, sums: Sequence[Gathered], members: Iterable[str]) -> list[Finding]:
+    """What members have added to open sums, if they have shown it; and what is wrong with it."""
+    found = []
+    for member in members:
+        parts = [one for one in sums if member in one.terms.seats]
+        try:
+            steps = [shown_numbers(one.terms, one.messages, one.showing["shown"][member]) for one in parts]
+        except KeyError:
+            found.append(Finding(member, None, "it has not shown its numbers."))
+        except SumRefused as error:
+            found.append(Finding(member, None, str(error)))
+        else:
+            found += [finding(agreement, member, steps)] if steps else []
+    return found

@@ -22,11 +22,11 @@ from decbayes.errors import DecbayesError, InvalidFile, SumRefused
 from decbayes.files import check_inside, load, save, write_whole
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
-from decbayes.secure.audit import Finding, finding, shown_numbers
+from decbayes.secure.audit import Finding, findings
 from decbayes.secure.gathered import KINDS, SHOWING, Gathered, no_messages
 from decbayes.secure.private_rounds import PrivateAgreement
 from decbayes.secure.seat import opened
-from decbayes.secure.terms import Kind, Message, Terms, check_message, digest_of, message_from
+from decbayes.secure.terms import Message, Terms, check_message, digest_of, message_from
 from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
@@ -41,8 +41,6 @@ class Sum(Gathered):
 
     place: Path = Path()
     problems: tuple[str, ...] = ()
-    showing: dict[Kind, dict[str, Message]] = field(default_factory=dict)
-    """What members have agreed to show, and have shown."""
 
 
 @dataclass
@@ -118,7 +116,12 @@ class Folder:
             complete = [each for each in self.tried(history) if each.is_open]
             if not complete:
                 break
-            history.add(complete[0], self._result(complete[0], history.results))
+            try:
+                history.add(complete[0], self._result(complete[0], history.results))
+            except SumRefused:
+                if complete[0].waiting_for()[0] is None:
+                    raise
+                break  # the part that is missing may still come
         return history
 
     def _result(self, one: Sum, before: list[Merged]) -> Merged:
@@ -143,20 +146,7 @@ class Folder:
 
     def audited(self) -> list[Finding]:
         """What each member has added to the open sums, if all have shown it; and what is wrong with it."""
-        findings, history = [], self.opened()
-        for member in self.agreement.members:
-            sums = [one for one in history.sums if member in one.terms.seats]
-            if not sums:
-                continue
-            try:
-                steps = [shown_numbers(one.terms, one.messages, one.showing["shown"][member]) for one in sums]
-            except KeyError:
-                findings.append(Finding(member, None, "it has not shown its numbers."))
-            except SumRefused as error:
-                findings.append(Finding(member, None, str(error)))
-            else:
-                findings.append(finding(self.agreement, member, steps))
-        return findings
+        return findings(self.agreement, self.opened().sums, self.agreement.members)
 
     def tried(self, history: Opened) -> list[Sum]:
         """All sums of the next round that were begun over different members, that over the most of them first."""
@@ -192,7 +182,7 @@ class Folder:
             else:
                 messages[message.kind][message.seat] = message
         showing = {kind: messages.pop(kind) for kind in SHOWING}
-        return Sum(terms, messages, place, tuple(problems), showing)
+        return Sum(terms, messages, showing, place, tuple(problems))
 
     def publish(self, one: Sum, message: Message) -> None:
         """Write a message of this site. One that lies there already is never replaced."""

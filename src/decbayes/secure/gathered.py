@@ -19,6 +19,8 @@ class Gathered:
 
     terms: Terms
     messages: dict[Kind, dict[str, Message]] = field(default_factory=no_messages)
+    showing: dict[Kind, dict[str, Message]] = field(default_factory=lambda: no_messages(SHOWING))
+    """Who has agreed to show what some members have added, and what these have shown."""
 
     @property
     def number(self) -> int:
@@ -30,8 +32,9 @@ class Gathered:
 
     @property
     def is_open(self) -> bool:
-        """Whether all messages are there."""
-        return self.waiting_for()[0] is None
+        """Whether all messages are there that it takes: some parts of the opening may be missing."""
+        kind, missing = self.waiting_for()
+        return kind is None or (kind == "opening" and len(missing) <= self.terms.absent)
 
     def waiting_for(self) -> tuple[Kind | None, list[str]]:
         """The first kind of message that is not complete, and whose are missing; None if all are there."""
@@ -45,7 +48,13 @@ class Gathered:
         return list(self.messages[kind].values())
 
 
-WAITED_FOR: dict[Kind, str] = {"key": "key", "masked": "masked contribution", "opening": "part of the opening"}
+WAITED_FOR: dict[Kind, str] = {
+    "key": "key",
+    "masked": "masked contribution",
+    "opening": "part of the opening",
+    "consent": "consent to an audit",
+    "shown": "numbers in the clear, as was decided,",
+}
 
 
 def turn(number: int, rounds: int, kind: Kind | None, missing: Collection[str]) -> str:

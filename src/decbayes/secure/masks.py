@@ -1,14 +1,18 @@
 """Masks: streams of numbers that two members share and nobody else can tell from chance.
 
     packet_i = x_i + Σ_{j>i} stream(s_ij) − Σ_{j<i} stream(s_ij) + stream(b_i)     (mod 2⁶⁴)
+    b_i = ⊕_j piece(s_ij, i)
 
-s_ij follows from a Diffie-Hellman exchange of i and j (X25519, HKDF); it cancels in the sum of all packets. b_i is
-drawn by i alone, who gives it away when all packets are there, and not before. So a packet that comes late to a sum
-that was given up stays closed.
+s_ij follows from a Diffie-Hellman exchange of i and j (X25519, HKDF); it cancels in the sum of all packets. b_i closes
+the packet until i gives it away, or all others their pieces of it: nobody does so before all packets are there. So a
+packet that comes late to a sum that was given up stays closed, and a member that is gone after masking stops nobody.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import xor
 from typing import Any
 
 import msgspec
@@ -17,7 +21,6 @@ from numpy.typing import NDArray
 
 from decbayes.base.extras import require
 from decbayes.errors import SumRefused
-from decbayes.privacy.grid import Integers
 from decbayes.secure.terms import KEY_BYTES, PURPOSE, Terms
 
 Words = NDArray[np.uint64]
@@ -25,14 +28,13 @@ TASK = "A secure sum"
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """What a member keeps to itself until a sum is over: a private key (X25519), and the seed of its last mask.
+    """What a member keeps to itself: the private key (X25519) that all masks of one sum follow from.
 
     >>> db.secure.Secrets.drawn() == db.secure.Secrets.drawn()
     False
     """
 
     private: bytes
-    last: bytes
 
     def __repr__(self) -> str:
         return "Secrets(…)"
@@ -40,7 +42,7 @@ class Secrets(msgspec.Struct, frozen=True):
     @classmethod
     def drawn(cls) -> "Secrets":
         """From the operating system's entropy."""
-        return cls(secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES))
+        return cls(secrets.token_bytes(KEY_BYTES))
 
 
 def primitives(name: str) -> Any:
@@ -79,24 +81,49 @@ def stream(seed: bytes, length: int) -> Words:
     return np.frombuffer(encryptor.update(bytes(8 * length)), dtype="<u8")
 
 
-def masked(terms: Terms, own: str, secret: Secrets, publics: Mapping[str, bytes], steps: Integers) -> Words:
-    """The numbers under all masks; `publics` are the keys of all members."""
-    return steps.view(np.uint64) + last_mask(terms, own, secret.last) + pair_masks(terms, own, secret.private, publics)
+@dataclass(frozen=True)
+class Masks:
+    """The masks of one member's packet, and what it can give away of all members' last ones; `pairs`: seeds by name."""
+
+    terms: Terms
+    own: str
+    pairs: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, terms: Terms, own: str, private: bytes, publics: Mapping[str, bytes]) -> "Masks":
+        """`publics` are the keys of all members."""
+        others = {name: public for name, public in publics.items() if name != own}
+        return cls(terms, own, {name: pair_seed(terms, private, own, name, key) for name, key in others.items()})
+
+    @property
+    def last(self) -> bytes:
+        """The seed of the member's last mask."""
+        return joined(self._piece(name, self.own) for name in self.pairs)
+
+    def parts(self) -> bytes:
+        """What opens the sum: the seed of the own last mask, and a piece of each other member's, in order of names."""
+        return b"".join(self.last if name == self.own else self._piece(name, name) for name in self.terms.seats)
+
+    def _piece(self, other: str, of: str) -> bytes:
+        return derived(self.terms, self.pairs[other], b"piece\0" + of.encode())
+
+    def words(self) -> Words:
+        """All masks together."""
+        total = last_mask(self.terms, self.own, self.last)
+        for other, seed in self.pairs.items():
+            mask = stream(seed, self.terms.length)
+            total = total + mask if self.own < other else total - mask
+        return total
 
 
-def pair_masks(terms: Terms, own: str, private: bytes, publics: Mapping[str, bytes]) -> Words:
-    """The masks that a member shares with each other one, which cancel in the sum."""
-    words = np.zeros(terms.length, dtype=np.uint64)
-    for other, public in publics.items():
-        if other == own:
-            continue
-        mask = stream(pair_seed(terms, private, own, other, public), terms.length)
-        words = words + mask if own < other else words - mask
-    return words
+def joined(pieces: Iterable[bytes]) -> bytes:
+    """The seed that pieces make together; none of them can be missing."""
+    words = [int.from_bytes(piece) for piece in pieces]
+    return reduce(xor, words, 0).to_bytes(KEY_BYTES)
 
 
 def unmasked(terms: Terms, own: str, last: bytes, words: Words) -> Words:
-    """A member's packet without the mask that it has drawn alone; those of pairs cancel in the sum."""
+    """A member's packet without its last mask; those of pairs cancel in the sum."""
     return words - last_mask(terms, own, last)
 
 

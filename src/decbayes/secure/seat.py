@@ -12,7 +12,8 @@ Rules, each of which `tests/secure/test_broken_sums.py` breaks on purpose:
 4. Nobody opens before having seen the masked numbers of all, made with the same keys.
 5. A sum that was given up is never opened, and one that was opened is never given up: of two sums over different
    members, at most one opens.
-6. A sum opens if all have opened the same masked numbers. Openings were fixed together with the numbers.
+6. A sum opens if all have opened the same masked numbers, or all but one where the terms allow it: then the others'
+   pieces make its part. Openings were fixed together with the numbers.
 """
 
 import hashlib
@@ -25,8 +26,8 @@ import numpy as np
 
 from decbayes.errors import SumRefused
 from decbayes.privacy.grid import Integers
-from decbayes.secure.masks import Secrets, masked, public_half, unmasked
-from decbayes.secure.terms import PURPOSE, Message, Sign, Terms, digest_of, one_of_each
+from decbayes.secure.masks import Masks, Secrets, joined, public_half, unmasked
+from decbayes.secure.terms import KEY_BYTES, PURPOSE, Message, Sign, Terms, digest_of, one_of_each
 
 
 @dataclass(frozen=True)
@@ -84,24 +85,24 @@ class Seat:
                     "the first ones stay."
                 )
             return self
-        secrets, offers = self._alive(), one_of_each(self.terms, keys, "key")
+        offers = one_of_each(self.terms, keys, "key")
         if offers[self.name].digest != self.sent["key"].digest:
             raise SumRefused(f"The key message of {self.name} is not the one that this site has made. {LOST}")
-        words = masked(self.terms, self.name, secrets, {name: offer.body for name, offer in offers.items()}, numbers)
+        masks = self._masks(offers)
         message = Message(
             kind="masked",
             terms=self.terms.digest,
             seat=self.name,
-            body=words.astype("<u8").tobytes(),
+            body=(numbers.view(np.uint64) + masks.words()).astype("<u8").tobytes(),
             about=digest_of(offers),
-            commitment=committed(self.terms, self.name, secrets.last),
+            commitment=committed(self.terms, self.name, masks.last),
         )
         return replace(self, sent={**self.sent, "masked": message.signed(sign)}, keys=offers, numbers=fingerprint)
 
     def opening(self, packets: Iterable[Message], sign: Sign, *, keep: bool = False) -> "Seat":
-        """The seat after giving away the seed of its last mask, having seen the masked numbers of all members.
+        """The seat after giving away what opens the sum, having seen the masked numbers of all members.
 
-        With `keep` its key stays, so that its numbers can be shown in an audit.
+        With `keep` its key stays, so that it knows what it has added, and can show it in an audit.
         """
         if "opening" in self.sent:
             return self
@@ -111,8 +112,19 @@ class Seat:
         given = checked_packets(self.terms, packets)
         if given[self.name].digest != self.sent["masked"].digest:
             raise SumRefused(f"The masked numbers of {self.name} are not those that this site has made. {LOST}")
-        message = Message("opening", self.terms.digest, self.name, secrets.last, digest_of(given))
+        parts = self._masks(self.keys).parts()
+        message = Message("opening", self.terms.digest, self.name, parts, digest_of(given))
         return replace(self, secrets=secrets if keep else None, sent={**self.sent, "opening": message.signed(sign)})
+
+    @property
+    def added(self) -> Integers:
+        """The numbers that it has masked, as its packet and its key have them: for this member alone."""
+        words = np.frombuffer(self.sent["masked"].body, dtype="<u8") - self._masks(self.keys).words()
+        return words.view(np.int64)
+
+    def _masks(self, keys: Mapping[str, Message]) -> Masks:
+        publics = {name: key.body for name, key in keys.items()}
+        return Masks.of(self.terms, self.name, self._alive().private, publics)
 
     def giving_up(self) -> "Seat":
         """The seat that will never open this sum."""
@@ -201,15 +213,31 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
     decbayes.errors.SumRefused: The masked message of a, b, c is missing: a sum opens only over all members.
     """
     given = checked_packets(terms, packets)
-    parts, about = one_of_each(terms, openings, "opening"), digest_of(given)
-    total = np.zeros(terms.length, dtype=np.uint64)
+    parts, about = one_of_each(terms, openings, "opening", terms.absent), digest_of(given)
     for name, part in parts.items():
         if part.about != about:
             raise SumRefused(f"{name} has opened other masked numbers than these: members have seen different ones.")
-        if committed(terms, name, part.body) != given[name].commitment:
-            raise SumRefused(f"The opening of {name} does not belong to its masked numbers: begin again without it.")
-        total += unmasked(terms, name, part.body, np.frombuffer(given[name].body, dtype="<u8"))
+    total = np.zeros(terms.length, dtype=np.uint64)
+    for name, packet in given.items():
+        last = (
+            piece_of(terms, name, parts[name])
+            if name in parts
+            else joined(piece_of(terms, name, part) for part in parts.values())
+        )
+        if committed(terms, name, last) != packet.commitment:
+            raise SumRefused(UNFIT.format(name) if name in parts else UNFIT_PIECES.format(name))
+        total += unmasked(terms, name, last, np.frombuffer(packet.body, dtype="<u8"))
     steps = total.view(np.int64)
     if max(int(steps.max()), -int(steps.min())) > terms.largest * len(terms.seats):
         raise SumRefused("The sum is beyond what honest members can add up to: somebody has masked in another way.")
     return steps
+
+
+UNFIT = "The opening of {} does not belong to its masked numbers: begin again without it."
+UNFIT_PIECES = "The opening of {} is missing, and what the others have given away of it does not belong together."
+
+
+def piece_of(terms: Terms, name: str, part: Message) -> bytes:
+    """What a part of the opening gives away of one member's last mask."""
+    place = KEY_BYTES * [*terms.seats].index(name)
+    return part.body[place : place + KEY_BYTES]

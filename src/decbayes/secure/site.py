@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,13 @@ from decbayes.errors import SumRefused
 from decbayes.files import write_whole
 from decbayes.privacy.grid import Integers
 from decbayes.privacy.releasing import Spending
-from decbayes.secure.agreement import Agreement
 from decbayes.secure.anchored import Share
-from decbayes.secure.audit import consenting, showing
+from decbayes.secure.audit import next_message
 from decbayes.secure.folder import Folder, Opened, Sum
 from decbayes.secure.gathered import turn
 from decbayes.secure.private_rounds import PrivateAgreement, merge_in, spent_bytes, spent_in
 from decbayes.secure.seat import Seat
-from decbayes.secure.terms import Kind, Sign, Terms
+from decbayes.secure.terms import Kind, Message, Sign, Terms
 
 Contribute = Callable[[Any, Any, Any], Any]
 """What a member adds in a round, a `Share`, given the merge before it and its own part in that, if there is one.
@@ -77,23 +77,20 @@ class Site:
             raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
         done = []
         for one in self.folder.opened().sums:
-            seat, packets = self._stored(one.terms), one.of("masked")
-            if seat is None:
-                raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")
-            if self.name not in one.showing["consent"]:
-                self.folder.publish(one, consenting(seat, packets, self.sign))
-                done.append(f"round {one.number}: agreed to show what {self.name} has added")
-            elif self.name not in one.showing["shown"] and len(one.showing["consent"]) == len(one.terms.seats):
-                self.folder.publish(one, showing(seat, packets, one.showing["consent"].values(), self.sign))
-                done.append(f"round {one.number}: shown to all")
+            seat = self._kept(one.terms)
+            said: dict[str, Message] = {kind: by[self.name] for kind, by in one.showing.items() if self.name in by}
+            message = next_message(replace(seat, sent={**seat.sent, **said}), one, one.terms.seats, self.sign)
+            if message is not None:
+                self.folder.publish(one, message)
+                done.append(f"round {one.number}: {SAID[message.kind].format(self.name)}")
         if not self.folder.opened().sums:
             raise SumRefused("No sum is open yet: there is nothing to show.")
         return done
 
     def own_share(self) -> Share:
         """All that this member has added to the open sums."""
-        sums, agreement = self.folder.opened().sums, self.folder.agreement
-        return Share.of_steps(agreement.anchor.structure, self._own_steps(sums[-1].terms), agreement.step)
+        agreement = self.folder.agreement
+        return Share.of_steps(agreement.anchor.structure, self._own_steps(self.folder.opened()), agreement.step)
 
     def _step(self, contribute: Contribute, without: frozenset[str]) -> str | None:
         """The next message, once it is stored; None if it is not this member's turn."""
@@ -102,18 +99,15 @@ class Site:
         kind, missing = current.waiting_for()
         if kind is None or self.name not in missing:
             return None
-        seat = self._stored(current.terms)
         if kind == "key":
-            seat = self._keyed(current, seat)
-        elif seat is None:
-            raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")
+            seat = self._keyed(current, self._stored(current.terms))
         elif kind == "masked":
-            seat = self._masked(history, current, seat, contribute)
+            seat = self._masked(history, current, self._kept(current.terms), contribute)
         else:
             self._check_opened(current.terms)
             self._spend(current.terms)
             private = isinstance(self.folder.agreement, PrivateAgreement)
-            seat = seat.opening(current.of("masked"), self.sign, keep=not private)
+            seat = self._kept(current.terms).opening(current.of("masked"), self.sign, keep=not private)
             self._remember_opened(current.terms)
         self._store(seat)
         self.folder.publish(current, seat.sent[kind])
@@ -167,29 +161,26 @@ class Site:
             ids = frozenset(self._spending(each.terms).release for each in history.sums)
             promise = agreement.promise(len(current.terms.seats))
             share = contribute(promise, merge_in(history.results), ids)
-            steps, kept = agreement.added(share, None), spent_bytes(share.spending)
+            self._made()
+            write_whole(self._file(current.terms, "spending"), spent_bytes(share.spending), private=True)
+            steps = agreement.added(share, None)
         else:
-            last = self._own_steps(history.sums[-1].terms) if history.sums else None
+            last = self._own_steps(history) if history.sums else None
             own = None if last is None else Share.of_steps(agreement.anchor.structure, last, agreement.step).posterior
             merged = history.results[-1].posterior if history.results else agreement.anchor
             steps = agreement.added(contribute(current.number, merged, own), last)
-            kept = (steps if last is None else last + steps).astype("<i8").tobytes()
-        masked = seat.masking(steps, current.of("key"), self.sign)
-        write_whole(self._made() / self._file(masked.terms, "added").name, kept, private=True)
-        return masked
+        return seat.masking(steps, current.of("key"), self.sign)
 
-    def _own_steps(self, terms: Terms) -> Integers:
-        """All that this member has added up to a round, in steps."""
-        return np.frombuffer(self._added(terms), dtype="<i8")
+    def _own_steps(self, history: Opened) -> Integers:
+        """All that this member has added to open sums, in steps."""
+        total: Integers = np.sum([self._kept(one.terms).added for one in history.sums], axis=0)
+        return total
 
     def _spending(self, terms: Terms) -> Spending:
-        return spent_in(self._added(terms))
-
-    def _added(self, terms: Terms) -> bytes:
-        file = self._file(terms, "added")
+        file = self._file(terms, "spending")
         if not file.exists():
             raise SumRefused(f"What {self.name} has added to round {terms.round} is not in {self.private}. {RESTORE}")
-        return file.read_bytes()
+        return spent_in(file.read_bytes())
 
     def _spend(self, terms: Terms) -> None:
         """Record what opening this part spends of persons' privacy, where sums are private."""
@@ -232,6 +223,12 @@ class Site:
         file = self._file(terms, "seat")
         return Seat.from_bytes(terms, file.read_bytes()) if file.exists() else None
 
+    def _kept(self, terms: Terms) -> Seat:
+        seat = self._stored(terms)
+        if seat is None:
+            raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")
+        return seat
+
     def _store(self, seat: Seat) -> None:
         self._made()
         write_whole(self._file(seat.terms, "seat"), seat.to_bytes(), private=True)
@@ -249,6 +246,7 @@ DONE: dict[Kind, str] = {
     "masked": "contribution masked and sent",
     "opening": "part of the opening sent",
 }
+SAID = {"consent": "agreed to show what {} has added", "shown": "shown to all"}
 ACCEPT = "Whoever accepts that, or has other data now, gives this site another folder for its secrets (--private)."
 RESTORE = "Restore that folder; else the others must begin again without it."
 
@@ -257,9 +255,11 @@ def members_of(terms: Terms) -> list[str]:
     return sorted(key.hex() for key in terms.seats.values())
 
 
-def whose_turn(agreement: Agreement, current: Sum) -> str:
+def whose_turn(folder: Folder, current: Sum) -> str:
     """Whose turn it is, in a line."""
-    return turn(current.number, agreement.rounds, *current.waiting_for())
+    rounds = folder.agreement.rounds
+    done = len(folder.opened().sums) == rounds
+    return turn(current.number, rounds, *((None, []) if done else current.waiting_for()))
 
 
 def proposals(folder: Folder, current: Sum) -> list[str]:

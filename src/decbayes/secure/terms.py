@@ -21,7 +21,7 @@ Kind = Literal["key", "masked", "opening", "consent", "shown"]
 Sign = Callable[[bytes], bytes]
 """Signs bytes with a seat's private key (Ed25519)."""
 
-PURPOSE = b"decbayes sum 2\0"
+PURPOSE = b"decbayes sum 3\0"
 FEWEST = 3
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
@@ -38,6 +38,8 @@ class Terms:
         length: how many numbers each member adds.
         step: the grid, a power of two. Members add whole multiples of it, so that the sum is exact.
         colluders: how many members may pool what they know without learning anything about a single other one.
+        absent: how many parts of the opening may be missing, 0 or 1: all others can open the last mask of one member.
+            Safe only if no larger set could have a sum of the same round.
 
     >>> keys = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
     >>> terms = db.secure.Terms("study 12", 1, keys, anchor="0" * 64, length=5)
@@ -52,6 +54,7 @@ class Terms:
     length: int
     step: float = 2.0**-20
     colluders: int = 1
+    absent: int = 0
 
     def __post_init__(self) -> None:
         seats = {str(name): bytes(key) for name, key in sorted(self.seats.items())}
@@ -73,7 +76,7 @@ class Terms:
         return {**{name: getattr(self, name) for name in PLAIN}, "seats": seats}
 
 
-PLAIN = ("group", "round", "anchor", "length", "step", "colluders")
+PLAIN = ("group", "round", "anchor", "length", "step", "colluders", "absent")
 
 
 def check_numbers(terms: Terms) -> None:
@@ -81,6 +84,8 @@ def check_numbers(terms: Terms) -> None:
     for name, value in whole.items():
         if type(value) is not int or value < 1:
             raise SumRefused(f"{name} must be a whole number from 1 on, not {value!r}.")
+    if type(terms.absent) is not int or terms.absent not in (0, 1):
+        raise SumRefused(f"absent must be 0 or 1, not {terms.absent!r}.")
     if not is_number(terms.step) or not 0.0 < terms.step <= 1e6 or frexp(terms.step)[0] != 0.5:
         raise SumRefused(f"step must be a power of two, such as 2**-20, not {terms.step!r}.")
 
@@ -158,7 +163,7 @@ def check_message(terms: Terms, message: Message, kind: Kind) -> None:
     sizes = {
         "key": (KEY_BYTES, 0, 0),
         "masked": (8 * terms.length, 32, 32),
-        "opening": (KEY_BYTES, 32, 0),
+        "opening": (KEY_BYTES * len(terms.seats), 32, 0),
         "consent": (0, 32, 0),
         "shown": (KEY_BYTES, 32, 0),
     }
@@ -183,8 +188,8 @@ def verified(public: bytes, signature: bytes, digest: bytes) -> bool:
     return True
 
 
-def one_of_each(terms: Terms, messages: Iterable[Message], kind: Kind) -> dict[str, Message]:
-    """The messages of one kind by seat, in the order of names: one of each seat, or the reason why not."""
+def one_of_each(terms: Terms, messages: Iterable[Message], kind: Kind, absent: int = 0) -> dict[str, Message]:
+    """The messages of one kind by seat, in the order of names: one of each seat but some, or the reason why not."""
     given: dict[str, Message] = {}
     for message in messages:
         try:
@@ -197,9 +202,9 @@ def one_of_each(terms: Terms, messages: Iterable[Message], kind: Kind) -> dict[s
                 "is opened; begin again without this member."
             )
     missing = sorted(terms.seats.keys() - given.keys())
-    if missing:
+    if len(missing) > absent:
         raise SumRefused(f"The {kind} message of {', '.join(missing)} is missing: a sum opens only over all members.")
-    return {name: given[name] for name in terms.seats}
+    return {name: given[name] for name in terms.seats if name in given}
 
 
 def digest_of(messages: Mapping[str, Message]) -> bytes:

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.disclosure import Ledger, Manifest, release
+from decbayes.disclosure import Entry, Ledger, Manifest, release
 from decbayes.disclosure.drafting import in_words
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
-from decbayes.errors import DecbayesError, InvalidData, NotDisclosed, StoreFailed
+from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, NotDisclosed, StoreFailed
 from decbayes.files import save
 from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.motions import Question, Show
 from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE
@@ -190,8 +191,10 @@ class Owner:
         match order:
             case Retract():
                 return agent.retract(), lambda: "retracted for good"
-            case Vote(motion):
+            case Vote(motion, approver):
                 ballot = agent.pool.decisions.named(motion)
+                if ballot is not None and agent.seat not in ballot.votes:
+                    self._record(ballot.question, approver)
                 return agent.vote(motion), partial(self._outcome, ballot.digest if ballot else b"")
             case Propose():
                 return self._proposed(order)
@@ -201,13 +204,33 @@ class Owner:
 
     def _proposed(self, order: Propose) -> tuple[list[Effect], Callable[[], str]]:
         agent = self._agent
-        question, body = (
-            next_epoch(agent.pool, order.forgetting)
-            if order.kind == "epoch"
-            else (question_of(order, agent.charter), b"")
-        )
+        question: Question
+        body = b""
+        if order.kind == "epoch":
+            question, body = next_epoch(agent.pool, order.forgetting)
+        elif order.kind == "show":
+            if agent.pool.sums is None:
+                raise InvalidCharter("This group has no sums: every member's contribution is there to be read.")
+            question = agent.pool.sums.to_show(order.seats, order.round)
+            self._record(question, order.approver)
+        else:
+            question = question_of(order, agent.charter)
         motion = agent.pool.decisions.motion(question).digest
         return agent.propose(question, body), partial(self._outcome, motion)
+
+    def _record(self, question: Question, approver: str) -> None:
+        """What this site will show in the clear is in its ledger before the site agrees to it."""
+        agent = self._agent
+        if not isinstance(question, Show) or agent.part is None or agent.seat not in question.seats:
+            return
+        if not approver.strip():
+            raise NotDisclosed(
+                "This site's numbers would leave in the clear: whoever lets them go says --approve NAME."
+            )
+        own, why = agent.part.own_share(question.terms), "what it has added to secure sums, as members have decided"
+        words, where = in_words(agent.charter.model), f"group {agent.charter.group}: audit"
+        entry = Entry(today(), where, own.posterior.digest, agent.seat, words, round(own.rows), approver, why)
+        ledger_of(self._store).append(entry)
 
     def _outcome(self, motion: bytes) -> str:
         """What is really the case now."""

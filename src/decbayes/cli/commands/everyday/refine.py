@@ -91,6 +91,22 @@ class Where:
 BY_NAME = Where()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Secure:
+    """This site's part in sums that open only together."""
+
+    secure: Annotated[
+        bool, Parameter(negative="", help="Take part in the secure sums of --folder, as `decbayes secure round` does.")
+    ] = False
+    key: Annotated[Path | None, Parameter(help="With --secure: this site's key.")] = None
+    agreed: Annotated[str, Parameter(help="With --secure: the fingerprint that all members compared.")] = ""
+    approve: Annotated[str, Parameter(help="With --secure: whoever lets the masked numbers leave.")] = ""
+
+
+IN_THE_CLEAR = Secure()
+
+
 def refine(
     data: Annotated[list[Path], Parameter(help="All of this site's data, as `decbayes fit` reads them.", negative="")],
     /,
@@ -120,13 +136,27 @@ def refine(
     ] = False,
     person: PersonOption = "",
     accounts: Accounts = USUAL_ACCOUNTS,
+    secure: Secure = IN_THE_CLEAR,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Refit this site's data with what all other sites have sent as the prior, and write what it contributes now."""
+    if secure.secure:
+        if where.folder is None or secure.key is None or where != Where(where.folder) or private or components:
+            raise WrongArgument(
+                "--secure goes with --folder, --key, --agreed and --approve: the agreement says the rest."
+            )
+        from decbayes.cli.commands.sharing.secure import take_part
+
+        take_part(
+            where.folder, data, key=secure.key, agreed=secure.agreed, approve=secure.approve, ledger=accounts.ledger,
+            person=person, passes=passes, damping=damping, hold_back=hold_back, data_set=accounts.data_set, seed=seed,
+            as_json=as_json, reading=reading,
+        )  # fmt: skip
+        return
+    if secure != IN_THE_CLEAR:
+        raise WrongArgument("--key, --agreed and --approve go with --secure.")
     if where.folder is not None and (where.folder / AGREEMENT).is_file():
-        raise WrongArgument(
-            f"{where.folder} holds secure sums: `decbayes secure round {where.folder} DATA --key KEY` takes part."
-        )
+        raise WrongArgument(f"{where.folder} holds secure sums: say --secure --key KEY to take part in them.")
     if private:
         from decbayes.cli.commands.everyday._private import refine_privately
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Store = Annotated[Path, Parameter(help="The agent's store.")]
 Wait = Annotated[NonNegativeFloat, Parameter(help="Seconds to wait for the agent's answer.")]
+Approver = Annotated[
+    str, Parameter(help="Whoever lets this site's numbers be shown, where that is decided.", show_default=False)
+]
 Json = Annotated[bool, json_option("order", "answer", "done")]
 
 LATER = "stored; the agent has not answered yet. It does this as soon as it runs."

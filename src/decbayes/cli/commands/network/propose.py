@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.commands.network._ordering import Json, Store, Wait, order
+from decbayes.cli.commands.network._ordering import Approver, Json, Store, Wait, order
 from decbayes.cli.commands.network._settings import values
 from decbayes.errors import InvalidCharter
 from decbayes.inputs.documents import read_vocabulary
@@ -108,3 +109,25 @@ def epoch(
     from decbayes.network.runtime.store.orders import Propose
 
     order(store, Propose("epoch", forgetting=forgetting), wait, as_json)
+
+
+@app.command
+def show(
+    store: Store,
+    names: Annotated[tuple[str, ...], Parameter(help="Members that are to show their numbers; default: all.")] = (),
+    /,
+    *,
+    number: Annotated[
+        NonNegativeInt, Parameter(name="--round", help="Up to this round; default: the last open one.")
+    ] = 0,
+    approve: Approver = "",
+    wait: Wait = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Propose that members show what they have added to secure sums, to find out who has added wrong numbers.
+
+    Nobody is shown who has not voted for it. `decbayes status` says what was found.
+    """
+    from decbayes.network.runtime.store.orders import Propose
+
+    order(store, Propose("show", seats=names, round=number, approver=approve), wait, as_json)

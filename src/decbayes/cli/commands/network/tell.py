@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from decbayes.cli.commands.network._ordering import Json, Store, Wait, order
+from decbayes.cli.commands.network._ordering import Approver, Json, Store, Wait, order
 from decbayes.errors import StoreFailed
 
 app = App(
@@ -78,13 +78,14 @@ def vote(
     motion: Annotated[str, Parameter(help="The motion's name, as `decbayes status` shows it.")],
     /,
     *,
+    approve: Approver = "",
     wait: Wait = 60.0,
     as_json: Json = False,
 ) -> None:
     """Vote for what another member has proposed. A vote cannot be taken back; a decision can be undone by another."""
     from decbayes.network.runtime.store.orders import Vote
 
-    order(store, Vote(motion), wait, as_json)
+    order(store, Vote(motion, approve), wait, as_json)
 
 
 @app.command

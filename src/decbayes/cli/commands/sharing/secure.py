@@ -271,20 +271,15 @@ def audit(
     if key is not None:
         show_own(shared, key, private or Path(f"{key}.sums"), Ledger(ledger or key.parent / "releases.ledger"), approve)
     findings = shared.audited()
-    rows = [
-        {"member": each.member, "rows": None if each.share is None else round(each.share.rows), "problem": each.problem}
-        for each in findings
-    ]
     if parts is not None and any(each.share is not None for each in findings):
         parts.mkdir(parents=True, exist_ok=True)
         for each in findings:
             if each.share is not None:
                 save(each.share.posterior, parts / f"{each.member}.posterior")
     if as_json:
-        print_json(*rows)
-    for row in rows:
-        counted = "" if row["rows"] is None else f"{row['rows']:,} rows; "
-        messages().print(plain(f"{row['member']}: {counted}{row['problem'] or 'nothing that data could not have'}"))
+        print_json(*(each.plain() for each in findings))
+    for each in findings:
+        messages().print(plain(str(each)))
 
 
 def show_own(shared: Folder, key: Path, private: Path, ledger: Ledger, approver: str) -> None:
@@ -332,7 +327,7 @@ def result(
     shared = Folder(folder)
     results = shared.results()
     if len(results) < (number or 1):
-        raise SumRefused(f"No sum of round {number or 1} is open yet: {whose_turn(shared.agreement, shared.next())}.")
+        raise SumRefused(f"No sum of round {number or 1} is open yet: {whose_turn(shared, shared.next())}.")
     chosen = number or len(results)
     merged = results[chosen - 1]
     size, note = size_and_note(merged, shared.agreement)
@@ -422,4 +417,4 @@ def report_on(folder: Folder, current: Sum) -> None:
         messages().print(f"not counted: {problem}")
     for line in proposals(folder, current):
         messages().print(line)
-    messages().print(whose_turn(folder.agreement, current))
+    messages().print(whose_turn(folder, current))

@@ -199,7 +199,7 @@ class Charter:
         rules = self.sums
         agreed = (self.fingerprint, members, self.begins_at, rules.rounds, rules.colluders, rules.most_rows)
         if self.privacy is None:
-            return Agreement(*agreed, rules=self.disclosure)
+            return Agreement(*agreed, rules=self.disclosure, complete=dict(members) == dict(self.members))
         return PrivateAgreement(*agreed, rules=self.disclosure, privacy=self.promised(len(members)))
 
     def promised(self, sites: int) -> Privacy:

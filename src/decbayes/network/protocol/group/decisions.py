@@ -32,6 +32,7 @@ from decbayes.network.protocol.group.motions import (
     Proof,
     Question,
     Rotate,
+    Show,
     SignedBytes,
     Vote,
     VoteHeader,
@@ -396,6 +397,13 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
                     raise Refused("decision", "where only sums are opened there are no epochs.")
                 check_opening(question, roster)
                 read_parts(question, ballot.body, decisions.structure_at(ballot.motion.after))
+            case Show(_, _, seats):
+                if decisions.founding.sums is None or decisions.founding.privacy is not None:
+                    raise Refused("decision", "only sums without noise can be shown.")
+                if list(seats) != sorted(set(seats)) or not {*seats} <= roster.sitting.keys():
+                    raise Refused(
+                        "decision", "those who are to show their numbers are not seats that count, each once."
+                    )
     except (InvalidRules, msgspec.MsgspecError, DecbayesError) as error:
         if isinstance(error, Refused):
             raise

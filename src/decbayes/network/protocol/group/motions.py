@@ -126,7 +126,22 @@ class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         return f"open a new epoch with {count:,} observations of {len(self.parts)} members in its prior"
 
 
-Question = Admit | Remove | Rotate | Amend | Extend | Open
+class Show(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="show"):
+    """Have members show what they have added to the sums up to one that is open, if they agree to it themselves.
+
+    >>> str(network.Show(bytes(32), 2, ("east", "west")))
+    'show what east, west have added to the sums up to round 2'
+    """
+
+    terms: Hash
+    round: int
+    seats: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_LATEST)]
+
+    def __str__(self) -> str:
+        return f"show what {', '.join(self.seats)} have added to the sums up to round {self.round}"
+
+
+Question = Admit | Remove | Rotate | Amend | Extend | Open | Show
 
 
 class Motion(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

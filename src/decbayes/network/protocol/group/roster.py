@@ -26,6 +26,7 @@ from decbayes.network.protocol.group.motions import (
     Question,
     Remove,
     Rotate,
+    Show,
 )
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.structure import canonical_json
@@ -83,6 +84,8 @@ class Roster:
     """What is in the epoch's prior, seat by seat."""
     words: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
     """Words that were added to the charter's, by the resolutions that have added them."""
+    shows: tuple[Show, ...] = ()
+    """What members are to show of their sums: always the same members, since any other two sets would show more."""
     void: frozenset[AgentId] = frozenset()
     overruled: frozenset[bytes] = field(default=frozenset(), compare=False)
     """Resolutions without effect, because others that contradict them come first."""
@@ -163,6 +166,9 @@ class Roster:
             case Open(parts):
                 possible = self.opened == voted_on.opened and self.rules.components == "model"
                 return replace(self, opened=digest, parts=parts) if possible else None
+            case Show(_, _, seats):
+                possible = question not in self.shows and {show.seats for show in self.shows} <= {seats}
+                return replace(self, shows=(*self.shows, question)) if possible else None
 
     @property
     def _present(self) -> int:

@@ -12,9 +12,11 @@ The messages, masks and terms are those of `decbayes.secure`, by files or not. H
 4. Members add all that they have in the first round, and what has changed in later ones. So a later round may be over
    fewer members, and who was removed counts as before. Nobody is added: its first part would be alone in the change.
 5. Rounds begin under the charter in force only, and the data of the first round are those of all.
-6. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that hears a
+6. A part of the opening may be missing, where no larger set could have a sum of this round: the others' pieces make it.
+7. Members show what they have added if a resolution says so, they have voted for it, and enough others agree (`audit`).
+8. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that hears a
    message of its own that its store does not know has lost its store, and takes part in these sums no more.
-7. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
+9. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
 """
 
 from decbayes.network.protocol.sums.chains import Chain as Chain

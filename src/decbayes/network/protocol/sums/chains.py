@@ -14,7 +14,7 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import Gathered
-from decbayes.secure.seat import committed, opened
+from decbayes.secure.seat import committed, opened, piece_of
 from decbayes.secure.terms import PURPOSE, Kind, Message, digest_of
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -76,7 +76,7 @@ class Chain:
         """Take in a valid message; the one that it contradicts, if there is one."""
         gathered = self.gathered(message.terms)
         assert gathered is not None
-        slot = gathered.messages[message.kind]
+        slot = {**gathered.messages, **gathered.showing}[message.kind]
         known = slot.get(message.seat)
         if known is None or not better(gathered, known, message):
             slot[message.seat] = message
@@ -119,10 +119,11 @@ def opens(gathered: Gathered, message: Message) -> bool:
     if message.kind == "masked":
         others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
         return digest_of({**masked, message.seat: message}) in others
-    own = masked.get(message.seat)
+    own = masked.get(message.seat) if message.kind == "opening" else None
     if own is None or message.about != digest_of(masked):
         return False
-    return committed(gathered.terms, message.seat, message.body) == own.commitment
+    last = piece_of(gathered.terms, message.seat, message)
+    return committed(gathered.terms, message.seat, last) == own.commitment
 
 
 class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

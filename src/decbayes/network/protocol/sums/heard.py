@@ -1,7 +1,7 @@
 """What an agent has heard of its group's sums: messages that their members have signed, a set that only grows."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +12,17 @@ from msgspec import Meta
 
 from decbayes.errors import Refused, SumRefused
 from decbayes.network.protocol.group.decisions import Decisions
-from decbayes.network.protocol.group.motions import MOST_LATEST, Proof
+from decbayes.network.protocol.group.motions import MOST_LATEST, Ballot, Proof, Show
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.sums.chains import Chain, Hash, keys_of, signed_message
 from decbayes.secure.agreement import LOST, Merged
-from decbayes.secure.gathered import KINDS, Gathered, turn
+from decbayes.secure.audit import Finding, check_shown, findings, shown_numbers
+from decbayes.secure.gathered import SHOWING, Gathered, turn
 from decbayes.secure.terms import Message, check_message, message_from
 
 INSTEAD = (
     "no member counts more than most_rows rows, a sum that contradicts itself is remarked on, held-back rows are "
-    "scored under the same sums (rule validation), and members can be asked for released files"
+    "scored under the same sums (rule validation), and members can decide to show what some or all have added"
 )
 # Sets of members under different versions of the charter; an honest group has few.
 MOST_CHAINS = 64
@@ -141,8 +142,6 @@ class Sums:
             raise Refused("size", f"{len(content):,} bytes; a message of a sum has at most {limit:,}.")
         packet = packet_from(content)
         message = packet.message
-        if message.kind not in KINDS:
-            raise Refused("envelope", "agents show nobody's numbers: members do that by files.")
         if message.digest in self._packets:
             raise Refused("replay", f"a {message.kind} message of {message.seat} is known.")
         if not self.knows(packet.after):
@@ -152,11 +151,19 @@ class Sums:
             if gathered is None:
                 raise Refused("ahead", "it belongs to a sum that has not begun here, or is over other members.")
             check_message(gathered.terms, message, message.kind)
+            self._check_showing(chain, gathered, message)
         except SumRefused as error:
             raise Refused("sum", str(error)) from None
         if len(self.chains) >= MOST_CHAINS and not chain.begun:
             raise Refused("budget", "sums over more sets of members than are kept in mind.")
         return chain, Packet(chain.after, message)
+
+    def _check_showing(self, chain: Chain, gathered: Gathered, message: Message) -> None:
+        """Refuse what shows numbers of a sum that is not open, or others than were masked."""
+        if message.kind in SHOWING and (self._decisions.founding.privacy or gathered is chain.current):
+            raise Refused("ahead", "it shows numbers of a sum that is private, or not open here yet.")
+        if message.kind == "shown":
+            shown_numbers(gathered.terms, gathered.messages, message)
 
     def add(self, chain: Chain, packet: Packet, roster: Roster) -> Proof | None:
         """Take in a message that was checked; a proof against its member if it contradicts another one."""
@@ -176,7 +183,9 @@ class Sums:
     @staticmethod
     def _kept(chain: Chain, message: Message) -> bool:
         gathered = chain.gathered(message.terms)
-        return gathered is not None and gathered.messages[message.kind].get(message.seat) is message
+        return gathered is not None and any(
+            kinds.get(message.kind, {}).get(message.seat) is message for kinds in (gathered.messages, gathered.showing)
+        )
 
     def holds(self, digest: bytes) -> bool:
         return digest in self._packets
@@ -192,7 +201,7 @@ class Sums:
         """Digests in an order in which each can be understood when it arrives."""
         for chain in list(self.chains.values()):
             for gathered in chain.sums[chain.inherited :]:
-                for messages in gathered.messages.values():
+                for messages in (*gathered.messages.values(), *gathered.showing.values()):
                     yield from (message.digest for message in messages.values())
 
     @property
@@ -212,6 +221,48 @@ class Sums:
         """The last sum that was opened."""
         chain = self.opened
         return None if chain is None else chain.results[-1]
+
+    def up_to(self, terms: bytes) -> tuple[Chain, list[Gathered]] | None:
+        """The open sums up to one of them, and those that it is one of; None if it is not open here."""
+        for chain in self._opened():
+            for number, gathered in enumerate(chain.sums[: len(chain.results)], 1):
+                if gathered.terms.digest == terms:
+                    return chain, chain.sums[:number]
+        return None
+
+    def to_show(self, seats: Collection[str], number: int = 0) -> Show:
+        """The question whether members (default: all) show what they have added up to a round (default: the last)."""
+        chain = self.opened
+        if self._decisions.founding.privacy is not None:
+            raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
+        if chain is None or number > len(chain.results):
+            raise SumRefused("No sum of that round is open yet: there is nothing to show.")
+        last = chain.sums[(number or len(chain.results)) - 1].terms
+        question = Show(last.digest, last.round, tuple(sorted({*seats} or last.seats)))
+        self.check_audit(question)
+        return question
+
+    def check_audit(self, question: Show) -> None:
+        """Refuse an audit if the others' sum would show too much of them, in any round."""
+        found = self.up_to(question.terms)
+        for gathered in () if found is None else found[1]:
+            check_shown(gathered.terms, question.seats)
+
+    def audits(self) -> Iterator[tuple[Ballot, Show, Chain, list[Gathered]]]:
+        """What members have decided to show, and the open sums that it is about."""
+        decisions = self._decisions
+        for ballot in decisions.in_order():
+            standing = ballot.settled and ballot.digest not in decisions.overruled
+            if standing and isinstance(ballot.question, Show):
+                found = self.up_to(ballot.question.terms)
+                if found is not None:
+                    yield ballot, ballot.question, *found
+
+    def audited(self) -> list[Finding]:
+        """What was shown last, as was decided, and what is wrong with it."""
+        for _, question, chain, sums in reversed([*self.audits()]):
+            return findings(chain.agreement, sums, question.seats)
+        return []
 
     def state_of(self, seat: str) -> str:
         """How far a member is in the sum at hand."""
@@ -240,12 +291,14 @@ class Sums:
             share, found = shown.results[-1].share, shown.results[-1].share.held_back
             about |= {"members": sorted(shown.sums[0].terms.seats), "rows": share.rows}
             about |= {} if found is None else {"held_back": found._asdict()}
+        if audited := self.audited():
+            about["audit"] = [str(each) for each in audited]
         try:
             chain = self.now
         except SumRefused as error:
             return {**about, "why_not": str(error)}
         current = chain.sums[-1]
-        kind, missing = current.waiting_for()
+        kind, missing = (None, []) if chain.current is None else current.waiting_for()
         about |= {"round": current.number, "waiting_for": kind, "missing": missing, "why_not": chain.broken}
         return {**about, "text": turn(current.number, rules.rounds, kind, missing)}
 

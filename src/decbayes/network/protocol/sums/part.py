@@ -1,12 +1,12 @@
 """One member's own part in its group's sums: what it sends when, and what it never does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
-import numpy as np
 
-from decbayes.errors import Refused, SumRefused
+from decbayes.errors import Refused, StoreFailed, SumRefused
 from decbayes.network.protocol.group.keys import Identity
+from decbayes.network.protocol.group.motions import Show
 from decbayes.network.protocol.sums.chains import Chain, keys_of
 from decbayes.network.protocol.sums.heard import Packet, Sums
 from decbayes.posterior import Posterior
@@ -15,14 +15,15 @@ from decbayes.privacy.grid import Integers
 from decbayes.privacy.mechanism import PrivateMerge
 from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share
-from decbayes.secure.gathered import Gathered
+from decbayes.secure.audit import next_message
+from decbayes.secure.gathered import SHOWING, Gathered
 from decbayes.secure.private_rounds import PrivateAgreement, PrivateShare, merge_in, spent_bytes, spent_in
 from decbayes.secure.seat import Seat
-from decbayes.secure.terms import Kind, Terms, digest_of
+from decbayes.secure.terms import Kind, Message, Terms, digest_of
 
 
 class Played(msgspec.Struct, frozen=True, array_like=True):
-    """This member's part in one sum, as its store keeps it: secrets, messages, and the numbers that it has masked."""
+    """This member's part in one sum, as its store keeps it: the key, and with it the numbers that it has masked."""
 
     after: tuple[bytes, ...]
     terms: bytes
@@ -30,7 +31,6 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
     keys: tuple[bytes, ...]
     seat: bytes
     opened: bool = False
-    steps: bytes = b""
     shards: tuple[str, ...] = ()
     spending: bytes = b""
     """What the opening will have spent of its persons' privacy, where sums are private."""
@@ -48,6 +48,8 @@ def played_from(content: bytes) -> Played:
     """What a store has kept of this member's part."""
     try:
         return msgspec.msgpack.decode(content, type=Played)
+    except msgspec.ValidationError:
+        raise StoreFailed(EARLIER) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused("envelope", "the row is damaged.") from None
 
@@ -83,6 +85,7 @@ class Part:
         self._identity, self._sums = identity, sums
         self._played: dict[bytes, Played] = {}
         self._seats: dict[bytes, Seat] = {}
+        self._added: dict[bytes, Integers] = {}
         self._writing: Played | None = None
         self._obstacle = ""
 
@@ -117,11 +120,16 @@ class Part:
         return Due(gathered.terms, chain.before, None, self.shards, agreement.privacy, merge, ids)
 
     def step(self, *, ready: bool) -> Played | None:
-        """The next key or opening of this member, to be stored; None if it is not its turn. `ready`: it has data."""
+        """This member's next message, but for numbers, to be stored; None if there is none. `ready`: it has data."""
         chain, gathered, kind = self._turn()
         self.why_not = self._obstacle
-        if chain is None or gathered is None or self._writing is not None:
+        if self._writing is not None:
             return None
+        following = None if chain is None or gathered is None else self._following(chain, gathered, kind, ready)
+        return following or self._show()
+
+    def _following(self, chain: Chain, gathered: Gathered, kind: Kind | None, ready: bool) -> Played | None:
+        """The next key or opening."""
         seat = self._seat(gathered)
         if kind is not None and seat is not None and kind in seat.sent:
             # It was stored, and not sent: the process may have ended in between.
@@ -131,10 +139,46 @@ class Part:
             return self._write(chain, seat or Seat.begun(gathered.terms, self._name(chain), self._sign))
         if kind == "opening" and seat is not None:
             try:
-                return self._write(chain, seat.opening(gathered.of("masked"), self._sign))
+                private = isinstance(chain.agreement, PrivateAgreement)
+                return self._write(chain, seat.opening(gathered.of("masked"), self._sign, keep=not private))
             except SumRefused as error:
                 self.why_not = str(error)
         return None
+
+    def _show(self) -> Played | None:
+        """The next message by which this member takes part in an audit that it has voted for."""
+        for ballot, question, _, sums in self._sums.audits() if self.heard else ():
+            for gathered in sums:
+                seat = self._seat(gathered)
+                vote = None if seat is None else ballot.votes.get(seat.name)
+                if seat is None or vote is None or vote.origin != self._identity.id:
+                    continue
+                message = self._shown(seat, gathered, question)
+                if message is not None:
+                    after = replace(seat, sent={**seat.sent, message.kind: message})
+                    self._writing = msgspec.structs.replace(self._played[seat.terms.digest], seat=after.to_bytes())
+                    return self._writing
+        return None
+
+    def _shown(self, seat: Seat, gathered: Gathered, question: Show) -> Message | None:
+        unsent = [
+            seat.sent[kind] for kind in SHOWING if kind in seat.sent and not self._sums.holds(seat.sent[kind].digest)
+        ]
+        if unsent:
+            return unsent[0]
+        try:
+            self._sums.check_audit(question)
+            return next_message(seat, gathered, question.seats, self._sign)
+        except SumRefused:
+            return None
+
+    def own_share(self, terms: bytes) -> Share:
+        """What this member has added to the open sums up to one."""
+        found = self._sums.up_to(terms)
+        steps = None if found is None else self._steps(found[0], len(found[1]))
+        if found is None or steps is None:
+            raise SumRefused("That sum is not open here: there is nothing to show.")
+        return Share.of_steps(found[0].before.structure, steps, found[0].agreement.step)
 
     def mask(self, due: Due, share: Share | PrivateShare, shards: tuple[str, ...]) -> Played | None:
         """Mask a contribution, if it is still waited for; to be stored."""
@@ -145,12 +189,11 @@ class Part:
         seat = self._seat(gathered)
         if seat is None:
             return None
-        before = self._steps(chain, gathered.number - 1)
+        before = None if isinstance(share, PrivateShare) else self._steps(chain, gathered.number - 1)
         added = chain.agreement.added(share, before)  # type: ignore[arg-type]
         masked = seat.masking(added, gathered.of("key"), self._sign)
-        if isinstance(share, PrivateShare):
-            return self._write(chain, masked, b"", shards, spent_bytes(share.spending))
-        return self._write(chain, masked, (added if before is None else before + added).astype("<i8").tobytes(), shards)
+        spending = spent_bytes(share.spending) if isinstance(share, PrivateShare) else b""
+        return self._write(chain, masked, shards, spending)
 
     def written(self, played: Played) -> list[Packet]:
         """The messages that may be sent, now that they are durable."""
@@ -232,9 +275,7 @@ class Part:
 
     # Small things
 
-    def _write(
-        self, chain: Chain, seat: Seat, steps: bytes = b"", shards: tuple[str, ...] = (), spending: bytes = b""
-    ) -> Played:
+    def _write(self, chain: Chain, seat: Seat, shards: tuple[str, ...] = (), spending: bytes = b"") -> Played:
         known = self._played.get(seat.terms.digest)
         self._writing = Played(
             chain.after,
@@ -243,7 +284,6 @@ class Part:
             chain.keys,
             seat.to_bytes(),
             "opening" in seat.sent,
-            steps or (b"" if known is None else known.steps),
             shards or (() if known is None else known.shards),
             spending or (b"" if known is None else known.spending),
         )
@@ -256,11 +296,15 @@ class Part:
         return self._seats.get(digest)
 
     def _steps(self, chain: Chain, number: int) -> Integers | None:
-        """What this member has masked in a round."""
-        if number < 1:
-            return None
-        played = self._played.get(chain.sums[number - 1].terms.digest)
-        return None if played is None or not played.steps else np.frombuffer(played.steps, dtype="<i8")
+        """What this member has added in all rounds up to one; None before the first."""
+        total: Integers | None = None
+        for gathered in chain.sums[:number]:
+            seat, digest = self._seat(gathered), gathered.terms.digest
+            if seat is not None and digest not in self._added:
+                self._added[digest] = seat.added
+            if seat is not None:
+                total = self._added[digest] if total is None else total + self._added[digest]
+        return total
 
     def _name(self, chain: Chain) -> str:
         return chain.name_of(self._identity.public)
@@ -269,6 +313,10 @@ class Part:
         return self._identity.private.sign(content)
 
 
+EARLIER = (
+    "It holds sums of an earlier version of decbayes, which cannot go on. Found a new group (`decbayes charter new`), "
+    "over the same members: sums of both over different ones would show who is in only one of them"
+)
 LOST = (
     "others know messages of this member's sums that its store does not: the store was lost, or is an old copy. Its "
     "seat needs a new key (`decbayes charter propose rotate`)"

@@ -198,6 +198,7 @@ def sum_lines(about: Mapping[str, Any]) -> list[str]:
             f"held back: {found['score']:.4g} per unit with the merge before the last, {found['gain']:+.2g} ± "
             f"{found['error']:.2g} against members' own fits ({found['units']:,.0f} units)"
         )
+    lines += [f"audit: {found}" for found in about.get("audit", ())]
     return [*lines, *([f"privacy: {about['privacy']}"] if "privacy" in about else [])]
 
 

@@ -47,7 +47,8 @@ class Retract(msgspec.Struct, frozen=True, tag=True):
 class Propose(msgspec.Struct, frozen=True, tag=True):
     """Propose something, which is to vote for it.
 
-    The kinds: "add", "remove" and "rotate" for seats, change "rules", add "words", open an "epoch".
+    The kinds: "add", "remove" and "rotate" for seats, change "rules", add "words", open an "epoch", "show" what
+    members have added to sums.
     """
 
     kind: str
@@ -57,12 +58,16 @@ class Propose(msgspec.Struct, frozen=True, tag=True):
     limits: dict[str, Any] = {}
     forgetting: float | str | None = None
     words: tuple[str, ...] = ()
+    seats: tuple[str, ...] = ()
+    round: int = 0
+    approver: str = ""
 
 
 class Vote(msgspec.Struct, frozen=True, tag=True):
-    """Vote for a pending motion, by the beginning of its name."""
+    """Vote for a pending motion, by the beginning of its name; `approver` lets this site's numbers be shown."""
 
     motion: str
+    approver: str = ""
 
 
 class Take(msgspec.Struct, frozen=True, tag=True):

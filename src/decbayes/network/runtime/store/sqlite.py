@@ -373,6 +373,11 @@ def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Po
     pool = stored_pool(path, charter)
     if pool.charter.epoch is not None:
         raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
+    if pool.sums is not None:
+        shown = {each.member: each.share.posterior for each in pool.sums.audited() if each.share is not None}
+        if not shown:
+            raise StoreFailed("Nobody has shown what it has added to the sums (`decbayes charter propose show`).")
+        return shown
     records = pool.counted()
     return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
 
