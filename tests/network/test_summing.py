@@ -187,7 +187,7 @@ def adds_new_data_to_later_rounds(patch):
     more = SumHistory.do_more
 
     def observes(self, site):
-        began = site.agent is not None and any(played.steps for played in site.agent.part._played.values())
+        began = site.agent is not None and any(played.shards for played in site.agent.part._played.values())
         if began:
             site.agent.observe(np.full((3, 1), 7.0), shard="more", rng=self.rng)
 
