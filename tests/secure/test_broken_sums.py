@@ -217,6 +217,18 @@ def left_out_of_a_round_that_is_half_open(tmp_path):
     assert len(sites.folder.results()) == 1
 
 
+def gone_after_masking(tmp_path):
+    """West masks its numbers and never comes back: the others open the sum with it, and go on without it."""
+    sites = Sites(tmp_path)
+    rest = ("east", "north", "south")
+    while "west" not in sites.folder.next().messages["masked"]:
+        sites.turns()
+    sites.turns(*rest, times=3)
+    assert opened_total(sites.folder) == sites.total()
+    assert not refused(lambda: sites.turns(*rest, times=3, without=("west",)))
+    assert [len(one.terms.seats) for one in sites.folder.opened().sums] == [4, 3]
+
+
 def same_model_other_members(tmp_path):
     """Another study with fewer members, at this anchor or another: the difference would be the missing member."""
     Sites(tmp_path, rounds=1).turns(times=3)
