@@ -21,9 +21,9 @@ the same topics with words ranked by p(w | k) alone.
 - one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
 
 With --flags only merges are made, and what is said about their topics is judged: "worth a look" is a rank (sources that
-differ from the topic, few leading words that stand out), and a topic is bad if its coherence is in the lowest third of
-its merge. Printed are the area under the curve with its standard error over merges, and the coherence of topics that
-are flagged and of all others.
+differ from the topic, leading words that sites find in different topics), and a topic is bad if its coherence is in the
+lowest third of its merge. Printed are the area under the curve with its standard error over merges, and the coherence
+of topics that are flagged and of all others.
 
 With --times: processor time of a merge (alignment and sums), and of all that is said about its topics on top of that
 (remarks, what to look at, what would gain), which `decbayes merge` prints; best of five.
@@ -121,14 +121,14 @@ def apart(data, topics, sites, split, seed):
 
 
 def flagged(data, posteriors, topics):
-    """For each used topic of a merge how far it is ahead in the ranking, whether it is flagged, and its coherence."""
+    """For each used topic of a merge how doubtful it is, whether it is flagged, and its coherence."""
     alignment = db.align(posteriors, components=topics)
     merged = MergedTopics(alignment, [f"site {n}" for n in range(len(posteriors))])
     used = merged.quality.used
-    ahead = merged.ahead()
+    doubts = merged.doubts()
     held_out = data.counts[np.flatnonzero(data.held_out)]
     coherence = [read_as(held_out, data.words, [row])[0] for row in merged.quality.columns[used]]
-    return ahead, ahead > MIXED * len(used), np.array(coherence)
+    return doubts, doubts > MIXED, np.array(coherence)
 
 
 def area(scores, bad):
@@ -139,16 +139,18 @@ def area(scores, bad):
 
 def judge_flags(data, topics, sites, seeds):
     areas, groups = [], {True: [], False: []}
-    for seed in range(seeds):
+    for seed in seeds:
         for split in ("random", "class order"):
             model = data.model(topics)
             shares = [data.counts[rows] for rows in shards(data, sites, split, seed)]
             fits = [model.fit(share, rng=np.random.default_rng([seed, n])).posterior for n, share in enumerate(shares)]
-            ahead, looked_at, coherence = flagged(data, fits, topics)
-            areas.append(area(ahead, coherence <= np.quantile(coherence, 1 / 3)))
+            doubts, looked_at, coherence = flagged(data, fits, topics)
+            areas.append(area(doubts, coherence <= np.quantile(coherence, 1 / 3)))
             for is_flagged in (True, False):
                 groups[is_flagged] += coherence[looked_at == is_flagged].tolist()
-            print(f"{split:12} seed {seed}: AUC {areas[-1]:.2f}, {looked_at.sum()} of {len(ahead)} flagged", flush=True)
+            print(
+                f"{split:12} seed {seed}: AUC {areas[-1]:.2f}, {looked_at.sum()} of {len(doubts)} flagged", flush=True
+            )
     error = np.std(areas, ddof=1) / np.sqrt(len(areas))
     print(f"AUC {np.mean(areas):.3f} ± {error:.3f} over {len(areas)} merges")
     print(f"NPMI flagged {mean(groups[True] or [np.nan]):.3f} ({len(groups[True])}), others {mean(groups[False]):.3f}")
@@ -199,6 +201,7 @@ def main():
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--sites", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--flags", action="store_true", help="judge which topics are worth a look")
     parser.add_argument("--times", action="store_true", help="measure what remarks add to a merge")
     parser.add_argument("--quick", action="store_true", help="one seed and five topics")
@@ -207,13 +210,13 @@ def main():
     data = corpus(options.corpus, options.wheel)
     print(f"{options.corpus}: {data.counts.shape[0]:,} documents, {len(data.words):,} words, {topics} topics")
     if options.flags:
-        print(json.dumps(judge_flags(data, topics, options.sites, seeds)))
+        print(json.dumps(judge_flags(data, topics, options.sites, range(options.first, options.first + seeds))))
         return
     if options.times:
         print(json.dumps({sites: times(data, topics, sites) for sites in (options.sites, 50)}))
         return
     found = {}
-    for seed in range(seeds):
+    for seed in range(options.first, options.first + seeds):
         rows = [("", way, posterior) for way, posterior in whole(data, topics, seed)]
         for setting, way, posterior in rows:
             add(found, f"{setting}{way}", judged(data, posterior))

@@ -23,8 +23,10 @@ from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
 TOP = 10
-# Ranks that a topic's mixed sources are ahead of its leading words' mass, as a share of the number of topics.
-MIXED = 0.5
+# Three ranks, each from 0 to 1, add up to more than this in topics that mostly read badly.
+MIXED = 2.2
+# A site that counts a word less often says nothing about it.
+LEAST_TIMES = 0.5
 # Of the gain in fit by twice the slots, the share that shows in predictions.
 KEPT, WORTH_SAYING = 0.2, 0.02
 # Σ √(p q) of two sites' word frequencies: below this they share hardly any words, above it they hold like documents.
@@ -91,18 +93,18 @@ class MergedTopics:
             )
 
     def to_look_at(self) -> Iterator[Remark]:
-        """Topics whose sources differ from them, and whose leading words have little mass: they often read badly."""
+        """Topics whose sources differ from them, and whose leading words sites find in different topics."""
         used = self.quality.used
         if len(used) < 4:
             return
-        worst = used[np.flatnonzero(self.ahead() > MIXED * len(used))]
+        worst = used[np.flatnonzero(self.doubts() > MIXED)]
         if len(worst):
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in worst.tolist())
             yield Remark(
                 "mixed topics",
                 f"Worth a look: topics {named}." if len(worst) > 1 else f"Worth a look: topic {named}.",
                 "Read their words: `decbayes split` divides, `decbayes drop` leaves one out, a round may mend it.",
-                "What the sites have put there differs most from the merge, and few words stand out.",
+                "What the sites have put there differs from the merge, and its leading words are in different topics.",
                 "note",
             )
 
@@ -128,10 +130,39 @@ class MergedTopics:
                 "note",
             )
 
-    def ahead(self) -> NDArray[np.intp]:
-        """For each used topic, how many ranks its mixed sources are ahead of its leading words' mass."""
+    def doubts(self) -> Array:
+        """For each used topic, the sum of its ranks: mixed sources, leading words that are hardly together."""
         used = self.quality.used
-        return ranks(self.apart[used]) - ranks(self.leading_mass()[used])
+        at_sites, overall = zip(*(self.together(topic) for topic in used.tolist()), strict=True)
+        measured = self.apart[used], -np.array(at_sites), -np.array(overall)
+        return np.asarray(sum(ranks(values) for values in measured) / max(len(used) - 1, 1))
+
+    def together(self, topic: int) -> tuple[float, float]:
+        """How far sites find the leading words of a topic in the same topics of theirs.
+
+        The mean cosine of p(topic | word) over pairs of words, site by site, weighted by their occurrences; and the
+        mean NPMI of pairs if the topics of all sites were documents.
+        """
+        words = self.quality.columns[topic]
+        parts = [np.maximum(source[:, words].toarray(), 0.0) for source in self.sources]
+        pairs, cosines, weights = np.triu_indices(len(words), 1), [], []
+        for part in parts:
+            known = part[:, part.sum(axis=0) >= LEAST_TIMES]
+            if known.shape[1] > 1:
+                unit = known / np.linalg.norm(known, axis=0)
+                cosines.append((unit.T @ unit)[np.triu_indices(known.shape[1], 1)].mean())
+                weights.append(known.sum())
+        counts, evidence = np.vstack(parts), self.evidence
+        joint = counts.T @ (counts / np.maximum(evidence, LEAST_EVIDENCE)[:, None]) / evidence.sum()
+        single = counts.sum(axis=0) / evidence.sum()
+        shared = np.maximum(joint[pairs], np.finfo(float).tiny)
+        npmi = np.log(shared / np.outer(single, single)[pairs]) / -np.log(shared)
+        return float(np.average(cosines, weights=weights)) if cosines else 0.0, float(npmi.mean())
+
+    @cached_property
+    def evidence(self) -> Array:
+        """The counts of each topic of all sites, one site's after the other's."""
+        return np.concatenate([np.ravel(source.maximum(0.0).sum(axis=1)) for source in self.sources])
 
     @cached_property
     def apart(self) -> Array:
@@ -147,9 +178,6 @@ class MergedTopics:
                 total[slot] += evidence[topic] * rel_entr(version, shares[slot, source.indices[row]]).sum()
                 weight[slot] += evidence[topic]
         return np.asarray(total / np.maximum(weight, LEAST_EVIDENCE))
-
-    def leading_mass(self) -> Array:
-        return np.asarray(np.take_along_axis(self.quality.shares, self.quality.columns, axis=1).sum(axis=1))
 
     def more_slots(self) -> Iterator[Remark]:
         """What twice the slots would gain at most: each slot divided in two, so that its components differ most."""

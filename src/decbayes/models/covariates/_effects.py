@@ -34,6 +34,8 @@ from decbayes.posterior import Posterior
 PRIOR, ANCHOR = 10.0, 1.0
 # A fit of one site ends when no coefficient moves by more than this, or after so many passes.
 STILL, PASSES, HALVINGS = 1e-4, 40, 8
+# A likelihood from points has fallen if it is lower by so many deviations.
+SURE = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class Effects:
     def estimate(self, posterior: Posterior) -> tuple[Array, Array]:
         """Mean (topics × coefficients,) and covariance of all coefficients, given all sites here.
 
-        The covariance is the sandwich V (P0 + Σ u uᵀ) V, V that of the quadratic and P0 the prior precision. Bounds of
-        documents are steeper than their likelihoods, and V alone is too small.
+        The covariance is the sandwich V (P0 + Σ u uᵀ) V, V that of the quadratic and P0 the prior precision: it holds
+        also where shares vary in another way than the model has it.
         """
         whole = prior_of(self.plan, posterior, PRIOR)
         middle = whole.precision
@@ -186,12 +188,12 @@ class Prepared(NamedTuple):
         return np.asarray(summed.T @ summed * (len(summed) / max(len(summed) - side, 1)), dtype=np.float64)
 
     def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
-        """The most probable coefficients, by Newton's method; steps are halved where the bound would fall."""
+        """The most probable coefficients, by Newton's method; steps are halved where the likelihood clearly falls."""
         here = prior.moments()[0]
         bend = self.bend(here)
 
         def height(at: Array, there: Bend) -> float:
-            return float(there.bound.sum() + prior.shift @ at - 0.5 * at @ prior.precision @ at)
+            return float(there.height.sum() + prior.shift @ at - 0.5 * at @ prior.precision @ at)
 
         for _ in range(PASSES):
             step = (self.quadratic(here, bend) + prior).moments()[0] - here
@@ -199,7 +201,8 @@ class Prepared(NamedTuple):
             for _ in range(HALVINGS):
                 ahead = here + share * step
                 there = self.bend(ahead, bend.gamma)
-                if height(ahead, there) >= height(here, bend) - 1e-6:
+                unsure = SURE * np.sqrt(there.noise.sum() + bend.noise.sum())
+                if height(ahead, there) >= height(here, bend) - unsure - 1e-6:
                     break
                 share *= 0.5
             here, bend = ahead, there
