@@ -276,3 +276,30 @@ def test_sites_with_few_levels_expand_around_the_agreed_centre_and_say_so(link):
     for posterior, shard in zip(sent, shards, strict=True):
         again = model.contributed(model.site_beliefs(posterior)[0], shard)  # with the first anchor, the narrow one
         np.testing.assert_allclose(again.natural[COEFFICIENTS], posterior.natural[COEFFICIENTS], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda age: age, False),
+        (lambda age: age / 7.5, True),  # mmHg and kPa
+        (lambda age: np.where(np.arange(len(age)) < 9, 999.0, age), True),
+        (lambda age: age * 0.2 - 50.0, False),  # children: narrow, and two agreed deviations away
+        (lambda age: age[:4] / 7.5, False),
+    ],
+)
+def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
+    rng = np.random.default_rng(2)
+    age = change(rng.normal(130.0, 15.0, 100))
+    for kind, target in ((db.LinearRegression, rng.normal(size=len(age))), (db.PoissonRegression, np.arange(len(age)))):
+        held = {db.LinearRegression: "real", db.PoissonRegression: "count"}[kind]
+        model = kind("y", columns={"y": held, "age": db.columns.Gaussian(130.0, 15.0 if said else 60.0)})
+        remarks = model.fit_site({"age": age, "y": target}).posterior.remarks
+        assert ("other values" in [remark.kind for remark in remarks]) is said
+        assert not said or "999" in str([remark.advice for remark in remarks])
+
+
+def test_counts_without_an_event_are_said_to_have_a_single_outcome():
+    model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
+    remarks = model.fit_site({"x": [0.0, 1.0, 2.0], "y": [0, 0, 0]}).posterior.remarks
+    assert [remark.kind for remark in remarks] == ["single outcome"]

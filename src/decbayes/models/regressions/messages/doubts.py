@@ -1,10 +1,11 @@
 """What to know about the fit of one site's rows before others rely on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from scipy.special import chdtrc
 
+from decbayes.columns import Column
 from decbayes.families import Array
 from decbayes.remarks import Remark
 
@@ -12,6 +13,9 @@ from decbayes.remarks import Remark
 LEAST_EVENTS = 5.0
 # Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
 CLEARLY_MORE, SURE = 1.2, 1e-3
+# A real column is unlike the agreed one if its centre is so many agreed scales away, and its own scale is so many times
+# larger or smaller; of fewer rows that is not known. A clinic for children is not: its ages are nearer.
+AWAY, SCALES, LEAST_ROWS = 3.0, 4.0, 5
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 
 SINGLE_OUTCOME = Remark(
@@ -44,6 +48,9 @@ def of_levels(present: int, every: int) -> Iterator[Remark]:
 def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
     """Whether counts vary more than Poisson counts with these means: by Pearson's statistic."""
     there = weights > 0
+    if not targets[there].any():
+        yield SINGLE_OUTCOME
+        return
     freedom = int(there.sum()) - side
     if freedom < 1 or expected[there].sum() < freedom:  # with fewer than one per row the statistic has no such law
         return
@@ -60,6 +67,22 @@ def of_one_broadcast(events: float, others: float, side: int, separated: bool) -
         yield SEPARATED
     elif min(events, others) < LEAST_EVENTS * side:
         yield FEW_EVENTS
+
+
+def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
+    """Real columns that look as if they were in another unit than the agreed one, or held a code for missing values."""
+    for name, values in zip(columns, points.T, strict=True):
+        column = columns[name]
+        if column.factor != "real" or len(values) < LEAST_ROWS:
+            continue
+        zero, unit = column.zero_and_unit
+        centre, scale = abs(float(values.mean()) - zero) / unit, float(values.std()) / unit
+        if centre > AWAY and not 1.0 / SCALES <= scale <= SCALES:
+            yield Remark(
+                "other values",
+                f"The values of {name} lie far from the agreed centre and scale.",
+                "Does this site use another unit, or a code such as 999 for missing values?",
+            )
 
 
 def of_terms(labels: tuple[str, ...], matrix: Array) -> Iterator[Remark]:

@@ -10,7 +10,7 @@ import numpy as np
 from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
-from decbayes.models.regressions.messages.doubts import of_levels, of_terms
+from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
 from decbayes.models.regressions.outcome import FACTOR, Generalized
 from decbayes.posterior import Posterior
@@ -61,6 +61,16 @@ class FirstBroadcasts:
         return ones if ones.any() else None
 
     def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
+        """The fit to send, and doubts about the rows' values, which the agreed columns tell."""
+        fit, table = self._sent(data, rng, progress), self.model.table
+        # What several rows stand for is no value of a column.
+        kept = {*table.predictors, *([self.model.target] if self.model.stack is None else [])}
+        places = [place for place, name in enumerate(table.columns) if name in kept]
+        columns = {name: column for name, column in table.columns.items() if name in kept}
+        remarks = *fit.posterior.remarks, *of_values(columns, self.model.points(data)[:, places])
+        return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
+
+    def _sent(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """Each anchor counts as a start: the one under which the rows are most likely is kept."""
         model = self.model
         if not self.anchors or not model.table.count(data):
