@@ -140,10 +140,11 @@ def test_columns_survive_json():
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories"),
+        ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories .f, m.;"),
         ("visits", [1, -1], "Column 'visits' .count.: 1 of 2 values are no counts.*number 1"),
         ("visits", [0.5, 1], "no counts: whole numbers from 0 on"),
-        ("age", ["old", 3], "1 of 2 values are not numbers"),
+        ("age", ["old", 3], "1 of 2 values are not numbers;"),
+        ("age", ["1,5", "secret"], r"2 of 2 values are not numbers \(some have decimal commas: write points\)"),
         ("age", [np.inf, 3], "infinite"),
         ("smoker", [2, 1], "neither yes nor no"),
         ("smoker", ["maybe", "no"], "neither yes nor no"),

@@ -29,7 +29,9 @@ def as_numbers(values: Raw) -> Array:
         raise InvalidData(f"the values are {values.dtype.name}, not numbers")
     coded = np.array([np.nan if is_missing(value) else number_of(value) for value in values], dtype=np.float64)
     missing = np.array([is_missing(value) for value in values], dtype=np.bool_)
-    refuse(np.isnan(coded) & ~missing, "not numbers")
+    wrong = np.isnan(coded) & ~missing
+    commas = any(not np.isnan(number_of(str(value).replace(",", ".", 1))) for value in values[wrong])
+    refuse(wrong, "not numbers" + " (some have decimal commas: write points)" * commas)
     return coded
 
 

@@ -37,6 +37,8 @@ from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
 MOST_CATEGORIES = 1000
+# So many are listed in a message.
+FEW_CATEGORIES = 6
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
 GROUP = "decbayes.columns"
@@ -80,7 +82,8 @@ class Categorical(Column):
         unknown = numbers.get(OTHER, -1.0)
         known = [np.nan if is_missing(value) else numbers.get(text_of(value), unknown) for value in values]
         coded = np.array(known, dtype=np.float64)
-        refuse(coded < 0, f"none of the {len(self.categories)} agreed categories; agree on all that sites have")
+        listed = f" ({', '.join(self.categories)})" if len(self.categories) <= FEW_CATEGORIES else ""
+        refuse(coded < 0, f"none of the {len(self.categories)} agreed categories{listed}; agree on all that sites have")
         return coded
 
     def unagreed(self, values: Raw) -> int:
