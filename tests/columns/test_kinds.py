@@ -140,7 +140,7 @@ def test_columns_survive_json():
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories .f, m.;"),
+        ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories .f, m"),
         ("visits", [1, -1], "Column 'visits' .count.: 1 of 2 values are no counts.*number 1"),
         ("visits", [0.5, 1], "no counts: whole numbers from 0 on"),
         ("age", ["old", 3], "1 of 2 values are not numbers;"),
