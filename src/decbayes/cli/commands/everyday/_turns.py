@@ -41,9 +41,10 @@ class Step:
         """The step if this site asks for a number of components, or for 'auto'."""
         if components is not None and not self.first:
             raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
-        if self.auto and components not in (None, "auto"):
+        auto = self.auto or any(sent.auto for sent in self.sent.values())
+        if auto and components not in (None, "auto"):
             raise WrongArgument("Other sites look for the number together, with 'auto': leave out --components.")
-        auto = self.auto or (components == "auto" and joinable(next(iter(self.sent.values())).posterior))
+        auto = auto or (components == "auto" and joinable(next(iter(self.sent.values())).posterior))
         if not auto or not self.first:
             return replace(self, auto=auto)
         from decbayes.updates.joining import wide_start  # loads the solvers
