@@ -93,6 +93,14 @@ def test_sites_that_differ_are_said_to(rng):
     assert "site 4" in agree
     assert "age" in agree
     assert "site 0" not in agree
+    assert answer(findings_of([0.5, 2.5], rng))[2].startswith("site 0, site 1 disagree with each other;")
+
+
+def test_forests_are_of_effects_and_the_table_has_all_terms(rng):
+    findings = findings_of([0.5, 0.5], rng)
+    drawn = page(findings.alignment, names=findings.names, reliability=False)
+    assert re.findall(r'broad"><h3>(.*?)</h3>', drawn) == ["age", "ward=heart"]
+    assert re.findall(r'<th scope="row">(age|ward=heart|intercept)</th>', drawn.split("<figure>")[0])[-1] == "intercept"
 
 
 @pytest.mark.filterwarnings("ignore:Column 'weight'")

@@ -216,7 +216,10 @@ def test_every_kind_of_model_is_drawn(rng):
     models = {
         "coefficients": (db.LinearRegression.from_frame(table, target="cost"), table),
         "states": (db.HiddenMarkov(2, columns={"pulse": db.columns.Gaussian(0, 1)}), [rng.normal(size=(20, 1))] * 3),
-        "ellipses": (db.GaussianMixture(2, 2, variance=1.0), rng.normal(size=(30, 2))),
+        "ellipses": (
+            db.GaussianMixture(2, 2, variance=1.0),
+            rng.normal(np.repeat([[-4.0], [4.0]], 15, axis=0), 1.0, (30, 2)),
+        ),
         "density": (db.GaussianMixture(2, 1, variance=1.0), rng.normal(size=30)),
         "panels": (db.GaussianMixture(2, 3, variance=1.0), rng.normal(size=(30, 3))),
         "images": (
