@@ -43,7 +43,7 @@ FLAGGED = 0.1
 # A site that shares less of its evidence with others is a stranger.
 SHARED = 0.5
 # What counts of how often a site has seen something that nobody confirms.
-UNCONFIRMED = 0.1
+UNCONFIRMED = 0.05
 # Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
 DIGITS = 6
 
