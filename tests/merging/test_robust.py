@@ -189,7 +189,7 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
     assert f"slot {slot}: site 9" in said.what
     share = merged.posterior.mean("weights")[slot].item()
-    assert share == pytest.approx((1 + 2.5) / (9 * 60 + 2.5 + len(found)), rel=0.02)  # the prior is one of each
+    assert share == pytest.approx((1 + 1.25) / (9 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each
     like = fitted(KNOWN, [points(rng)[0] for _ in range(9)], rng)
     shard, labels = points(rng)
     shard[labels == 0] = -30.0
