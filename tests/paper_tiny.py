@@ -40,12 +40,12 @@ def images(count=40, side=6):
 def experiments():
     return [
         Gaussian(trials=2),
-        MixtureTrue(trials=2, draws=60),
-        MixtureNaive(trials=2, draws=30),
-        MixtureRestarts(trials=2, draws=30, restarts=2),
-        MixtureSymmetrized(trials=2, draws=30, restarts=2),
-        MixtureAgents(trials=2, draws=30),
-        MixtureAmps(trials=2, draws=30),
+        MixtureTrue(trials=1, draws=60),
+        MixtureNaive(trials=1, draws=30),
+        MixtureRestarts(trials=1, draws=30, restarts=2),
+        MixtureSymmetrized(trials=1, draws=30, restarts=2),
+        MixtureAgents(trials=1, draws=30),
+        MixtureAmps(trials=1, draws=30),
         Lda(trials=1, agents=(2, 3), topics=4, held_out=20, corpus=corpus()),
         Lda(trials=1, agents=(2,), split="by-group", topics=4, held_out=20, corpus=corpus()),
         Sda(trials=1, shapes=((1, 2), (2, 1), (2, 2)), topics=4, held_out=20, corpus=corpus()),
