@@ -13,6 +13,9 @@ from tables_of_patients import patients, write_table
 import decbayes as db
 from decbayes.checking import Information
 from decbayes.cli import main
+from decbayes.cli.commands.study import _turns
+from decbayes.cli.commands.study._where import AtSite
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidProtocol
 from decbayes.files import load_note
 from decbayes.study import Protocol, Study, steps
@@ -508,3 +511,15 @@ def test_wrong_options_of_the_model_point_to_the_help_of_its_fit(run):
     _, _, said = run("study", "new", "stay", "--model", "classes", "--sites", "a", "--components", "two")
     assert said.count("\n") <= 1
     assert "Try `decbayes fit classes --help`." in said
+
+
+@pytest.mark.parametrize("rules", [None, Rules()])
+def test_what_a_preview_finds_stops_a_release_only_where_rules_were_agreed_on(rules, tmp_path, monkeypatch):
+    """Public data (rules none) may have rare things, as `decbayes release` has it."""
+    study = Study.create(tmp_path / "s", Protocol("s", "mean", {"a": ""}, {"variance": 1.0}, rules=rules))
+    released = []
+    monkeypatch.setattr(_turns, "shown", lambda study, site: 3)
+    monkeypatch.setattr(_turns, "newest_draft", lambda study, site: "draft")
+    monkeypatch.setattr(_turns, "release", lambda **options: released.append(options["approve"]))
+    ended = _turns.shown_and_released(AtSite(study=study.folder, site="a"), "Kim", None)
+    assert (ended, released) == ((None, ["Kim"]) if rules is None else (3, []))

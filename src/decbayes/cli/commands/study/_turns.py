@@ -88,9 +88,9 @@ def next_of(study: Study, site: str) -> str:
 
 
 def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int | None:
-    """Show what the newest draft says of whom, and release it if no rule is broken; else the status to stop with."""
+    """Show the newest draft, and release it if no rule of the protocol is broken; else the status to stop with."""
     study, site = at.here()
-    if status := shown(study, site):
+    if (status := shown(study, site)) and study.protocol.rules is not None:
         messages().print(f"{newest_draft(study, site)} was not released.")
         return status
     if sys.stdin.isatty() and not Confirm.ask("Release this file?", console=messages(), default=False):
