@@ -1,6 +1,6 @@
 """What differential privacy costs: errors and intervals of private merges beside the fit of all rows, and membership.
 
-    python benchmarks/private.py [--quick] [--sets N] [--jobs N] [--only price,classes,clusters,membership]
+    python benchmarks/private.py [--quick] [--sets N] [--jobs N] [--only price,pooled,classes,clusters,membership]
                                  [--models NAME,…] [--epsilons E,…] [--sizes SITESxROWS,…] [--picture FILE]
 
 *Price*: regressions of five predictors (two of them bounded, one without effect) and an intercept, δ = 1e-5. Each data
@@ -148,6 +148,27 @@ def perturbed(rows, outcomes, epsilon, seed):
         return value, gradient + ridge * line + slope
 
     return minimize(loss, np.zeros(width), jac=True, method="BFGS").x / LONGEST
+
+
+def one_place(size, epsilon, seed):
+    """Mean squared errors of both pooled regressions, and of the ordinary fit."""
+    model, points, truth = data_set("logistic", size[0] * size[1], np.random.default_rng([7, 100 + seed]))
+    lines = pooled(points, epsilon, seed)
+    errors = [np.mean((lines.get(name, np.nan) - truth) ** 2) for name in ("own", "diffprivlib")]
+    return *errors, judged(model, model.fit(points).posterior, truth)[0]
+
+
+def in_one_place(sets, pool, sizes, epsilons):
+    """Other data sets than those of prices, since nothing but the pooled regressions is compared."""
+    print("\n| sites × rows | ε | pooled, own code | diffprivlib |")
+    print("|---" * 4 + "|")
+    found = {}
+    for (sites, rows), epsilon in product(sizes, epsilons):
+        errors = np.array([*pool.map(partial(one_place, (sites, rows), epsilon), range(sets))]).mean(axis=0)
+        own, theirs = np.sqrt(errors[:2] / errors[2])
+        print(f"| {sites} × {rows:,} | {epsilon:g} | {own:.2f} | {theirs:.2f} |", flush=True)
+        found[f"{sites} × {rows}, ε = {epsilon:g}"] = [float(own), float(theirs)]
+    return found
 
 
 def price(setting, sets, pool):
@@ -307,7 +328,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two data sets of two sizes, ε = 3")
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="price,classes,clusters,membership")
+    parser.add_argument("--only", default="price,pooled,classes,clusters,membership")
     parser.add_argument("--models", default="logistic,poisson")
     parser.add_argument("--epsilons", default="0.5,1,3,8")
     parser.add_argument("--sizes", default="5x200,10x1000,20x2000")
@@ -319,7 +340,7 @@ def main():
     epsilons = [float(epsilon) for epsilon in given.epsilons.split(",")]
     sizes = [tuple(map(int, size.split("x"))) for size in given.sizes.split(",")]
     warnings.simplefilter("ignore")
-    if diffprivlib is None and "price" in given.only:
+    if diffprivlib is None and {"price", "pooled"} & {*given.only.split(",")}:
         print("diffprivlib is not installed, or does not go with this scikit-learn: its column is empty.\n")
     with ProcessPoolExecutor(given.jobs) as pool:
         if "price" in given.only:
@@ -335,6 +356,8 @@ def main():
             measured["price"] = {str(setting): figures for setting, figures in found.items()}
             if given.picture:
                 draw(found, given.picture)
+        if "pooled" in given.only:
+            measured["pooled"] = in_one_place(given.sets, pool, sizes, epsilons)
         if "classes" in given.only:
             measured["classes"] = classes(given.sets, pool, sizes, epsilons)
         if "clusters" in given.only:
