@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from further import FURTHER
 
 import decbayes as db
 from decbayes.errors import DecbayesError
@@ -149,11 +150,12 @@ ENGINES = ("mean", "full", "counts", "classes", "states", "linear regression", "
            "groups of regressions", "Poisson, varying", "survival", "topics", "features")  # fmt: skip
 KINDS = {"fit": (fit, ZOO), "merged": (merged, ZOO), "robust": (robust, ZOO), "refined": (refined, ENGINES),
          "between sites": (between_sites, ("diagonal", "linear regression"))}  # fmt: skip
-SCENARIOS = {f"{kind}: {name}": (action, name) for kind, (action, names) in KINDS.items() for name in names}
+SCENARIOS = {f"{kind}: {name}": (action, (name,)) for kind, (action, names) in KINDS.items() for name in names}
+SCENARIOS |= {name: (action, ()) for name, action in FURTHER.items()}
 
 
 def result_of(scenario):
-    action, name = SCENARIOS[scenario]
+    action, names = SCENARIOS[scenario]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return action(name)
+        return action(*names)
