@@ -166,6 +166,7 @@ def test_parameters_are_counted_by_hand():
         ("IsotropicNormalGamma", 3, 4),
         ("NormalGamma", 3, 6),
         ("NormalWishart", 3, 3 + 6),
+        ("Wishart", 3, 6),
     ):
         family = FAMILIES[name]
         rows = family.example(2, dimension, np.random.default_rng(0))

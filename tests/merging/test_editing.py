@@ -42,3 +42,11 @@ def test_joined_and_dropped_components_take_their_counts_along():
     two = db.merging.drop(merged, order[2]).posterior
     np.testing.assert_allclose(np.sort(two.contribution["weights"][:, 0]), [5.0, 7.0], atol=1e-3)
     assert two.structure.prior["components"].shape[0] == 2
+
+
+@pytest.mark.parametrize("components", [(), (0, 1, 2)])
+def test_some_component_is_dropped_and_some_stays(components):
+    model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
+    posterior = model.fit(np.array([[-9.0], [0.0], [9.0]]), rng=1).posterior
+    with pytest.raises(db.errors.StructureMismatch, match="at least one must be left"):
+        db.merging.drop(posterior, *components)

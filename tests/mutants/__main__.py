@@ -42,7 +42,7 @@ TESTS = (
     "families", "kernels", "columns", "merging", "models", "calibration", "streams", "network", "privacy", "secure",
     "disclosure", "interop", "estimators", "extension", "cli", "study", "reporting", "test_posterior.py",
     "test_files.py", "test_bad_input.py", "test_examples.py", "test_package.py", "test_strangers_files.py",
-    "test_random_numbers.py",
+    "test_random_numbers.py", "recorded",
 )  # fmt: skip
 HERE = Path(__file__).parent
 REQUIRED = 0.9

@@ -26,7 +26,7 @@ from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.evidence import learn, nothing, reconcile
 from decbayes.network.protocol.site.member import Member
-from decbayes.network.protocol.talk.gossip import Gossip, lacks
+from decbayes.network.protocol.talk.gossip import PATIENCE, Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Digest, Listing, Packets, decode
 from decbayes.network.protocol.talk.sum_gossip import MOST_ASKED, SumGossip
@@ -325,6 +325,15 @@ def test_neighbours_who_list_what_does_not_exist_fill_no_memory():
     assert sums.answer("peer", Packets(tuple(digests[:3]))) == [], "asked for just now; and now forgotten"
     assert len(sums._asked) == 0
     assert len(sums.answer("peer", Packets(tuple(digests[:3])))) == 1
+
+
+def test_what_was_asked_for_is_asked_again_when_patience_ends():
+    sums = SumGossip(SimpleNamespace(holds=lambda digest: False, in_order=list), np.random.default_rng(0))
+    listed, asked = Packets((bytes(32),)), []
+    for _ in range(2 * PATIENCE + 1):
+        asked.append(len(sums.answer("peer", listed)))
+        sums.tick([])
+    assert asked == [1, *([0] * (PATIENCE - 1))] * 2 + [1]
 
 
 def test_a_part_of_a_prior_is_proper_beside_others_like_it():
