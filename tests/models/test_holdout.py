@@ -66,3 +66,9 @@ def test_documents_too_long_to_draw_from_are_named(rng):
 def test_a_share_is_a_part(share, rng):
     with pytest.raises(ValueError, match="between 0 and 1"):
         db.checking.hold_out(np.ones((2, 2)), share=share, rng=rng)
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.01, 1), (0.99, 3)])
+def test_of_each_vector_at_least_one_number_is_held_out_and_one_stays(share, held):
+    _, found = db.checking.hold_out(np.ones((3, 4)), share=share, rng=1)
+    np.testing.assert_array_equal((~np.isnan(found)).sum(axis=1), held)

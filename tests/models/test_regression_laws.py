@@ -287,3 +287,9 @@ def test_a_curve_is_drawn_beyond_the_last_cut_or_as_long_as_an_event_takes():
     columns = {"y": db.columns.YesNo(), "t": db.columns.Gaussian(2.0, 1.0)}
     assert db.SurvivalRegression("y", columns=columns, time="t", cuts=(1.0, 4.0)).horizon == 6.0
     assert db.SurvivalRegression("y", columns=columns, time="t", cuts=(), rate=0.25).horizon == 4.0
+
+
+@pytest.mark.parametrize("setting", ["prior_between", "between_degrees"])
+def test_what_is_known_of_differences_between_sites_is_a_positive_number(setting):
+    with pytest.raises(ValueError, match=setting):
+        db.LinearRegression("y", columns={"x": "real", "y": "real"}, varying=("intercept",), **{setting: 0.0})
