@@ -143,9 +143,9 @@ class MergedTopics:
         The mean cosine of p(topic | word) over pairs of words, site by site, weighted by their occurrences; and the
         mean NPMI of pairs if the topics of all sites were documents.
         """
-        words = self.quality.columns[topic]
-        parts = [np.maximum(source[:, words].toarray(), 0.0) for source in self.sources]
-        pairs, cosines, weights = np.triu_indices(len(words), 1), [], []
+        places = np.searchsorted(self.leading[0], self.quality.columns[topic])
+        parts = [block[:, places] for block in self.leading[1]]
+        pairs, cosines, weights = np.triu_indices(len(places), 1), [], []
         for part in parts:
             known = part[:, part.sum(axis=0) >= LEAST_TIMES]
             if known.shape[1] > 1:
@@ -158,6 +158,12 @@ class MergedTopics:
         shared = np.maximum(joint[pairs], np.finfo(float).tiny)
         npmi = np.log(shared / np.outer(single, single)[pairs]) / -np.log(shared)
         return float(np.average(cosines, weights=weights)) if cosines else 0.0, float(npmi.mean())
+
+    @cached_property
+    def leading(self) -> tuple[NDArray[np.intp], list[Array]]:
+        """The leading words of all topics, and how often each site's topics have them."""
+        words = np.unique(self.quality.columns)
+        return words, [np.maximum(source[:, words].toarray(), 0.0) for source in self.sources]
 
     @cached_property
     def evidence(self) -> Array:
