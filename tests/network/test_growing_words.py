@@ -14,12 +14,15 @@ from decbayes.network import (
     Charter,
     Extend,
     Limits,
+    Remove,
+    Rotate,
     Rules,
     SqliteStore,
     open_record,
     persist_first,
     verify,
 )
+from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.site.shard_ids import mark, shard_id
 from decbayes.network.runtime.links.ask import is_merge
@@ -374,3 +377,16 @@ def test_data_that_were_read_with_more_words_stay_so(rng):
     learned = agent.learn(narrow, rng=rng)
     added = counts_of(learned.evidence.posterior)["nurse"] - counts_of(agent.evidence.posterior)["nurse"]
     assert added == pytest.approx(occurrences([texts])["nurse"])
+
+
+@pytest.mark.parametrize(("question", "stands"), [(Extend(("nurse",)), True), (Remove("site 3"), False)])
+def test_added_words_stand_when_a_key_that_voted_for_them_is_replaced(question, stands):
+    """To take them back would lose what absent members have counted; a removal would fall."""
+    charter = charter_of(MEMBERS)
+    seats, decisions = seated(charter, MEMBERS), Decisions(charter)
+    some = {name: seats[name] for name in ("site 0", "site 1", "site 2")}
+    others = {name: seats[name] for name in ("site 0", "site 1", "site 3")}
+    decisions.add(ballot_on(question, some, charter, number=1))
+    decisions.add(ballot_on(Rotate("site 2", identities(5)[4].public), others, charter, number=2))
+    assert len(decisions.settled) == 2
+    assert (not decisions.fallen) == stands
