@@ -282,6 +282,16 @@ def lost_file(tmp_path):
     assert file.read_bytes() == before
 
 
+def replaced_file(tmp_path):
+    """Somebody has put something else in its place: it is not written over, for it may say what has happened."""
+    sites = Sites(tmp_path)
+    sites.visit("north")
+    file = sites.folder.path / "round_1" / "north.key"
+    file.write_bytes(b"junk")
+    assert refused(lambda: sites.visit("north"))
+    assert file.read_bytes() == b"junk"
+
+
 class failing_write:
     """The n-th file that is written is not."""
 
