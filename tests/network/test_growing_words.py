@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 
 from decbayes.errors import InvalidCharter, Refused
 from decbayes.network import (
+    Admit,
     Agent,
     Amend,
     Charter,
     Extend,
     Limits,
-    Remove,
     Rotate,
     Rules,
     SqliteStore,
@@ -379,9 +379,11 @@ def test_data_that_were_read_with_more_words_stay_so(rng):
     assert added == pytest.approx(occurrences([texts])["nurse"])
 
 
-@pytest.mark.parametrize(("question", "stands"), [(Extend(("nurse",)), True), (Remove("site 3"), False)])
+@pytest.mark.parametrize(
+    ("question", "stands"), [(Extend(("nurse",)), True), (Admit("site 9", MEMBERS[3].public[::-1]), False)]
+)
 def test_added_words_stand_when_a_key_that_voted_for_them_is_replaced(question, stands):
-    """To take them back would lose what absent members have counted; a removal would fall."""
+    """To take them back would lose what absent members have counted; an admission would fall."""
     charter = charter_of(MEMBERS)
     seats, decisions = seated(charter, MEMBERS), Decisions(charter)
     some = {name: seats[name] for name in ("site 0", "site 1", "site 2")}
