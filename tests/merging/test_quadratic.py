@@ -5,6 +5,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln
 from structures import relabel
 
@@ -252,3 +253,16 @@ def test_a_symmetrised_density_of_chains_is_refused_and_draws_move_rows_and_colu
     assert stays.mean() == pytest.approx(expected, abs=0.02)
     with pytest.raises(TooManyRelabellings, match="transitions"):
         symmetrised.log_density(draws)
+
+
+def test_a_permutation_is_proven_best_where_it_reaches_the_bound_and_nowhere_else(rng):
+    """Chains of a single kind of move are alike in any order: the bound is exact. Others stay below it."""
+    states = 9
+    gain = rng.normal(size=(states, states))
+    alike = Match(gain, [np.full((states, states), 0.5)], [np.full((states, states), 3.0)])
+    best = np.array(linear_sum_assignment(gain, maximize=True)[1])
+    assert alike.value(best) == pytest.approx(alike.bound(), rel=1e-12)
+    assert alike.proves(best)
+    assert not alike.proves(best[::-1])
+    unlike = Match(gain, [rng.uniform(0.5, 9.0, (states, states))], [rng.uniform(0.0, 9.0, (states, states))])
+    assert not any(unlike.proves(rng.permutation(states)) for _ in range(20))

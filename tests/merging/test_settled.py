@@ -153,3 +153,37 @@ def test_no_site_votes_with_far_more_about_a_coefficient_than_others():
     group = group_of([model.fit(model.points(frame)).posterior for frame in frames], cap=1.5)
     assert group.scale[0] < 1.5 / 5_000
     assert group.scale[1:].min() > 0.5
+
+
+@pytest.mark.parametrize("own", [0, 1, 2])
+def test_what_a_mixture_of_slots_loses_is_what_a_calculation_by_hand_says(own, rng):
+    """Eight steps of EM from 90 % in its own slot, number by number; then D of all slots with and without it.
+
+    The third slot is empty but for the component at most, which is in the core: it is not compared with itself.
+    """
+    rows = [np.array([[50.0, 30.0, 10.0, 2.0], [3.0, 12.0, 40.0, 21.0]]) + rng.integers(9, size=(2, 4)) for _ in "abc"]
+    component = np.array([9.0, 17.0, 25.0, 4.0])
+    group = group_of([*map(posterior, rows), posterior([component])])
+    labels = np.array([*(int(row[0] < row[2]) for row in group.rows[0][:-1]), own])
+    reached = settled(group, labels, [1.0] * 7, 3)
+    (lost,) = mixture_losses(reached, reached.totals()[0][0], 3)
+    rest = [sum(site[slot] for site in rows) for slot in range(2)] + [np.zeros(4)]
+    profiles = [[(rest[k][v] + 0.01) / (sum(rest[k]) + 0.04) for v in range(4)] for k in range(3)]
+    shares = [0.1 / 3 + 0.9 * (own == k) for k in range(2)] + [1e-9]
+    for _ in range(8):
+        moved = [0.0] * 3
+        for v in range(4):
+            joint = [shares[k] * profiles[k][v] for k in range(3)]
+            moved = [moved[k] + component[v] * joint[k] / sum(joint) for k in range(3)]
+        moved = [max(each, 1e-9) for each in moved]
+        shares = [each / sum(moved) for each in moved]
+    divergence, mixed = 0.0, np.zeros(4)
+    for k in range(3):
+        part = np.array([component[v] * shares[k] * profiles[k][v] / sum(shares[j] * profiles[j][v] for j in range(3))
+                         for v in range(4)])  # fmt: skip
+        after = (rest[k] + part) / (rest[k].sum() + part.sum())
+        mixed += part.sum() * after / component.sum()
+        divergence += sum(n * np.log(n / rest[k].sum() / p) for n, p in zip(rest[k], after, strict=True) if n)
+    divergence += sum(n * np.log(n / component.sum() / p) for n, p in zip(component, mixed, strict=True))
+    assert lost == pytest.approx(divergence, rel=1e-6)
+    assert lost > 1.0

@@ -129,3 +129,6 @@ def test_parts_of_observations_are_accounted_for_by_components_as_they_are_assig
         assert counts.sum() == tokens
         expected = posterior.contribution["topics"].sum(axis=1)
         np.testing.assert_allclose(counts @ shares, np.ravel(expected), rtol=0.1, atol=0.02 * tokens)
+        documents, words = np.nonzero(np.asarray(data.todense() if hasattr(data, "todense") else data))
+        joint = model.assign(posterior, data)[documents] * posterior.mean("topics").T[words]
+        np.testing.assert_allclose(shares, joint / joint.sum(axis=1, keepdims=True), rtol=1e-9)

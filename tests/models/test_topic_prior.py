@@ -61,8 +61,11 @@ def test_a_fit_ends_where_topics_and_their_prior_agree_and_the_bound_is_higher(d
 
 def test_on_top_of_earlier_data_the_prior_is_theirs(rng):
     first = model().fit(documents(rng), rng=rng).posterior
-    both = model().fit(documents(rng), prior=first, start=first, rng=rng).posterior
+    more = documents(rng)
+    both = model().fit(more, prior=first, start=first, rng=rng).posterior
     assert both.structure == first.structure
+    words = first.contribution["topics"].sum() + more.sum()
+    assert both.contribution["topics"].sum() == pytest.approx(words), "what was known before is in it"
 
 
 def test_sites_that_have_learned_apart_agree_and_merge(rng):

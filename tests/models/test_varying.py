@@ -206,6 +206,13 @@ def test_linear_response_has_what_varies_in_it(rng):
     calibrated = db.calibrate(model, [frame], posterior, method="linear response")
     own, better = (each.deviation("variation")[0, 0] for each in (posterior, calibrated))
     assert 1.0 < better / own < 1.5
+    # log σ = −½ log Λ varies half as much as Λ does, relative to its mean.
+    (row,), precision = model.between(calibrated, level=0.8), calibrated.mean("variation")[0, 0]
+    relative = 0.5 * better / precision
+    assert row["mean"] == pytest.approx(precision**-0.5)
+    assert row["deviation"] == pytest.approx(row["mean"] * relative)
+    reach = stats.norm.ppf(0.9) * relative
+    np.testing.assert_allclose(np.log([row["low"], row["high"]]), np.log(row["mean"]) + reach * np.array([-1, 1]))
 
 
 class TestSayingSo:

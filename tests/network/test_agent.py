@@ -306,3 +306,19 @@ def test_a_version_that_is_listed_and_never_sent_is_reported_once(rng):
         reports += [effect for effect in agent.on_tick() if isinstance(effect, Report)]
     assert pulls > OVERDUE
     assert [(report.event, report.fields["origin"]) for report in reports] == [("overdue", MEMBERS[1].id.hex())]
+
+
+@pytest.mark.parametrize(
+    ("entries", "complete", "published"),
+    [
+        ((), True, True),
+        ((), False, False),
+        (((MEMBERS[1].id, 7, bytes(32)),), True, True),  # somebody else's versions say nothing of ours
+        (((MEMBERS[0].id, 7, bytes(32)),), True, False),  # we have lost it, and hear of it first
+    ],
+)
+def test_an_agent_publishes_once_a_neighbour_has_listed_no_version_of_it_that_it_lacks(entries, complete, published):
+    agent = Agent(gaussian_charter(MEMBERS), MEMBERS[0], rng=np.random.default_rng(0))
+    assert not any(isinstance(effect, Persist) for effect in agent.observe(np.array([1.0, 2.0]), rng=None))
+    effects = agent.on_bytes("peer", encode(Listing(entries, (), complete=complete)))
+    assert any(isinstance(effect, Persist) for effect in effects) == published

@@ -380,3 +380,25 @@ def test_who_data_are_about_is_told_to_whoever_learns_from_them(monkeypatch):
     member.part = None
     member.learn("data", shard="s", persons="persons", rng="rng")
     assert told == {"shard": "s", "persons": "persons", "rng": "rng"}
+
+
+def test_a_neighbour_is_told_of_whom_it_has_not_excluded_and_of_nothing_that_it_has():
+    pool = Pool(CHARTER)
+    pool.exclude(Proof(record(5).signed, record(5, 2.0).signed))
+    gossip = Gossip(pool, np.random.default_rng(0), "", lambda peer: (b"", b""))
+    (told,) = gossip.answer("two", Listing((), (), complete=True))
+    assert decode(told.message, CHARTER).excluded == (MEMBERS[0].id,)
+    assert gossip.answer("two", Listing((), (MEMBERS[0].id,), complete=True)) == []
+
+
+def test_members_that_hold_the_same_data_set_are_those_with_the_same_mark():
+    """One of four has a data set of its own; of the others each pair shares one, and one pair two."""
+    keys = identities(4)
+    charter = gaussian_charter(keys)
+    pool, posterior = Pool(charter), charter.model.fit(np.array([1.0]), rng=None).posterior
+    marks = [("ab", "ac"), ("ab", "bc", "twice"), ("ac", "bc", "twice"), ("own",)]
+    for key, held in zip(keys, marks, strict=True):
+        options = {"marks": tuple(mark.encode().ljust(32, b".") for mark in held)}
+        pool.add(sign_record(charter, key, 1, posterior=posterior, shards=frozenset("s"), observations=1, **options))
+    a, b, c = (key.id for key in keys[:3])
+    assert pool.same_data() == sorted(tuple(sorted(pair)) for pair in ((a, b), (a, c), (b, c)))

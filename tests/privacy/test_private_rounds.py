@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from test_private_laws import MODELS
 
-from decbayes.models.regressions.private.rounds import Round, combine, estimates, misfit_of, nearby
+from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.private.rounds import Combined, Round, combine, estimates, misfit_of, nearby
 from decbayes.privacy.mechanism import Total
 
 SIDE = 3
@@ -192,3 +193,20 @@ def test_earlier_rounds_count_by_noise_and_by_the_square_of_how_far_their_anchor
         exact.append((1.0 / (np.trace(covariance) / SIDE + (0.5 * bend * step @ step) ** 2), each.anchor + step))
     total = sum(weight for weight, _ in exact)
     np.testing.assert_allclose(found.mean, sum(weight * place for weight, place in exact) / total, rtol=1e-9)
+
+
+def test_a_private_posterior_of_coefficients_and_noise_is_that_of_so_many_rows(rng):
+    """τ ~ Gamma(a0 + n/2, b0 + n σ²/2), so that E[1/τ] and the deviations of coefficients follow by hand."""
+    mechanism, rows, variance = MODELS["linear"].mechanism(), 70.0, 0.6
+    family = mechanism.model.outcome.family
+    spread = rng.normal(size=(mechanism.side, 2 * mechanism.side))
+    sampling, noise = spread @ spread.T / 50.0, 0.02 * np.eye(mechanism.side)
+    combined = Combined(rng.normal(size=mechanism.side), None, noise, 1.0)
+    posterior = mechanism.posterior(family, combined, sampling, variance, rows)
+    before, found = (
+        family.parameters(natural[FACTOR]) for natural in (mechanism.model.structure.prior, posterior.natural)
+    )
+    shape, rate = before["shape"][0] + 35.0, before["rate"][0] + 21.0
+    assert (found["shape"][0], found["rate"][0]) == (pytest.approx(shape), pytest.approx(rate))
+    np.testing.assert_allclose(found["mean"][0], combined.mean)
+    np.testing.assert_allclose(np.linalg.inv(found["scaled_precision"][0]), (sampling + noise) * shape / rate)
