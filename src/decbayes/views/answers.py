@@ -122,7 +122,7 @@ def doubts(findings: Findings) -> Iterator[str]:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
         yield f"the result is approximate{', and its intervals are often somewhat too narrow' if stated else ''}"
     else:
-        yield f"the intervals are {kind}"
+        yield "the intervals are calibrated"
     if findings.sets and not view.frequencies(findings.merged):
         yield "shares are those of these data, and have no interval"
     sure = findings.sureness.values()
