@@ -10,6 +10,7 @@ import decbayes as db
 from decbayes.errors import NotPrivate
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS, SHIPPED
+from decbayes.privacy import releasing
 from decbayes.privacy.releasing import largest_norm, summed_records
 
 REAL, YES = db.columns.Gaussian(0, 1), db.columns.YesNo()
@@ -74,7 +75,8 @@ def test_models_that_cannot_be_bounded_say_so(name):
 
 
 @pytest.mark.parametrize("name", RELEASED)
-def test_neighbours_differ_by_no_more_than_was_stated_and_noise_is_what_was_stated(name, rng):
+def test_neighbours_differ_by_no_more_than_was_stated_and_noise_is_what_was_stated(name, rng, monkeypatch):
+    monkeypatch.setattr(releasing, "MOST_OUTSIDE", 1.0)
     model, ledger = RELEASED[name], Open()
     mechanism, rows = model.mechanism(), wild_rows(model, rng)
     anchor, size = mechanism.start(), mechanism.size(0)
@@ -91,6 +93,21 @@ def test_neighbours_differ_by_no_more_than_was_stated_and_noise_is_what_was_stat
     assert low < away @ away < high
     assert ledger.last.mu == pytest.approx(2 * largest_norm(size) / sent[0].variance ** 0.5, rel=1e-6)
     assert ledger.last.mu <= privacy.mu * mechanism.budget_parts[0] ** 0.5
+
+
+@pytest.mark.parametrize("name", ["GaussianMixture", "LatentClasses", "LinearRegression", "PoissonRegression"])
+@pytest.mark.parametrize(("beyond", "refused"), [(9, False), (11, True)])
+def test_rows_beyond_the_agreed_units_stop_a_release_if_they_are_many(name, beyond, refused, rng):
+    model, ledger = RELEASED[name], Open()
+    rows = np.abs(rng.normal(size=(100, 2))).clip(0.0, 2.0).round()
+    rows[:beyond, 0] = 999.0
+    prior, privacy = db.Posterior.of_prior(model.structure), db.Privacy(1.0, 1e-6)
+    if refused:
+        with pytest.raises(NotPrivate, match="another unit"):
+            model.release(prior, rows, privacy, ledger=ledger)
+    else:
+        model.release(prior, rows, privacy, ledger=ledger)
+    assert hasattr(ledger, "last") is not refused
 
 
 @pytest.mark.parametrize("name", RELEASED)

@@ -115,6 +115,10 @@ class Mechanism(ABC):
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         """(N, d): the statistic of each record at an anchor, in round `number`; of norm at most 1."""
 
+    def outside(self, data: Any) -> Array:
+        """Which records lie far beyond what was agreed on, so that they count for little or nothing."""
+        return np.zeros(0, dtype=np.bool_)
+
     def portions(self, data: Any) -> Iterable[Any]:
         """Data, in as many parts as memory asks for."""
         return [data]

@@ -20,6 +20,8 @@ STEPS = 2**22
 """A statistic of norm 1 is so many steps long: rounding is far below the noise, and 2³¹ records add up exactly."""
 
 GRID = Grid(1.0 / STEPS)
+# Of more rows beyond the agreed units nothing is released: a wrong unit would go unnoticed under the noise.
+MOST_OUTSIDE = 0.1
 BLOCK = 1 << 15
 
 
@@ -113,6 +115,12 @@ def released(
 ) -> Release:
     """One site's release at an anchor, once the ledger has recorded what it spends."""
     place, number, known = public_anchor(structure, mechanism, anchor, privacy)
+    outside = mechanism.outside(data)
+    if outside.size and float(outside.mean()) > MOST_OUTSIDE:
+        raise NotPrivate(
+            f"Over {MOST_OUTSIDE:.0%} of the rows lie far beyond the agreed units, where they count for little. "
+            "Does this site use another unit, or a code such as 999 for missing values? Nothing has left."
+        )
     bound, deviation, variance = noise_in(mechanism, privacy, number)
     summed = summed_records(mechanism, place, data, number)
     values = summed + discrete_gaussian(variance, len(summed))

@@ -68,11 +68,17 @@ class HistogramMechanism(RowMechanism):
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         points = self.complete(data)
         marks = np.zeros((len(points), self.cells))
-        inside = np.flatnonzero(((points >= self.low) & (points < self.high)).all(axis=1))
+        inside = np.flatnonzero(self.inside(points))
         places = (points[inside] - self.low) / (self.high - self.low) * SIDE
         cells = np.minimum(places.astype(np.intp), SIDE - 1)
         marks[inside, np.ravel_multi_index(tuple(cells.T), (SIDE,) * len(self.low))] = 1.0
         return marks
+
+    def inside(self, points: Array) -> Array:
+        return np.asarray(((points >= self.low) & (points < self.high)).all(axis=1))
+
+    def outside(self, data: Any) -> Array:
+        return ~self.inside(self.complete(data))
 
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
         (total,) = totals

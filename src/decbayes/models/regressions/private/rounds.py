@@ -28,6 +28,8 @@ COUNT, SQUARES, WEIGHTS = 0.01, 0.04, 0.1
 LONGEST = 1.0
 LARGEST_COEFFICIENT = 20.0
 LEAST_DEVIATION, MOST_DEVIATION = 0.02, 2.0
+# A number is far beyond the agreed ones if it is so many agreed units from their centre.
+FAR = 5.0
 
 
 class Round(NamedTuple):
@@ -90,6 +92,15 @@ class RegressionMechanism(Mechanism):
 
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         return shortened(self.unshortened(anchor, data))
+
+    def outside(self, data: Any) -> Array:
+        points = self.model.points(data)
+        far = np.zeros(len(points), dtype=np.bool_)
+        for column, values in zip(self.model.columns.values(), points.T, strict=True):
+            if column.factor == "real":
+                zero, unit = column.zero_and_unit
+                far |= np.abs(values - zero) > FAR * unit
+        return far
 
     def unshortened(self, anchor: Array, data: Any) -> Array:
         """The statistics as they are: longer than 1 by rounding at most."""
