@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +118,9 @@ def test_releases_and_posteriors_do_not_mix(run, sites):
     status, _, text = run("merge all/north.0.release south.posterior -o m.posterior")
     assert status != 0
     assert "south.posterior is no private release" in text
+    # Units of a posterior may come from data.
+    status, _, text = run("fit logistic-regression south.csv --like south.posterior --private --epsilon 1 -o s.release")
+    assert (status != 0, "not a private release" in text, Path("s.release").exists()) == (True, True, False)
 
 
 def test_a_plan_without_data_says_what_privacy_costs_or_that_it_is_useless(run, sites):

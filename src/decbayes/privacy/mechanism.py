@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.errors import NotPrivate
 from decbayes.families import Array
@@ -115,7 +116,7 @@ class Mechanism(ABC):
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         """(N, d): the statistic of each record at an anchor, in round `number`; of norm at most 1."""
 
-    def outside(self, data: Any) -> Array:
+    def outside(self, data: Any) -> NDArray[np.bool_]:
         """Which records lie far beyond what was agreed on, so that they count for little or nothing."""
         return np.zeros(0, dtype=np.bool_)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.errors import NotPrivate
 from decbayes.families import Array
@@ -74,10 +75,10 @@ class HistogramMechanism(RowMechanism):
         marks[inside, np.ravel_multi_index(tuple(cells.T), (SIDE,) * len(self.low))] = 1.0
         return marks
 
-    def inside(self, points: Array) -> Array:
+    def inside(self, points: Array) -> NDArray[np.bool_]:
         return np.asarray(((points >= self.low) & (points < self.high)).all(axis=1))
 
-    def outside(self, data: Any) -> Array:
+    def outside(self, data: Any) -> NDArray[np.bool_]:
         return ~self.inside(self.complete(data))
 
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:

@@ -232,6 +232,7 @@ def fit_privately(
 ) -> None:
     """Write the first of a site's private releases: statistics of its rows at the prior, with noise."""
     from decbayes.cli.commands.everyday._private import NOT_AGREED, release_round
+    from decbayes.privacy import load_release
 
     privacy = promise.privacy()
     useless = sorted(LOCAL & settings.keys())
@@ -239,6 +240,8 @@ def fit_privately(
         raise WrongArgument(f"{as_option(useless[0])} does not go with --private: nothing is fitted here.")
     if like is None and settings.get("agreed_columns") is None and not kind.said_by_options:
         raise WrongArgument(NOT_AGREED)
+    if like is not None:
+        load_release(like)  # the units of other posteriors may come from data
     file = table_file(data) if isinstance(data, Path) else data
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
     reading = {name: settings[name] for name in kind.reading_options & settings.keys()}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.calibrated import Calibration
 from decbayes.errors import NotPrivate
@@ -93,7 +94,7 @@ class RegressionMechanism(Mechanism):
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
         return shortened(self.unshortened(anchor, data))
 
-    def outside(self, data: Any) -> Array:
+    def outside(self, data: Any) -> NDArray[np.bool_]:
         points = self.model.points(data)
         far = np.zeros(len(points), dtype=np.bool_)
         for column, values in zip(self.model.columns.values(), points.T, strict=True):
