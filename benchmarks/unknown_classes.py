@@ -1,6 +1,7 @@
 """Latent classes whose number nobody knows: sites merged once, sites refined, one fit of all rows, and StepMix.
 
-    python benchmarks/unknown_classes.py [--quick] [--seeds N] [--only NAME] [--sites N] [--split NAME] [--no-stepmix]
+    python benchmarks/unknown_classes.py [--quick] [--seeds N] [--first N] [--only NAME] [--sites N] [--split NAME]
+                                         [--no-stepmix]
 
 Made-up tables of ten classes, a quarter of whose columns say nothing about the class, and binary MNIST (14 × 14). Rows
 are at 5 or 20 sites, at random or two classes each. Nobody is given the number of classes but StepMix, which has the
@@ -168,6 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the smallest table, five sites")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--only", choices=sorted(TABLES), help="one table")
     parser.add_argument("--sites", type=int, choices=(5, 20), help="one number of sites")
     parser.add_argument("--split", choices=("random", "unlike"), help="one way to divide rows among sites")
@@ -180,14 +182,15 @@ def main():
     results = {}
     for name in names:
         table = TABLES[name]
-        tables = [table.drawn(seed) for seed in range(1 if options.quick else options.seeds)]
-        pooled = [pooled_ways(table, drawn, seed, not options.no_stepmix) for seed, drawn in enumerate(tables)]
+        seeds = range(options.first, options.first + (1 if options.quick else options.seeds))
+        tables = {seed: table.drawn(seed) for seed in seeds}
+        pooled = [pooled_ways(table, drawn, seed, not options.no_stepmix) for seed, drawn in tables.items()]
         results[name] = medians(pooled)
         shown(name, results[name])
         for sites in numbers:
             for how in splits:
                 setting = f"{name}, {sites} sites, {how}"
-                runs = [site_ways(table, drawn, sites, how, seed) for seed, drawn in enumerate(tables)]
+                runs = [site_ways(table, drawn, sites, how, seed) for seed, drawn in tables.items()]
                 results[setting] = medians(runs)
                 shown(setting, results[setting])
     print(json.dumps(results))

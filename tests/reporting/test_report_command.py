@@ -10,6 +10,7 @@ import pytest
 import decbayes as db
 from decbayes.cli import main
 from decbayes.cli.commands.everyday.report import distinct_names
+from decbayes.page.describing import described
 
 
 @pytest.fixture
@@ -95,3 +96,43 @@ def test_sites_are_called_what_they_call_themselves_and_ratios_keep_the_digits_o
     ratios = re.findall(r"<td[^>]*>1\.0\d+ \((1\.0\d+) to (1\.0\d+)\)", text)
     assert ratios
     assert all(low < high for low, high in ratios)
+
+
+def test_a_slot_that_stays_empty_is_counted_and_not_shown(tmp_path, monkeypatch, rng, capsys):
+    """One is added where most slots rest on one site; what nobody found is no component."""
+    monkeypatch.chdir(tmp_path)
+    model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=1000.0)
+    posteriors = [model.fit(rng.normal(place, 1, 20), rng=rng).posterior for place in (-50, 0, 50)]
+    for name, posterior in zip("abc", posteriors, strict=True):
+        db.save(posterior, f"{name}.posterior")
+    alignment = db.align(posteriors)
+    merged = alignment.merged()
+    assert merged.mean("weights").size == 4
+    (empty,) = np.flatnonzero(merged.contribution["weights"].ravel() == 0.0)
+    kept = [slot for slot in range(4) if slot != empty]
+
+    names = ["a.posterior", "b.posterior", "c.posterior"]
+    with pytest.raises(SystemExit):
+        main(["merge", *names, "-o", "merged", "--explain"])
+    explained, told = capsys.readouterr()
+    assert "3 posteriors, 3 components, 1 empty slot\n" in told
+    with pytest.raises(SystemExit):
+        main(["show", "merged"])
+    shown = capsys.readouterr().out
+    assert "and 1 empty slot, which nobody has filled" in shown
+    for text, tables in ((explained, 2), (shown, 2), (str(merged), 1)):
+        assert [int(slot) for slot in re.findall(r"^ ?(\d)  ", text, re.MULTILINE)] == kept * tables
+    assert re.findall(r"<t[hd][^>]*>(\d)<", merged._repr_html_()) == [str(slot) for slot in kept]
+
+    called(*names, "-o", "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert re.findall(r'id="component-(\d)"', page) == [str(slot) for slot in kept]
+    assert re.findall(r'<th scope="col" title="(\d)"', page) == [str(slot) for slot in kept]
+    assert "3 clusters, and 1 empty slot." in page
+    assert "Predictive density of" in page
+    assert f"cluster {empty}" not in page.lower()
+    assert "nan%" not in page
+    on_page = described(model, merged, alignment, names).posterior["components"]
+    assert [component["slot"] for component in on_page] == kept
+    alone = described(model, merged, None, ()).posterior["components"]
+    assert [component["slot"] for component in alone] == kept

@@ -52,12 +52,12 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
     fillings, shade = reading.fillings(findings.alignment, coupled), shades(findings.shared[coupled].evidence)
     # Where a site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
-    slots = range(shade.shape[1])
+    slots = findings.filled(coupled)
     titles, hidden = findings.titles(coupled), findings.hidden(coupled)
     named: list[str | int] = [
         slot if hidden[slot] or title.endswith(f" {slot}") else title for slot, title in enumerate(titles)
     ]
-    across = [tag("th", tag("span", name), scope="col", title=slot) for slot, name in enumerate(named)]
+    across = [tag("th", tag("span", named[slot]), scope="col", title=slot) for slot in slots]
     head = tag("tr", tag("th", "site", scope="col"), across)
     rows = [
         tag(

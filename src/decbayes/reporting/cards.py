@@ -26,9 +26,9 @@ PERCENT = ("weight", "share in the long run", "how often")
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part], about: About) -> Markup:
     """A card for each of the components with the most evidence, and a line for each of the others."""
     evidence = findings.shared[coupled].evidence.sum(axis=0)
-    largest = np.argsort(-evidence, kind="stable")[:MOST_CARDS]
+    largest = sorted(findings.filled(coupled), key=lambda slot: -evidence[slot])
     bodies, hidden = bodies_of(findings, parts, len(evidence), about), findings.hidden(coupled)
-    first, others = sorted(largest.tolist()), sorted(set(range(len(evidence))) - set(largest.tolist()))
+    first, others = sorted(largest[:MOST_CARDS]), sorted(largest[MOST_CARDS:])
     concealed = note(f"Fewer than {findings.least:g} {findings.unit}: not shown.")
     shown = [card(findings, coupled, slot, concealed if hidden[slot] else bodies[slot]) for slot in first]
     return joined([tag("div", shown, class_="cards"), remainder(findings, coupled, others)])
@@ -230,7 +230,6 @@ def without(merged: Posterior, site: Posterior) -> Posterior:
 
 def supported(findings: Findings, coupled: CoupledSet) -> str:
     """How many components there are, and how many of them have seen data."""
-    evidence = findings.shared[coupled].evidence.sum(axis=0)
-    filled = int((evidence > 0).sum())
-    empty = len(evidence) - filled
+    filled = len(findings.filled(coupled))
+    empty = findings.alignment.structure.components(coupled) - filled
     return findings.nouns(filled) + (f", and {counted(empty, 'empty slot')}" if empty else "")

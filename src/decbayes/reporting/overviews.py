@@ -65,7 +65,7 @@ def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
     clusters = [Cluster(slot, part.weight, part.mean, part.covariance) for slot, part in parts.items()]
     names = [about.named(name) for name in next(iter(parts.values())).names]
     # A density shows all components: where some are hidden, the others are drawn one by one.
-    if len(names) == 1 and len(clusters) == findings.merged.structure.components(findings.sets[0]):
+    if len(names) == 1 and not findings.hidden(findings.sets[0]).any():
         return density(findings, clusters, names[0])
     if len(names) == 2:
         return ellipses(findings, clusters, names, site_clusters(findings))

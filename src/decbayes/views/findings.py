@@ -20,6 +20,7 @@ from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
+from decbayes.views.texts import filled
 from decbayes.views.values import counted, number, plural
 from decbayes.views.view import Notes, View, view_of
 
@@ -44,6 +45,8 @@ class Sureness:
     def text(self, site: int, slot: int) -> str:
         """One value for people: a few hundred simulated matches cannot show more than 99 %."""
         value = float(self.values[site, slot])
+        if np.isnan(value):
+            return "–"
         return probability_text(value) if self.name == "probability" else number(value)
 
 
@@ -255,10 +258,14 @@ class Findings:
         evidence = self.shared[coupled].evidence.sum(axis=0)
         return np.asarray((evidence > 0) & (evidence < self.least))
 
+    def filled(self, coupled: CoupledSet) -> list[int]:
+        """Slots that a site has filled; others are only counted."""
+        return filled(self.merged, coupled)
+
     @cached_property
     def visible(self) -> list[int]:
         """The components that may be drawn: those of the first coupled set; none if there is no set."""
-        return np.flatnonzero(~self.hidden(self.sets[0])).tolist() if self.sets else []
+        return [slot for first in self.sets[:1] for slot in self.filled(first) if not self.hidden(first)[slot]]
 
     @cached_property
     def notes(self) -> Notes:

@@ -1,17 +1,36 @@
 """A posterior as a few lines of text: what `print` shows."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
 from decbayes.posterior import Posterior
 from decbayes.remarks import lines
+from decbayes.structure import CoupledSet
 from decbayes.views.values import Estimate, number, range_text
 from decbayes.views.view import INTERVAL, View, view_of
 
 MOST_ROWS = 20
+
+Described = TypeVar("Described")
+
+
+def filled(posterior: Posterior, coupled: CoupledSet) -> list[int]:
+    """The slots that hold data; all if none does, or if each has a prior of its own, such as an earlier result."""
+    evidence = group_evidence(posterior, coupled.factors)
+    some: list[int] = np.flatnonzero(evidence >= LEAST_EVIDENCE).tolist()
+    return some if some and posterior.structure.resizable else [*range(len(evidence))]
+
+
+def of_filled(posterior: Posterior, described: Sequence[Described]) -> dict[int, Described]:
+    """What describes each component, by its number, without that of slots which nobody has filled."""
+    symmetry = posterior.structure.symmetry
+    if len(symmetry) != 1 or len(described) != posterior.structure.components(symmetry[0]):
+        return dict(enumerate(described))
+    return {slot: described[slot] for slot in filled(posterior, symmetry[0])}
 
 
 def text_of(posterior: Posterior) -> str:
@@ -27,9 +46,10 @@ def table_of(posterior: Posterior, view: View) -> list[str]:
     if estimates := view.estimates(posterior):
         return aligned(("term", "mean", INTERVAL), [*map(estimate_row, estimates), *between_rows(posterior, view)])
     texts, shares = view.captions(posterior), weights(posterior)
+    shown = of_filled(posterior, texts).items()
     if shares is None or len(shares) != len(texts):
-        return aligned((view.noun, ""), [(str(slot), text) for slot, text in enumerate(texts)])
-    rows = [(str(slot), f"{share:.1%}", text) for slot, (share, text) in enumerate(zip(shares, texts, strict=True))]
+        return aligned((view.noun, ""), [(str(slot), text) for slot, text in shown])
+    rows = [(str(slot), f"{shares[slot]:.1%}", text) for slot, text in shown]
     return aligned((view.noun, "share", ""), rows)
 
 

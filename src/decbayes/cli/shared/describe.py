@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decbayes.cli.shared.terminal import plain
+from decbayes.cli.shared.terminal import many, plain
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
+from decbayes.views.texts import filled, of_filled
 from decbayes.views.values import Row, Shape, four_digits, value_text
 from decbayes.views.view import INTERVAL, as_images
 
@@ -29,12 +30,19 @@ def captions(posterior: Posterior) -> list[str]:
 def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> Table:
     """Each component in plain values; means are images of that shape, or of the view's own."""
     view = view_of(posterior.structure)
-    rows, shape = view.rows(posterior, top=top), shape or view.shape(posterior)
+    rows, shape = [*of_filled(posterior, view.rows(posterior, top=top)).values()], shape or view.shape(posterior)
     if view.by_column:
         return by_column(rows)
     rows = [with_interval(row) for row in rows]
     names = ", ".join(map(plain, posterior.structure.labels.get("components", ())))
     return rows_table(rows, shape, {"mean": f"mean ({names})"} if names else {})
+
+
+def empty_slots(posterior: Posterior) -> str:
+    """How many slots nobody has filled, which tables leave out; no text if there are none."""
+    structure = posterior.structure
+    empty = sum(structure.components(each) - len(filled(posterior, each)) for each in structure.symmetry)
+    return many(empty, "empty slot") if empty else ""
 
 
 def rows_table(

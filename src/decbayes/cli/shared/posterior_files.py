@@ -17,6 +17,7 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once, sent_in
+from decbayes.views.texts import filled
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -56,21 +57,21 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
             units = f"{view.unit}s"
             titles = [*view.names(posterior)]
             named = titles if len(titles) == len(slots) and any(titles) else []
-            tables.append(support_table(posterior.ids, named, int(support["sites"]), slots, units))
+            shown = {slot: slots[slot] for slot in filled(posterior, coupled)}
+            tables.append(support_table(posterior.ids, named, int(support["sites"]), shown, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
 
 
-def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: Sequence[Any], units: str) -> Table:
+def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: Mapping[int, Any], units: str) -> Table:
     labels = {"id": ids, "name": names}
     shown = [title for title, values in labels.items() if values]
-    called = [[plain(labels[title][slot]) for title in shown] for slot in range(len(slots))]
     table = Table("slot", *shown, "sites", "found by", box=None)
     table.title = f"which sites have it, with how many {units} of their own"
-    for slot, (name, supporting) in enumerate(zip(called, slots, strict=True)):
+    for slot, supporting in slots.items():
         count = f"{int(supporting['sites']):,} of {sites:,}"
-        table.add_row(str(slot), *name, count, named(supporting))
+        table.add_row(str(slot), *(plain(labels[title][slot]) for title in shown), count, named(supporting))
     return table
 
 

@@ -21,6 +21,7 @@ from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
 from decbayes.views.findings import probability_text
+from decbayes.views.texts import filled
 from decbayes.views.values import Difference
 
 UNLIKE = 0.5  # above this distance from the margins, simulated ones say little about them
@@ -62,7 +63,8 @@ def print_alignment(
     If `sure` is a text, it says why there are no probabilities; the tables then have margins.
     """
     for coupled in merged.structure.symmetry:
-        texts = slot_captions(merged, coupled)
+        captions = slot_captions(merged, coupled)
+        texts = {slot: captions[slot] for slot in filled(merged, coupled)}
         cell, values = margin_cell, reading.margins(alignment)
         if isinstance(sure, Confidence):
             cell, values = probability_cell, sure.probabilities
@@ -127,27 +129,27 @@ def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
     return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
 
 
-def print_shared(shared: Shared, texts: Sequence[str], names: Sequence[str], units: str) -> None:
+def print_shared(shared: Shared, texts: Mapping[int, str], names: Sequence[str], units: str) -> None:
     """Which sites support each slot, with how much evidence, and how far their versions differ."""
-    sites, slots = shared.evidence.shape
+    sites = len(shared.evidence)
     table = Table("slot", "sites", units, "apart", "merged", title="which sites have it", box=None)
-    for slot in range(slots):
+    for slot, text in texts.items():
         support = shared.sites(slot)
         having = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
-        table.add_row(str(slot), having, f"{shared.evidence[:, slot].sum():,.0f}", apart, texts[slot])
+        table.add_row(str(slot), having, f"{shared.evidence[:, slot].sum():,.0f}", apart, text)
     output().print(table)
     output().print(f"apart: nats per {units.removesuffix('s')} that the most different site loses by the merge.")
 
 
-def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Sequence[str]) -> None:
+def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Mapping[int, str]) -> None:
     """Whether sites differ by more than chance, slot by slot."""
     if apart.reason:
         output().print(plain(f"Whether sites differ by more than chance is not known: {apart.reason}"))
     if not np.isfinite(apart.ratio).any():
         return
     table = Table("slot", "times chance", "p-value", "between sites", "merged", title="do sites differ?", box=None)
-    for slot, text in enumerate(texts):
+    for slot, text in texts.items():
         if np.isfinite(apart.ratio[slot]):
             style = "yellow" if apart.differ(slot) else ""
             ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
@@ -247,16 +249,16 @@ def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
     return texts if len(texts) == size else [""] * size
 
 
-def print_tables(columns: Sequence[Sequence[Text]], texts: Sequence[str], title: str) -> None:
+def print_tables(columns: Sequence[Sequence[Text]], texts: Mapping[int, str], title: str) -> None:
     """One table, or several below each other if the terminal is too narrow for all sites."""
     console = output()
-    room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts)) - len("slot") - 2 * SPACES
+    room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts.values())) - len("slot") - 2 * SPACES
     for group in in_groups(columns, max(room, console.width // 2)):
         table = Table("slot", title=title, box=None)
         for name, *_ in group:
             table.add_column(name, no_wrap=True)
         table.add_column("merged")
-        for slot, text in enumerate(texts):
+        for slot, text in texts.items():
             table.add_row(str(slot), *(column[slot + 1] for column in group), text)
         console.print(table)
 

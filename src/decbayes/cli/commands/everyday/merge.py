@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeInt
 from decbayes import merging, plot
 from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import Device, work_on
-from decbayes.cli.shared.describe import print_modelled
+from decbayes.cli.shared.describe import empty_slots, print_modelled
 from decbayes.cli.shared.match_confidence import (
     aligned,
     document_length,
@@ -40,6 +40,7 @@ from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
+from decbayes.views.texts import filled
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment, Confidence, RobustMerge
@@ -411,7 +412,9 @@ def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: 
 def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0) -> None:
     """One line on the merge; what became of earlier components, and the most important remarks."""
     structure = alignment.structure
-    slots = [many(structure.components(coupled), "component") for coupled in structure.symmetry]
+    merged = alignment.merged()
+    found = [many(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
+    slots = [text for text in (*found, empty_slots(merged)) if text]
     behind = [many(persons, view_of(structure).record)] if persons else []
     messages().print(f"{path}: {', '.join([many(len(alignment.posteriors), 'posterior'), *behind, *slots])}")
     print_modelled(alignment.posteriors[0], messages().print)

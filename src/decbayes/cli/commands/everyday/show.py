@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.describe import print_modelled, rows_table, table_of
+from decbayes.cli.shared.describe import empty_slots, print_modelled, rows_table, table_of
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
 from decbayes.cli.shared.sharing import manifest_of
@@ -62,6 +62,8 @@ def show(
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(table_of(read, top=top, shape=shape))
+    if empty := empty_slots(read):
+        console.print(f"and {empty}, which nobody has filled")
     for title, rows in view_of(read.structure).tables(read).items():
         console.print(rows_table(rows, title=title))
     for table in support_tables(read, load_note(posterior)):
