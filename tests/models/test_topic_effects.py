@@ -60,7 +60,7 @@ def test_slopes_and_curvature_are_those_of_the_likelihood(rng, monkeypatch):
         assert bend.height[d] == pytest.approx(height(here), abs=0.02)
         assert bend.noise[d] < 1e-4
         slopes = [(height(here + move) - height(here - move)) / 0.02 for move in moves]
-        np.testing.assert_allclose(bend.slopes[d], slopes, atol=0.01)
+        np.testing.assert_allclose(bend.slopes[d], slopes, atol=0.02)  # four standard errors of the points
         curves = [
             [height(here + a + b) - height(here + a - b) - height(here - a + b) + height(here - a - b) for b in moves]
             for a in moves

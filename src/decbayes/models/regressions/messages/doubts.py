@@ -48,7 +48,7 @@ def of_levels(present: int, every: int) -> Iterator[Remark]:
 def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
     """Whether counts vary more than Poisson counts with these means: by Pearson's statistic."""
     there = weights > 0
-    if not targets[there].any():
+    if there.any() and not targets[there].any():
         yield SINGLE_OUTCOME
         return
     freedom = int(there.sum()) - side
