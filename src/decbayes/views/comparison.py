@@ -73,7 +73,7 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
         if old is None:
             changes.append(Change("appeared", text, names[1][new], None, new, 0.0, shares[1][new], None, reasons[text]))
             continue
-        far = float(apart[old, new])
+        far = max(float(apart[old, new]), 0.0)  # it may round below zero
         first, second = entries[0][old], entries[1][new]
         changes.append(
             Change(
