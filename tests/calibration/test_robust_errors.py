@@ -1,7 +1,9 @@
-"""Robust errors: the sandwich by hand, sums over sites, files, and coverage where the model is wrong."""
+"""Robust errors: a jackknife by hand, statsmodels, sums over sites, files, and coverage if the model is wrong."""
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
+from scipy import stats
 
 import decbayes as db
 from decbayes.calibration import Information
@@ -22,41 +24,69 @@ def model_of(kind=db.PoissonRegression, target="count", **settings):
     return kind("y", columns={"y": target, "x": "real"}, prior_variance=1e8, **settings)
 
 
-def sandwich(x, residual, weight, groups):
-    """HC1 or its form for clusters, without a prior."""
-    bread = np.linalg.inv(x.T @ (weight[:, None] * x))
-    names = np.unique(groups)
-    sums = np.array([(residual[:, None] * x)[groups == name].sum(axis=0) for name in names])
-    scale = len(names) / (len(names) - x.shape[1])
-    return np.sqrt(np.diag(bread @ (scale * sums.T @ sums) @ bread))
+def jackknifed(x, residual, weight, groups):
+    """CR3 by rows, without a prior, (I − H)⁻¹ r of each cluster with its block of the hat matrix H; as much wider as
+    Student's t is, with Satterthwaite's degrees of freedom.
+    """
+    root = np.sqrt(weight)[:, None] * x
+    bread = np.linalg.inv(root.T @ root)
+    found, known = np.zeros((2, 2)), []
+    for name in np.unique(groups):
+        own = root[groups == name]
+        pull = np.eye(len(own)) - own @ bread @ own.T
+        score = own.T @ np.linalg.solve(pull, (residual / np.sqrt(weight))[groups == name])
+        found += np.outer(score, score)
+        known.append(np.diag(bread @ own.T @ own @ bread))
+    freedom = np.sum(known, axis=0) ** 2 / np.sum(np.square(known), axis=0)
+    return np.sqrt(np.diag(bread @ found @ bread)), stats.t(freedom).ppf(0.95) / stats.norm.ppf(0.95)
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-def test_poisson_errors_are_the_sandwich(rng, clustered):
+def test_poisson_errors_are_those_of_a_jackknife_with_students_t(rng, clustered):
     frame, cluster = overdispersed(rng)
     model = model_of(approximation="laplace")
     posterior = model.fit(frame).posterior
+    mixed = rng.permutation(len(cluster))  # clusters need not be in order, nor rows of one together
+    frame, cluster = {name: values[mixed] for name, values in frame.items()}, cluster[mixed]
     robust = db.calibrate(model, [frame], posterior, method="robust", clusters=[cluster] if clustered else None)
     x = np.column_stack([np.ones(len(frame["x"])), frame["x"]])
     rate = np.exp(x @ posterior.mean(FACTOR)[0])
-    groups = cluster if clustered else np.arange(len(x))
-    np.testing.assert_allclose(robust.deviation(FACTOR)[0], sandwich(x, frame["y"] - rate, rate, groups), rtol=1e-3)
+    plain, wider = jackknifed(x, frame["y"] - rate, rate, cluster if clustered else np.arange(len(x)))
+    np.testing.assert_allclose(robust.deviation(FACTOR)[0], plain * wider, rtol=2e-3)
+    if clustered:
+        assert (wider > 1.01).all()
+    else:
+        peer = sm.GLM(frame["y"], x, family=sm.families.Poisson()).fit()
+        scores = x * (peer.resid_response / (1.0 - peer.get_hat_matrix_diag()))[:, None] @ peer.cov_params()
+        np.testing.assert_allclose(robust.deviation(FACTOR)[0], np.sqrt((scores**2).sum(axis=0)) * wider, rtol=2e-3)
     assert robust.uncertainty == "calibrated by robust errors, 1 site"
     rows = model.coefficients(robust)
     assert rows[1]["deviation"] > 1.2 * model.coefficients(posterior)[1]["deviation"]
     assert model.ratios(robust)[0]["high"] == pytest.approx(np.exp(rows[1]["high"]))
 
 
-def test_linear_errors_are_the_sandwich_for_noise_that_grows(rng):
+def test_linear_errors_are_hc3_for_noise_that_grows(rng):
     x = rng.normal(size=400)
     frame = {"x": x, "y": 1.0 + x + np.exp(x) * rng.normal(size=400)}
     model = db.LinearRegression("y", columns={"y": "real", "x": "real"}, prior_variance=1e8)
-    posterior = model.fit(frame).posterior
-    robust = db.calibrate(model, [frame], posterior, method="robust")
+    robust = db.calibrate(model, [frame], model.fit(frame).posterior, method="robust")
     design = np.column_stack([np.ones(400), x])
-    residual = frame["y"] - design @ posterior.mean(FACTOR)[0]
-    expected = sandwich(design, residual, np.ones(400), np.arange(400))
+    _, wider = jackknifed(design, np.ones(400), np.ones(400), np.arange(400))
+    expected = sm.OLS(frame["y"], design).fit().HC3_se * wider
     np.testing.assert_allclose([row["deviation"] for row in model.coefficients(robust)], expected, rtol=0.02)
+
+
+def test_a_category_of_one_cluster_is_as_uncertain_as_the_prior_leaves_it(rng):
+    """A jackknife falls back to the prior without that cluster: the error is about the estimate itself."""
+    group = np.repeat(["a", "b", "c"], [60, 60, 4])
+    frame = {"g": group, "y": rng.poisson(np.where(group == "c", 12.0, 2.0))}
+    model = db.PoissonRegression("y", columns={"y": "count", "g": db.columns.Categorical("a", "b", "c")})
+    posterior = model.fit(frame).posterior
+    clusters = np.r_[np.arange(120), [120] * 4]
+    _, b, c = model.coefficients(db.calibrate(model, [frame], posterior, method="robust", clusters=[clusters]))
+    assert b["deviation"] < 0.3
+    assert abs(c["mean"]) < c["deviation"] < 6.0 * abs(c["mean"])
+    assert np.isfinite(c["deviation"])
 
 
 def test_rows_of_one_person_in_several_intervals_are_one_cluster(rng):
@@ -64,8 +94,10 @@ def test_rows_of_one_person_in_several_intervals_are_one_cluster(rng):
     frame = {"t": np.minimum(died, lost), "dead": died < lost, "x": rng.normal(size=200)}
     model = db.SurvivalRegression.from_frame(frame, "Surv(t, dead) ~ x", cuts=(1.0, 2.0, 4.0), rate=0.3)
     posterior = model.fit(frame).posterior
-    scores = model.scores(posterior, frame)
+    ((scores, information),) = model.robust_errors(posterior).clusters(frame)
     assert scores.shape == (200, 5)
+    precision = np.linalg.inv(model.outcome.moments(posterior.natural[FACTOR])[1]) - np.eye(5) / model.prior_variance
+    np.testing.assert_allclose(information.sum(axis=0), precision, rtol=1e-3, atol=1e-3)
     # At the fit they add up to what the prior pulls: P0 m.
     np.testing.assert_allclose(scores.sum(axis=0), posterior.mean(FACTOR)[0] / model.prior_variance, atol=1e-3)
     robust = db.calibrate(model, [frame], posterior, method="robust")

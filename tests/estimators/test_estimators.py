@@ -190,8 +190,9 @@ def test_targets_that_are_no_counts_have_the_same_mean_and_robust_errors(rng):
     design = np.column_stack([np.ones(400), rows])
     rate = peer.predict(rows)
     bread = np.linalg.inv(design.T @ (rate[:, None] * design))
-    scores = (amounts - rate)[:, None] * design
-    errors = np.sqrt(np.diag(bread @ (scores.T @ scores * 400 / 397) @ bread))
+    leverage = rate * np.einsum("ni,ij,nj->n", design, bread, design)
+    scores = ((amounts - rate) / (1.0 - leverage))[:, None] * design
+    errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))  # HC3
     np.testing.assert_allclose([row["deviation"] for row in found.coefficients()][1:], errors[1:], rtol=0.02)
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -194,8 +194,8 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
     """The calibrated posterior, and its distance from convergence."""
     whole = total(parts)
     if whole.clusters:
-        model = model_for(posterior.structure)
-        deviations, away = model.robust_deviations(posterior, whole.matrix, whole.clusters), unsettled(posterior, whole)
+        errors, away = regression_for(posterior).robust_errors(posterior), unsettled(posterior, whole)
+        deviations = errors.deviations(whole.matrix, whole.grid, whole.clusters)
         return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()
@@ -205,12 +205,16 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
 
 def with_half_cauchy(responsive: Posterior, grid: Array) -> Posterior:
     """A calibrated regression, with quantiles of its standard deviations between sites by the sums of all sites."""
-    model, known = model_for(responsive.structure), responsive.calibration
-    if not isinstance(model, Regression) or known is None:
-        raise NotCalibrated("Only regressions have standard deviations between sites.")
-    quantiles = model.half_cauchy(responsive).quantiles(grid)
+    known = cast(Calibration, responsive.calibration)
+    quantiles = regression_for(responsive).half_cauchy(responsive).quantiles(grid)
     better = replace(known, method=f"{known.method}, half-Cauchy between sites", quantiles=quantiles)
     return replace(responsive, calibration=better)
+
+
+def regression_for(posterior: Posterior) -> Regression:
+    if isinstance(model := model_for(posterior.structure), Regression):
+        return model
+    raise NotCalibrated("This information is for the posterior of a regression.")
 
 
 def unsettled(posterior: Posterior, whole: Information) -> float:

@@ -30,9 +30,10 @@ class Information:
         at: the digest of the merged posterior.
         sites: the number of sites in the sum.
         contribution: Σ_i c_i.
-        matrix: Σ_i ∂c_i/∂E[T]; for robust errors Σ u uᵀ, u the summed scores of a cluster.
+        matrix: Σ_i ∂c_i/∂E[T]; for robust errors Σ ũ ũᵀ over clusters (`regressions.robust_errors`).
         clusters: for robust errors, how many independent observations or clusters there are; else 0.
-        grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values.
+        grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values; for
+            robust errors one row, Σ a² over clusters.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -71,9 +72,11 @@ class Information:
         >>> db.checking.Information.robust(model, data, model.fit(data).posterior).matrix.shape
         (2, 2)
         """
+        if not isinstance(model, Regression):
+            raise NotCalibrated(f"Robust errors are for regressions, not for {type(model).__name__}.")
         contributed = flat_contribution(model.contributed(posterior, data))
-        scores = clusters.summed(model.scores(posterior, data))
-        return cls(posterior.digest, 1, contributed, scores.T @ scores, len(scores))
+        middle, squares, count = model.robust_errors(posterior).sums(data, clusters)
+        return cls(posterior.digest, 1, contributed, middle, count, squares)
 
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
@@ -106,7 +109,7 @@ class Information:
         robust = arrays["sites"].size == 2
         square = matrix.ndim == 2 and len(set(matrix.shape)) == 1
         shaped = contribution.ndim == 1 and square and (robust or matrix.shape == contribution.shape * 2)
-        shaped = shaped and grid.ndim == 2
+        shaped = shaped and grid.ndim == 2 and (not robust or grid.shape == (1, len(matrix)))
         parts = (matrix, contribution, grid)
         numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in parts)
         counted = arrays["sites"].dtype == np.dtype("<i4") and (arrays["sites"] > 0).all()

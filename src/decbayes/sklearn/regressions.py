@@ -199,9 +199,8 @@ class QuasiPoisson(PoissonModel):
 
 
 def with_robust_errors(model: Regression, posterior: Posterior, data: Array) -> Posterior:
-    scores = model.scores(posterior, data)
-    deviations = model.robust_deviations(posterior, scores.T @ scores, len(scores))
-    return replace(posterior, calibration=Calibration("robust errors", deviations))
+    errors = model.robust_errors(posterior)
+    return replace(posterior, calibration=Calibration("robust errors", errors.deviations(*errors.sums(data))))
 
 
 class Classifying(ClassifierMixin, Regressing):  # type: ignore[misc]

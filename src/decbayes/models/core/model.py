@@ -448,19 +448,9 @@ class Model(Settings):
             ledger=ledger, model=type(self).__name__, site=site, data_set=data_set,
         )  # fmt: skip
 
-    def scores(self, posterior: Posterior, data: Any) -> Array:
-        """(observations, coefficients): how each observation pulls at coefficients, for robust errors."""
-        raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
-
     def risks(self, posterior: Posterior, data: Any) -> Any:
         """What accuracy is computed from (`db.checking.Accuracy`): risks, outcomes and what was expected."""
         raise NotCalibrated(f"Concordance and calibration are for regressions, not for {type(self).__name__}.")
-
-    def robust_deviations(
-        self, posterior: Posterior, middle: Array, clusters: int
-    ) -> Mapping[str, Mapping[str, Array]]:
-        """Deviations of all parameters, from Σ u uᵀ over so many independent clusters, u the sum of their scores."""
-        raise NotCalibrated(f"Robust errors are for regressions, not for {type(self).__name__}.")
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
         """(draws, observations): log p(x | parameters) for several draws of all parameters, some observations at a

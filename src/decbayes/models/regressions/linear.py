@@ -63,8 +63,9 @@ class Linear(Outcome):
     def climb(self, problem: Problem) -> "ConjugateClimb":
         return ConjugateClimb(self, problem)
 
-    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
-        return np.asarray((targets - mean) / self.noise(natural))
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        weights = np.full(len(targets), 1.0 / self.noise(natural))
+        return (targets - mean) * weights, weights
 
     def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
         return np.asarray(-0.5 * ((targets - linear) / noise) ** 2 - log(noise) - 0.5 * log(2 * pi))

@@ -206,8 +206,8 @@ class Outcome(ABC):
         """log p(y | f) per row, where f and the deviation of the noise are known, as they are drawn."""
 
     @abstractmethod
-    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
-        """E[∂ log p(y|f) / ∂f] of each row."""
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """E[∂ log p(y|f) / ∂f] and −E[∂² log p(y|f) / ∂f²] of each row."""
 
     @abstractmethod
     def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
@@ -293,8 +293,8 @@ class Generalized(Outcome):
     def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
         return self.expectations(targets, linear, np.zeros(len(linear)))[0]
 
-    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> Array:
-        return self.expectations(targets, mean, variance)[1]
+    def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        return self.expectations(targets, mean, variance)[1:]
 
     def climb(self, problem: Problem) -> "GaussianClimb":
         return GaussianClimb(self, problem)

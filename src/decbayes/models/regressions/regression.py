@@ -29,6 +29,7 @@ from decbayes.models.regressions._table import Rows, Table
 from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.outcome import FACTOR, Climb, Outcome, Problem
+from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.stacking import Stack
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.own_parts import OwnParts
@@ -354,19 +355,6 @@ class Regression(Tabled, Model):
         check_structure(posterior, self.structure, "posterior")
         return self._own_parts.information(posterior, data)
 
-    def scores(self, posterior: Posterior, data: Any) -> Array:
-        """(observations, coefficients): E[∂ log p(y|f) / ∂β]. Rows of one observation are summed."""
-        check_structure(posterior, self.structure, "posterior")
-        if self.varying:
-            raise NotCalibrated("Robust errors assume equal coefficients at all sites: leave `varying` out.")
-        points, (size, zero) = self.points(data), self.target_units
-        rows = self.table.rows(points)
-        linear = self._linear(posterior, points, rows, None)
-        slopes = self.outcome.slopes(posterior.natural[FACTOR], (rows.targets - zero) / size, *linear)
-        each, summed = (rows.weights * slopes)[:, None] * rows.matrix, np.zeros((len(points), rows.matrix.shape[1]))
-        np.add.at(summed, rows.observation, each)
-        return summed
-
     def risks(self, posterior: Posterior, data: Any) -> Risks:
         """Of each observation its linear predictor without baseline and offset, and what was expected of it."""
         check_structure(posterior, self.structure, "posterior")
@@ -385,22 +373,6 @@ class Regression(Tabled, Model):
         """When outcomes happened, whether, and since when they could: larger ones happened earlier."""
         targets = self.table.targets(points)
         return -targets, np.ones(len(targets)), np.full(len(targets), -np.inf)
-
-    def robust_deviations(
-        self, posterior: Posterior, middle: Array, clusters: int
-    ) -> Mapping[str, Mapping[str, Array]]:
-        """By the sandwich V (n / (n − d) · Σ u uᵀ + P0) V, V the posterior covariance and P0 the prior precision."""
-        natural, family = posterior.natural[FACTOR], self.outcome.family
-        covariance = self.outcome.moments(natural)[1] * self.outcome.noise(natural)
-        prior = self.outcome.moments(self.structure.prior[FACTOR])[1] * self.outcome.noise(natural)
-        if (freedom := clusters - len(covariance)) < 1:
-            raise NotCalibrated(
-                f"{clusters} clusters are too few for {len(covariance)} coefficients with robust errors."
-            )
-        inside = middle * clusters / freedom + np.linalg.inv(prior)
-        deviation = np.sqrt(np.diag(covariance @ inside @ covariance))
-        first, *others = family.quantities(family.deviation(natural)).items()
-        return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
@@ -533,6 +505,10 @@ class Regression(Tabled, Model):
         """The same deviations, and their correlations, with half-Cauchy priors, on a grid; `db.calibrate` uses it."""
         check_structure(posterior, self.structure, "posterior")
         return HalfCauchy(self, posterior)
+
+    def robust_errors(self, posterior: Posterior) -> RobustErrors:
+        """Errors of coefficients that hold if variances are wrong; `db.calibrate` uses it."""
+        return RobustErrors(self, posterior)
 
     def correlations(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """How far coefficients that vary together do so: correlations of own parts, where these are `correlated`."""

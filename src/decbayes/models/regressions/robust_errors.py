@@ -1,0 +1,107 @@
+"""Robust (sandwich) errors: they hold if variances are wrong, or if rows of a cluster depend on each other.
+
+    V (Σ_c ũ_c ũ_cᵀ + P0) V,   ũ_c = (I − P_c V)⁻¹ u_c
+
+V is the posterior covariance, P0 the prior precision, u_c the sum of a cluster's scores and P_c its information. A fit
+follows clusters with much information, so that their scores are too small; ũ_c are the scores without this pull (HC3
+for single rows, CR3 for clusters: to first order, a jackknife). V is that of the merged posterior, which sites have:
+each corrects its own scores, and the sums add up.
+
+Few clusters, or few that say much about a coefficient, leave its error uncertain. As Satterthwaite has it, its square
+has (Σ a_c)² / Σ a_c² degrees of freedom, a_c the diagonal of V P_c V. Deviations are so much wider than the sandwich
+as Student's t is than a Gaussian, at 90 % intervals.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from decbayes.errors import NotCalibrated
+from decbayes.families import Array
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.points import check_structure, spans
+from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.own_parts import OwnParts
+from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions.regression import Regression
+
+# The upper end of a 90 % interval, where Student's t and deviations agree.
+UPPER = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class RobustErrors:
+    """Of a regression, at a posterior."""
+
+    model: "Regression"
+    posterior: Posterior
+
+    def __post_init__(self) -> None:
+        check_structure(self.posterior, self.model.structure, "posterior")
+        if self.model.varying:
+            raise NotCalibrated("Robust errors assume equal coefficients at all sites: leave `varying` out.")
+
+    @cached_property
+    def _covariance(self) -> Array:
+        return self._covariance_of(self.posterior.natural[FACTOR])
+
+    @cached_property
+    def _prior(self) -> Array:
+        """P0."""
+        return np.asarray(np.linalg.inv(self._covariance_of(self.model.structure.prior[FACTOR])))
+
+    def _covariance_of(self, natural: Array) -> Array:
+        outcome = self.model.outcome
+        return np.asarray(outcome.moments(natural)[1] * outcome.noise(self.posterior.natural[FACTOR]))
+
+    def clusters(self, data: Any, clusters: Persons = EACH) -> Iterator[tuple[Array, Array]]:
+        """u (clusters, D) and P (clusters, D, D), some clusters at a time. By default, each observation is one."""
+        model = self.model
+        points, (size, zero) = model.points(data), model.target_units
+        rows = model.table.rows(points)
+        linear = OwnParts(model).linear(self.posterior, points, rows, None)
+        slopes, weights = model.outcome.slopes(self.posterior.natural[FACTOR], (rows.targets - zero) / size, *linear)
+        place = (np.arange(len(points)) if clusters.numbers is None else clusters.numbers)[rows.observation]
+        order = np.argsort(place, kind="stable")
+        first = np.append(np.unique(place[order], return_index=True)[1], len(order))
+        for span in spans(len(first) - 1):
+            some, starts = order[first[span.start] : first[span.stop]], first[span] - first[span.start]
+            matrix, counted = rows.matrix[some], rows.weights[some]
+            squares = matrix[:, :, None] * (counted * weights[some])[:, None, None] * matrix[:, None, :]
+            yield np.add.reduceat((counted * slopes[some])[:, None] * matrix, starts), np.add.reduceat(squares, starts)
+
+    def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
+        """Σ ũ ũᵀ, Σ a² as one row, and how many clusters there are: what a site sends."""
+        side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
+        middle, squares, count = np.zeros((side, side)), np.zeros((1, side)), 0
+        # Without a cluster the prior is left, even where the merged posterior is not that of these rows.
+        least = np.linalg.eigvalsh(root.T @ self._prior @ root)[0]
+        for scores, information in self.clusters(data, clusters):
+            each = root.T @ information @ root
+            values, axes = np.linalg.eigh(each)
+            along = np.einsum("cij,ci->cj", axes, scores @ root) / np.maximum(1.0 - values, least)
+            without = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
+            middle += without @ without.T
+            squares += (np.einsum("ji,cik,jk->cj", root, each, root) ** 2).sum(axis=0)
+            count += len(scores)
+        return middle, squares, count
+
+    def deviations(self, middle: Array, squares: Array, clusters: int) -> Mapping[str, Mapping[str, Array]]:
+        """Deviations of all parameters, from the sums of all sites."""
+        covariance, natural, family = self._covariance, self.posterior.natural[FACTOR], self.model.outcome.family
+        if clusters <= len(covariance):
+            raise NotCalibrated(
+                f"{clusters} clusters are too few for {len(covariance)} coefficients with robust errors."
+            )
+        before = np.diag(covariance @ self._prior @ covariance)
+        freedom = (np.diag(covariance) - before) ** 2 / np.maximum(squares[0], np.finfo(float).tiny)
+        wider = stdtrit(freedom.clip(1.0, clusters), UPPER) / ndtri(UPPER)
+        deviation = np.sqrt(wider**2 * np.diag(covariance @ middle @ covariance) + before)
+        first, *others = family.quantities(family.deviation(natural)).items()
+        return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
