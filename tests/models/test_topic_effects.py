@@ -47,7 +47,7 @@ def exact_height(counts, probabilities, alpha):
 
 
 def test_slopes_and_curvature_are_those_of_the_likelihood(rng, monkeypatch):
-    monkeypatch.setattr(documents, "POINTS", 100_000)
+    monkeypatch.setattr(documents, "POINTS", 400_000)
     probabilities = rng.dirichlet(np.ones(4), 3)
     counts, alpha = np.array([[2, 1, 0, 2], [0, 3, 1, 1]]), rng.gamma(2.0, 0.5, (2, 3))
     bend = Documents(counts, np.ascontiguousarray(probabilities.T)).at(alpha)
@@ -60,12 +60,12 @@ def test_slopes_and_curvature_are_those_of_the_likelihood(rng, monkeypatch):
         assert bend.height[d] == pytest.approx(height(here), abs=0.02)
         assert bend.noise[d] < 1e-4
         slopes = [(height(here + move) - height(here - move)) / 0.02 for move in moves]
-        np.testing.assert_allclose(bend.slopes[d], slopes, atol=0.02)  # four standard errors of the points
+        np.testing.assert_allclose(bend.slopes[d], slopes, atol=0.01)
         curves = [
             [height(here + a + b) - height(here + a - b) - height(here - a + b) + height(here - a - b) for b in moves]
             for a in moves
         ]
-        np.testing.assert_allclose(-bend.weights[d], np.array(curves) / 0.02**2, atol=0.04)
+        np.testing.assert_allclose(-bend.weights[d], np.array(curves) / 0.02**2, atol=0.02)
 
 
 def test_words_of_topics_left_out_change_nothing_that_is_said_of_the_others(rng):
