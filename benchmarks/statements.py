@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags|units] [--sets N]
+    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags|units|values] [--sets N]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often "p < 0.05: sites differ" is said of sites that are the same (it should be 5 %), and of sites that
@@ -12,8 +12,9 @@ and how often that is a match of the best alignment of all. `slots`: how often w
 is true on new data. `copies`: how often the same data at two sites are noticed, and how often that is said where there
 are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest.
 `units`: the same for what a merge of regressions says about the units of a column, with sites of 20 to 400 rows whose
-columns spread differently. --only takes the settings whose names contain a text, --skip the data sets from there on.
-The last line is one JSON object.
+columns spread differently. `values`: the same for what a fit says about values far from the agreed ones, on data of
+scikit-learn and statsmodels and on skewed columns. --only takes the settings whose names contain a text, --skip the
+data sets from there on. The last line is one JSON object.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 sys.path.sort(key=lambda folder: folder == str(Path(__file__).parent))
@@ -34,6 +36,7 @@ import numpy as np
 import decbayes as db
 from decbayes.calibration.matches import Matches
 from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.views import view_of
 
 DISPERSION = 1.5
@@ -409,6 +412,55 @@ def of_unlike_spread(kind, rng):
     return np.column_stack([table, outcomes(kind, table @ [0.5, -0.3, 0.4] - 0.2, rng)])
 
 
+def values(options):
+    """Sites of real data, at random or sorted by a column; units agreed by all sites, or those of the first site."""
+    changes = {
+        "all honest": lambda column: column,
+        "units / 10": lambda column: column / 10.0,
+        "units × 10": lambda column: column * 10.0,
+        "every twentieth 999": lambda column: np.where(np.arange(len(column)) % 20 == 0, 999.0, column),
+    }
+    frames = {**real_frames(), "skewed": None}
+    for (change, changed), split, agreed in product(changes.items(), ("random", "sorted"), ("all", "first")):
+        setting, said, begun = f"{split}, units of {agreed}, {change}", [], time.time()
+        for seed in range(options.skip, options.skip + options.sets if options.only in setting else 0):
+            rng = np.random.default_rng([seed, 33])
+            for table in (skewed(rng) if each is None else each for each in frames.values()):
+                keys = rng.normal(size=len(table)) if split == "random" else table[:, rng.integers(table.shape[1])]
+                shards = np.array_split(table[np.argsort(keys, kind="stable")], rng.integers(3, 9))
+                found = [[db.columns.Gaussian.found_in(column) for column in shard.T] for shard in shards]
+                whole = [db.columns.Gaussian.agreed(each) for each in zip(*found, strict=True)]
+                columns = {str(place): each for place, each in enumerate(whole if agreed == "all" else found[0])}
+                last, place = shards[-1].copy(), rng.integers(table.shape[1])
+                last[:, place] = changed(last[:, place])
+                checked = [last] if change != "all honest" else shards[agreed == "first" :]
+                said += [float(any(True for _ in of_values(columns, each))) for each in checked]
+        if said:
+            yield {"statement": "values are far from the agreed ones", "setting": setting, **rate(said)} | timed(
+                begun, options
+            )
+
+
+def real_frames():
+    """The real columns of data sets that come with scikit-learn and statsmodels."""
+    import statsmodels.datasets
+    from sklearn import datasets
+
+    frames = {name: getattr(datasets, f"load_{name}")().data for name in ("breast_cancer", "diabetes", "iris", "wine")}
+    for name in ("anes96", "ccard", "copper", "engel", "fair", "grunfeld", "heart", "modechoice", "randhie", "star98"):
+        frames[name] = getattr(statsmodels.datasets, name).load_pandas().data.select_dtypes("number").to_numpy(float)
+    tables = {name: table[np.isfinite(table).all(axis=1)][:3000] for name, table in frames.items()}
+    return {name: table[:, [len(np.unique(column)) > 10 for column in table.T]] for name, table in tables.items()}
+
+
+def skewed(rng, rows=400):
+    """Log-normal columns with deviations of 1 and 2, a Gamma, costs that are mostly zero, and heavy tails."""
+    return np.column_stack([
+        np.exp(rng.normal(size=rows)), np.exp(2.0 * rng.normal(size=rows)), rng.gamma(0.3, size=rows),
+        np.exp(rng.normal(size=rows)) * (rng.random(rows) < 0.1), rng.standard_t(2.0, size=rows),
+    ])  # fmt: skip
+
+
 def rate(shares):
     """The mean over data sets, and its standard error."""
     error = np.std(shares, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
@@ -429,6 +481,7 @@ PARTS = {
     "copies": copies,
     "flags": flags,
     "units": units,
+    "values": values,
 }
 
 

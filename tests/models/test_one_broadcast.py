@@ -9,6 +9,7 @@ from scipy import integrate, stats
 import decbayes as db
 from decbayes.cli.shared.unfinished import Unfinished, fit_on
 from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, basis_of
 
@@ -297,6 +298,20 @@ def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
         remarks = model.fit_site({"age": age, "y": target}).posterior.remarks
         assert ("other values" in [remark.kind for remark in remarks]) is said
         assert not said or "999" in str([remark.advice for remark in remarks])
+
+
+@pytest.mark.parametrize(
+    ("agreed", "centre", "scale", "said"),
+    [
+        (10, 100, 10, True), (10, 1, 0.1, True), (-10, -100, 10, True), (-10, 100, 10, False), (0, 100, 10, False),
+        (10, 100, 4.9, False), (10, 100, 5.1, True), (10, 8, 0.19, False), (10, 6.5, 0.1, False),
+        (10, 104, 5.1, False), (10, 27, 5.1, True), (10, 25.2, 5.1, False), (10, 35.5, 7.2, False),
+    ],
+)  # fmt: skip
+def test_another_unit_is_a_factor_of_centre_and_scale(agreed, centre, scale, said):
+    """Honest sites with other patients have other centres, but seldom by the factor by which their scale is another."""
+    values = centre + scale * np.tile([-1.0, 1.0], 10)[:, None]
+    assert bool([*of_values({"x": db.columns.Gaussian(agreed, 1.0)}, values)]) is said
 
 
 def test_counts_without_an_event_are_said_to_have_a_single_outcome():

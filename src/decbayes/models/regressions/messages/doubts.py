@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from decbayes.columns import Column
+from decbayes.columns.kinds import far_apart
 from decbayes.families import Array
 from decbayes.remarks import Remark
 
@@ -13,9 +14,10 @@ from decbayes.remarks import Remark
 LEAST_EVENTS = 5.0
 # Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
 CLEARLY_MORE, SURE = 1.2, 1e-3
-# A real column is unlike the agreed one if its centre is so many agreed scales away, and its own scale is so many times
-# larger or smaller; of fewer rows that is not known. A clinic for children is not: its ages are nearer.
-AWAY, SCALES, LEAST_ROWS = 3.0, 4.0, 5
+# A real column seems to be in another unit if its scale is so many times the agreed one, or one such part of it, its
+# centre so many of the larger scale away, and the centre has changed by the same factor, up to this one; of fewer rows
+# that is not known. A clinic for children is not: its ages are nearer. A code for missing values is looked for.
+AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 5.0, 2.0, 5
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 
 SINGLE_OUTCOME = Remark(
@@ -76,8 +78,10 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
         if column.factor != "real" or len(values) < LEAST_ROWS:
             continue
         zero, unit = column.zero_and_unit
-        centre, scale = abs(float(values.mean()) - zero) / unit, float(values.std()) / unit
-        if centre > AWAY and not 1.0 / SCALES <= scale <= SCALES:
+        centre, times = float(values.mean()), float(values.std()) / unit
+        far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
+        another_unit = far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
+        if another_unit or (times > SCALES and far_apart(*np.unique(values, return_counts=True))):
             yield Remark(
                 "other values",
                 f"The values of {name} lie far from the agreed centre and scale.",
