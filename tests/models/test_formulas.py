@@ -1,5 +1,7 @@
 """Formulas mean what they mean in R: patsy's matrices span the same space; offsets and weights do what they say."""
 
+import ast
+
 import numpy as np
 import pandas as pd
 import patsy
@@ -10,6 +12,7 @@ import decbayes as db
 from decbayes.columns import Categorical, Gaussian
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.formulas.expressions import combined
 from decbayes.models.regressions.formulas.formula import parsed
 
 ROWS = 80
@@ -202,3 +205,23 @@ def test_predictions_need_no_weights(rng):
     assert model.predict(model.fit(frame).posterior, {"x": [0.0]})["mean"].shape == (1,)
     with pytest.raises(InvalidData, match="numbers from 0 on"):
         model.fit(frame | {"n": -frame["n"]})
+
+
+@pytest.mark.parametrize(
+    ("sign", "first", "second"),
+    [(ast.Add, (-2, 3), (1, 4)), (ast.Sub, (-2, 3), (1, 4)), (ast.Mult, (-2, 3), (-1, 4)), (ast.Div, (-2, 3), (1, 4)),
+     (ast.Pow, (-2, 3), (2, 2)), (ast.Pow, (-2, 3), (3, 3)), (ast.Pow, (1, 3), (2, 2))],
+)  # fmt: skip
+def test_ranges_of_expressions_are_those_of_all_numbers_in_them(sign, first, second):
+    """Against a grid of both; where a divisor may be zero anything can come out."""
+    made = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Pow: np.power}[sign]
+    values = made(*np.meshgrid(np.linspace(*first, 51), np.linspace(*second, 51)))
+    assert combined(sign, first, second) == pytest.approx((values.min(), values.max()))
+    assert combined(ast.Div, first, (-1.0, 1.0)) == (-np.inf, np.inf)
+
+
+def test_whoever_predicts_has_no_targets():
+    model = db.LinearRegression("y", columns={"x": "real", "y": "real"})
+    rows = {"x": np.array([1.0, 2.0, 4.0])}
+    posterior = model.fit(rows | {"y": np.array([2.0, 3.0, 5.0])}).posterior
+    np.testing.assert_array_equal(model.assign(posterior, rows), np.ones((3, 1)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
+from children import heed_signals, in_parallel
 from equivalents import is_equivalent
 from generator import AREAS, ROOT, SOURCE, Mutant, files, mutants, sample
 from trial import (
@@ -32,7 +32,6 @@ from trial import (
     Trials,
     append,
     entries,
-    forked,
     stamp,
     trace,
     without_shrinking,
@@ -78,7 +77,7 @@ class Driver:
             if entry["detail"] in tests and entry["detail"] in reach.seconds:
                 reach.noticed(*entry["key"].split("|")[:2], entry["detail"])
         trials = Trials(session, reach, seconds=self._arguments.seconds)
-        _in_parallel([lambda part=part: self._try(trials, part) for part in _parts(waiting, self._arguments.jobs)])
+        in_parallel([lambda part=part: self._try(trials, part) for part in _parts(waiting, self._arguments.jobs)])
         return True
 
     def _trace(self, session: pytest.Session) -> None:
@@ -94,7 +93,7 @@ class Driver:
         print(f"Tracing {sum(map(len, by_file.values())):,} tests of {len(session.items):,}…", flush=True)
         parts = [[*chain(*part)] for part in _parts(list(by_file.values()), self._arguments.jobs)]
         limits = {"longest": self._arguments.longest, "cases": self._arguments.cases}
-        _in_parallel(
+        in_parallel(
             [lambda items=items: trace(session, items, self._imports, self._map, **limits) for items in parts],
             silent=True,
         )
@@ -131,32 +130,6 @@ def state() -> str:
 
 def _parts(everything: list, jobs: int) -> list[list]:  # type: ignore[type-arg]
     return [part for number in range(jobs) if (part := everything[number::jobs])]
-
-
-def _in_parallel(actions: list, *, silent: bool = False) -> None:  # type: ignore[type-arg]
-    """Each in a child of its own; they end with this process."""
-    children = []
-    for action in actions:
-        if silent:
-            children.append(forked(action))
-        elif child := os.fork():
-            children.append(child)
-        else:
-            status = 1
-            try:
-                action()
-                status = 0
-            finally:
-                sys.stdout.flush()
-                os._exit(status)
-    try:
-        ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    except KeyboardInterrupt:
-        for child in children:
-            os.kill(child, signal.SIGTERM)
-        raise
-    if any(ended):
-        raise RuntimeError(f"a child has ended with {ended}")
 
 
 def described(mutant: Mutant, verdict: str, detail: str) -> str:
@@ -212,7 +185,7 @@ def main() -> int:
         return 0
     os.chdir(ROOT)
     sys.path.insert(0, str(SOURCE.parent))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heed_signals()
     driver = Driver(arguments, chosen)
     without_shrinking()
     try:

@@ -2,10 +2,14 @@
 
 import ast
 import os
+import select
+import signal
+import time
 
 import numpy as np
 import pytest
 from boundaries import Apart
+from children import forked, in_parallel
 from equivalents import KNOWN, matches
 from generator import APART, KINDS, SOURCE, changes, files, heading, mutants, sample
 from immaterial import reason
@@ -145,3 +149,37 @@ def test_known_equivalents_are_still_in_the_source_and_have_reasons():
         assert (SOURCE / entry["file"]).is_file()
         assert len(entry["reason"]) > 20
         assert any(matches(entry, mutant) for mutant in made[entry["file"]]), entry
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_an_interruption_ends_all_children_also_those_that_catch_it(silent):
+    """Started in the background, where interruptions are ignored. The pipe ends once nobody holds it."""
+    reading, writing = os.pipe()
+
+    def test():
+        os.write(writing, b".")
+        while True:
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                if not silent:
+                    raise
+
+    def tool():
+        os.close(reading)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        in_parallel([test, test], silent=silent)
+
+    child = forked(tool)
+    os.close(writing)
+    heard = b""
+    while len(heard) < 2:
+        assert select.select([reading], [], [], 30)[0]
+        heard += os.read(reading, 1)
+    os.kill(child, signal.SIGINT)
+    ended = select.select([reading], [], [], 30)[0]
+    os.close(reading)
+    if not ended:
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert ended, "they still run"

@@ -28,6 +28,7 @@ from typing import Any
 
 import boundaries
 import pytest
+from children import forked
 from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
 
@@ -260,25 +261,6 @@ def without_shrinking() -> None:
 def run(session: pytest.Session, items: Sequence[pytest.Item]) -> None:
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-
-
-def forked(action: Callable[[], object]) -> int:
-    """A child that does this and ends, in a group and a temporary folder of its own, silent."""
-    child = os.fork()
-    if child:
-        with suppress(OSError):
-            os.setpgid(child, child)
-        return child
-    status = 1
-    try:
-        os.setpgid(0, 0)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
-        action()
-        status = 0
-    finally:
-        os._exit(status)
 
 
 class TooSlow(BaseException):

@@ -276,6 +276,23 @@ def test_votes_have_numbers_that_a_store_can_hold(number):
     assert refusal.value.reason == "version"
 
 
+@pytest.mark.parametrize("other", [{"protocol": PROTOCOL + 1}, {"group": bytes(32)}, {"motion": bytes(32)}])
+def test_a_vote_is_for_one_motion_of_one_group_in_one_protocol(other):
+    ballot = SimpleNamespace(motion=SimpleNamespace(group=CHARTER.id), digest=b"d" * 32)
+    fine = {"protocol": PROTOCOL, "group": CHARTER.id, "motion": b"d" * 32, "number": 1}
+    with pytest.raises(Refused) as refusal:
+        check_vote(SimpleNamespace(header=SimpleNamespace(**fine | other)), ballot)
+    assert refusal.value.reason == "envelope"
+
+
+def test_of_sums_a_neighbour_is_told_what_it_lacks_if_it_has_listed_all_that_it_has():
+    ours = [bytes([number]) * 32 for number in range(3)]
+    sums = SumGossip(SimpleNamespace(holds=ours.__contains__, in_order=lambda: ours), np.random.default_rng(0))
+    (told,) = sums.answer("peer", Packets((ours[1],), complete=True))
+    assert decode(told.message, CHARTER).held == (ours[0], ours[2])
+    assert sums.answer("peer", Packets((ours[1],))) == sums.answer("peer", Packets(tuple(ours), complete=True)) == []
+
+
 def test_what_is_settled_is_not_asked_for_again():
     decisions = Pool(CHARTER).decisions
     ballot = SimpleNamespace(votes={"a": None, "b": None})

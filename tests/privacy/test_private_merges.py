@@ -239,3 +239,19 @@ def test_plans_are_refused_where_noise_drowns_everything():
     assert [len(plan.remarks) for plan in (doubtful, fine)] == [1, 0]
     shared = db.Privacy(1.0, 1e-6, noise="shared", sites=11)
     assert db.private_plan(model, sites=11, rows=2_678, privacy=shared).quality == pytest.approx(10 * fine.quality)
+
+
+@pytest.mark.parametrize("dispersion", [np.inf, 0.5, 8.0])
+def test_slopes_of_counts_are_those_of_their_likelihood_less_what_clips_take(dispersion):
+    """The derivative by log μ is (y − μ) / (1 + μ / d): over all counts its clipped version has mean 0, and its
+    covariance with the derivative is the weight."""
+    scores, counts = CountScores(3.0, dispersion), np.arange(3000)
+    for mean in (0.5, 2.0, 3.5):
+        density = poisson(mean) if np.isinf(dispersion) else nbinom(dispersion, dispersion / (dispersion + mean))
+        chance, derivative = density.pmf(counts), (counts - mean) / (1.0 + mean / dispersion)
+        found = scores.slopes(counts.astype(float), np.full(3000, np.log(mean)), np.arange(3000), 1.0)
+        most = 2.0 * np.sqrt(3.0 / (1.0 + 3.0 / dispersion))
+        clipped = derivative.clip(-most, most)
+        clipped = np.maximum(clipped, -mean / (1.0 + mean / dispersion))
+        np.testing.assert_allclose(found[0], clipped - chance @ clipped, atol=1e-6)
+        np.testing.assert_allclose(found[1], chance @ (clipped * derivative), rtol=1e-6)

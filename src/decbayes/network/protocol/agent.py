@@ -247,11 +247,8 @@ class Agent(AddingMember):
                 self._gossip.give_up(error.entry)
             return [self._refuse(peer, error)]
         self._versions.spend(record.origin, 1)
-        change = self.pool.add(record)
-        if change is Change.EQUIVOCATION:
+        if self.pool.add(record) is Change.EQUIVOCATION:
             return self._excluded(self.pool.proofs[record.origin])
-        if change is not Change.NEWER:
-            return [self._refuse(peer, Refused(change.value, f"version {record.version} of {short(record.origin)}"))]
         self._gossip.news.add(record.origin)
         taken: list[Effect] = [Persist(record), accepted(record, peer)]
         if record.origin == self.id:
