@@ -1,6 +1,6 @@
 """How often 90 % intervals of regressions hold the truth, after one broadcast and after three rounds.
 
-    python benchmarks/coverage_regression.py [--quick] [--worlds N] [--only NAME]
+    python benchmarks/coverage_regression.py [--quick] [--worlds N] [--only NAME] [--one-fit]
 
 Data are drawn from each model with known coefficients (an intercept and two slopes), at 5 sites of 100 and at 30 sites
 of 30 rows. Coverage is over all coefficients but the baseline, with its standard error (worlds are independent,
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import warnings
+from functools import partial
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -127,10 +128,12 @@ def held(model, posterior, truth=None):
     return float(np.mean([rows[name]["low"] <= slope <= rows[name]["high"] for name, slope in truth.items()]))
 
 
-def of_model(name, sites, seed):
+def of_model(name, sites, seed, one_fit=False):
     draw, made = MODELS[name]
     rng, model = np.random.default_rng(seed), made()
     shards = [draw(rng, SIZES[sites]) for _ in range(sites)]
+    if one_fit:
+        return {"one fit": held(model, model.fit(together(shards)).posterior, NAMED.get(name))}
     sent = [model.fit_site(shard).posterior for shard in shards]
     merged, refined = db.merge(sent), db.refine(model, shards, sent, rounds=3).merged
     posteriors = {"one broadcast": merged, "refined": refined}
@@ -158,7 +161,7 @@ def robust(sites, seed):
 
 def one_fit(sites, seed):
     model, (shards, clusters) = MODELS["Poisson"][1](), clustered(sites, seed)
-    rows = {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0]}
+    rows = together(shards)
     fitted = model.fit(rows).posterior
     labels = [f"{site} {label}" for site, each in enumerate(clusters) for label in each]
     wide = db.calibrate(model, [rows], fitted, method="robust", clusters=[labels])
@@ -178,7 +181,11 @@ def between(sites, seed, deviation=0.5):
 
 def all_rows(shards):
     named = [shard | {"site": np.repeat(str(site), len(shard["y"]))} for site, shard in enumerate(shards)]
-    return {name: np.concatenate([shard[name] for shard in named]) for name in named[0]}
+    return together(named)
+
+
+def together(shards):
+    return {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0]}
 
 
 def of_deviations(model, rows, truth, correlation=None):
@@ -228,9 +235,10 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--sites", type=int, choices=[*SIZES], help="only with so many sites")
+    parser.add_argument("--one-fit", action="store_true", help="one fit of all rows instead of a merge and rounds")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    measured = {name: lambda sites, seed, name=name: of_model(name, sites, seed) for name in MODELS}
+    measured = {name: partial(of_model, name, one_fit=arguments.one_fit) for name in MODELS}
     measured |= {
         "robust": robust,
         "robust, one fit": one_fit,

@@ -304,8 +304,9 @@ def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
     ("agreed", "centre", "scale", "said"),
     [
         (10, 100, 10, True), (10, 1, 0.1, True), (-10, -100, 10, True), (-10, 100, 10, False), (0, 100, 10, False),
-        (10, 100, 4.9, False), (10, 100, 5.1, True), (10, 8, 0.19, False), (10, 6.5, 0.1, False),
-        (10, 104, 5.1, False), (10, 27, 5.1, True), (10, 25.2, 5.1, False), (10, 35.5, 7.2, False),
+        (10, 100, 5.9, False), (10, 100, 6.1, True), (10, 1.5, 0.17, False), (10, 1.5, 0.16, True),
+        (10, 6.5, 0.1, False), (10, 124, 6.1, False), (10, 120, 6.1, True), (10, 31, 6.1, True), (10, 28.2, 6.1, False),
+        (10, 35.5, 7.2, False),
     ],
 )  # fmt: skip
 def test_another_unit_is_a_factor_of_centre_and_scale(agreed, centre, scale, said):

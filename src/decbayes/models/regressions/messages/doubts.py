@@ -17,7 +17,7 @@ CLEARLY_MORE, SURE = 1.2, 1e-3
 # A real column seems to be in another unit if its scale is so many times the agreed one, or one such part of it, its
 # centre so many of the larger scale away, and the centre has changed by the same factor, up to this one; of fewer rows
 # that is not known. A clinic for children is not: its ages are nearer. A code for missing values is looked for.
-AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 5.0, 2.0, 5
+AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 
 SINGLE_OUTCOME = Remark(
