@@ -1,7 +1,7 @@
 """Latent classes whose number nobody knows: sites merged once, sites refined, one fit of all rows, and StepMix.
 
     python benchmarks/unknown_classes.py [--quick] [--seeds N] [--first N] [--only NAME] [--sites N] [--split NAME]
-                                         [--no-stepmix]
+                                         [--told N ...] [--no-stepmix]
 
 Made-up tables of ten classes, a quarter of whose columns say nothing about the class, and binary MNIST (14 × 14). Rows
 are at 5 or 20 sites, at random or two classes each. Nobody is given the number of classes but StepMix, which has the
@@ -17,7 +17,7 @@ import gzip
 import json
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import process_time
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -141,7 +141,7 @@ def pooled_ways(table, drawn, seed, with_stepmix):
     return ways
 
 
-def site_ways(table, drawn, sites, how, seed):
+def site_ways(table, drawn, sites, how, seed, told):
     rows, labels, held_out, truth = drawn
     shards = [rows[part] for part in split_up(labels, sites, how, np.random.default_rng(seed))]
     model = table.model
@@ -150,8 +150,16 @@ def site_ways(table, drawn, sites, how, seed):
     for name, components in {"largest": "largest", "default": None, "auto": "auto"}.items():
         merged, seconds = timed(lambda components=components: db.merge(fitted, components=components))
         ways[name] = measured(merged, held_out, truth, own + seconds)
+    for number in told:
+        merged, seconds = timed(lambda number=number: told_merge(model, number, shards, seed))
+        ways[f"told {number}"] = measured(merged, held_out, truth, seconds)
     refined, seconds = timed(lambda: db.refine(model, shards, fitted, components="auto", rng=seed).merged)
     return ways | {"refined": measured(refined, held_out, truth, own + seconds)}
+
+
+def told_merge(model, number, shards, seed):
+    """The merge of sites that each fit so many classes."""
+    return db.merge([replace(model, components=number).fit(shard, rng=seed).posterior for shard in shards])
 
 
 def medians(runs):
@@ -173,6 +181,7 @@ def main():
     parser.add_argument("--only", choices=sorted(TABLES), help="one table")
     parser.add_argument("--sites", type=int, choices=(5, 20), help="one number of sites")
     parser.add_argument("--split", choices=("random", "unlike"), help="one way to divide rows among sites")
+    parser.add_argument("--told", type=int, nargs="+", default=[], help="also merge sites that fit so many classes")
     parser.add_argument("--no-stepmix", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -190,7 +199,7 @@ def main():
         for sites in numbers:
             for how in splits:
                 setting = f"{name}, {sites} sites, {how}"
-                runs = [site_ways(table, drawn, sites, how, seed) for seed, drawn in tables.items()]
+                runs = [site_ways(table, drawn, sites, how, seed, options.told) for seed, drawn in tables.items()]
                 results[setting] = medians(runs)
                 shown(setting, results[setting])
     print(json.dumps(results))
