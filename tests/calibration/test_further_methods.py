@@ -10,9 +10,10 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.base.tensors import write_arrays
 from decbayes.calibrated import Calibration
-from decbayes.calibration import TopicShares, jackknifed, topic_shares
+from decbayes.calibration import TopicShares, intervals, jackknifed, topic_shares
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated
 from decbayes.files import from_bytes, to_bytes
+from decbayes.updates.update import shift
 
 TOPICS = db.LatentDirichletAllocation(2, tuple("abcdef"), 0.3, 0.5, ascent=db.Ascent(passes=400, tolerance=1e-7))
 MEAN = db.models.GaussianMean(variance=1.0, prior_variance=1e6, dimension=1)
@@ -62,6 +63,15 @@ def test_topics_are_calibrated_by_a_bootstrap_of_documents(rng):
     assert (found.deviation("topics") > 1.05 * posterior.deviation("topics")).mean() > 0.3
     lower, upper = found.interval("topics")
     assert ((lower >= 0) & (upper <= 1)).all()
+
+
+def test_replicas_of_a_bootstrap_have_converged(rng):
+    points = rng.normal([[0.0], [2.0]] * 60)
+    shards, model = np.array_split(points, 2), db.GaussianMixture(2, variance=1.0, prior_variance=4.0)
+    posterior = model.fit(points, rng=0).posterior
+    reached = intervals.replica(model, shards, posterior, 1, 0)
+    drawn = [intervals.resampled(model, shard, 1, 0, site) for site, shard in enumerate(shards)]
+    assert shift(reached, intervals.one_more_pass(model, drawn, reached)) < 0.02
 
 
 def test_a_bootstrap_needs_rows(rng):

@@ -24,7 +24,7 @@ from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
 
 # A replica has converged when a pass moves it by less than this many deviations, or after this many passes.
-SETTLED, MOST_PASSES = 0.02, 40
+CONVERGED, MOST_PASSES = 0.02, 40
 
 
 def bootstrapped(
@@ -51,7 +51,7 @@ def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int
     reached = posterior
     for _ in range(MOST_PASSES):
         before, reached = reached, one_more_pass(model, drawn, reached)
-        if shift(before, reached) <= SETTLED:
+        if shift(before, reached) <= CONVERGED:
             break
     return reached
 
