@@ -149,7 +149,7 @@ def between_sites(name):
 ENGINES = ("mean", "full", "counts", "classes", "states", "linear regression", "logistic regression",
            "groups of regressions", "Poisson, varying", "survival", "topics", "features")  # fmt: skip
 KINDS = {"fit": (fit, ZOO), "merged": (merged, ZOO), "robust": (robust, ZOO), "refined": (refined, ENGINES),
-         "between sites": (between_sites, ("diagonal", "linear regression"))}  # fmt: skip
+         "between sites": (between_sites, ("linear regression",))}  # fmt: skip
 SCENARIOS = {f"{kind}: {name}": (action, (name,)) for kind, (action, names) in KINDS.items() for name in names}
 SCENARIOS |= {name: (action, ()) for name, action in FURTHER.items()}
 
