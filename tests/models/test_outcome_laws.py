@@ -104,7 +104,8 @@ def test_linear_outcomes_are_students(rng):
     found = outcome.predicted(natural, np.array([1.0, -2.0]), variance, 0.8)
     np.testing.assert_allclose([found["low"], found["high"]], [new.ppf(0.1), new.ppf(0.9)])
     assert outcome.noise(natural) == pytest.approx(0.5)
-    np.testing.assert_allclose(outcome.slopes(natural, np.array([2.0]), np.array([0.5]), variance[:1]), 3.0)
+    slope, weight = outcome.slopes(natural, np.array([2.0]), np.array([0.5]), variance[:1])
+    np.testing.assert_allclose([slope, weight], [[3.0], [2.0]])
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5])
