@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
+
 
 def heed_signals() -> None:
     """Be interrupted by either signal, also in the background, where shells have it ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in INTERRUPTIONS:
         signal.signal(number, signal.default_int_handler)
 
 
@@ -29,6 +31,7 @@ def forked(action: Callable[[], object]) -> int:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         action()
         status = 0
     finally:
@@ -41,6 +44,7 @@ def _speaking(action: Callable[[], object]) -> int:
         return child
     status = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         action()
         status = 0
     finally:
@@ -51,8 +55,10 @@ def _speaking(action: Callable[[], object]) -> int:
 def in_parallel(actions: Sequence[Callable[[], object]], *, silent: bool = False) -> None:
     """Each in a child of its own. Silent ones run tests, which may catch interruptions: they are killed."""
     heed_signals()  # whoever has taken them meanwhile
+    signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTIONS)  # until all children are known, so that none is forgotten
     children = [(forked if silent else _speaking)(action) for action in actions]
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         ended = [_status(child) for child in children]
     except KeyboardInterrupt:
         for child in children:

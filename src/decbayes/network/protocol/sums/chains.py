@@ -88,8 +88,12 @@ class Chain:
         current = self.current
         if current is None or not current.is_open:
             return
+        # A part that does not fit counts as missing: whoever had it first would else not open what others have opened.
+        parts = [part for part in current.of("opening") if opens(current, part)]
+        if len(parts) < len(current.terms.seats) - current.terms.absent:
+            parts = current.of("opening")
         try:
-            steps = opened(current.terms, current.of("masked"), current.of("opening"))
+            steps = opened(current.terms, current.of("masked"), parts)
             merged = self.agreement.result(steps, self.results, current.terms)
         except IMPOSSIBLE as error:
             self.broken = str(error)
