@@ -134,6 +134,18 @@ def test_one_part_of_the_opening_may_be_missing_where_the_terms_allow_it():
         terms_of(absent=2)
 
 
+def test_one_part_that_fits_nothing_counts_as_missing():
+    made = Sum(terms_of(length=2, absent=1), {name: [1, 2] for name in NAMES}).begin().mask().open()
+    parts = made.sent("opening")
+    elsewhere = [
+        Message("opening", part.terms, part.seat, part.body, bytes(32)).signed(signing(part.seat).sign)
+        for part in parts
+    ]
+    assert opened(made.terms, made.sent("masked"), [elsewhere[0], *parts[1:]]).tolist() == [4, 8]
+    with pytest.raises(SumRefused, match="has opened other masked numbers than these"):
+        opened(made.terms, made.sent("masked"), [*elsewhere[:2], *parts[2:]])
+
+
 def test_pieces_that_do_not_belong_together_open_nothing():
     made = Sum(terms_of(absent=1), {name: [1] * 6 for name in NAMES}).begin().mask().open(*NAMES[1:])
     part = made.sent("opening")[0]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,6 +130,15 @@ def largest_structure(readings: Sequence[Canonical], since: Posterior | None = N
     return max(structures, key=most_components)
 
 
+class Sized(NamedTuple):
+    """The structure with some number of components; by what and why that one; whether one more is to stay empty."""
+
+    structure: Structure
+    decided: Decided
+    why: str = ""
+    spare: bool = False
+
+
 def sized_structure(
     posteriors: Sequence[Posterior],
     readings: Sequence[Canonical],
@@ -136,15 +146,14 @@ def sized_structure(
     components: Number,
     solver: Solver | None,
     since: Posterior | None,
-) -> tuple[Structure, Decided, str, bool]:
-    """The structure with some number of components; by what and why that one; whether one more is to stay empty."""
+) -> Sized:
     largest = largest_structure(readings, since)
     most, names = most_components(largest), "the earlier merge or the largest site" if since else "the largest site"
     as_largest = f"as many as {names} has components" if largest.symmetry else ""
     if components == "largest" or not largest.symmetry:
-        return largest, "largest", as_largest, False
+        return Sized(largest, "largest", as_largest)
     if components is not None and components != "auto":
-        return largest.with_components(components), "given", "", False
+        return Sized(largest.with_components(components), "given")
     coupled = largest.symmetry[0]
     contents = [readings[site].components[coupled] for site in order]
     problem = problem_of(reordered(posteriors, order), coupled, largest, contents)
@@ -154,13 +163,13 @@ def sized_structure(
         number, stands = found_number(following(loaded, since, coupled, largest))
         if stands == "out" or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
-            return largest.with_components(number), "auto", why, False
+            return Sized(largest.with_components(number), "auto", why)
     if not raised:
-        return largest, "largest", as_largest, False
+        return Sized(largest, "largest", as_largest)
     default = default_number(loaded_from(posteriors, problem))
     reason = f"no number stands out; {default}" if components == "auto" else str(default)
     structure = largest if default.slots == most else largest.with_components(default.slots)
-    return structure, "predictions" if default.tried else "largest", reason, default.spare
+    return Sized(structure, "predictions" if default.tried else "largest", reason, default.spare)
 
 
 def raisable(problem: Problem, solver: Solver | None) -> bool:

@@ -23,6 +23,11 @@ class Gathered:
     """Who has agreed to show what some members have added, and what these have shown."""
 
     @property
+    def by_kind(self) -> dict[Kind, dict[str, Message]]:
+        """All messages, of the sum and of what was shown of it."""
+        return {**self.messages, **self.showing}
+
+    @property
     def number(self) -> int:
         return self.terms.round
 

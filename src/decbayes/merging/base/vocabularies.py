@@ -4,12 +4,13 @@ Topics have the same prior for any word, so that a site which comes with new wor
 contributions to these words are zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from decbayes.families import Contribution
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -71,11 +72,18 @@ def widened(posterior: Posterior, words: dict[str, tuple[str, ...]]) -> Posterio
     structure = Structure(
         current.families, prior, current.symmetry, {**current.labels, **words}, current.sparse, current.model
     )
-    moved = {
-        name: in_columns(csr_array(posterior.contribution[name]), current.labels[name], listed)
-        for name, listed in words.items()
+    contribution = over_words(posterior.contribution, current, structure)
+    return replace(posterior, structure=structure, contribution=contribution, calibration=None)
+
+
+def over_words(parts: Mapping[str, Contribution], before: Structure, after: Structure) -> dict[str, Contribution]:
+    """Contributions to one structure over the words of another."""
+    return {
+        name: in_columns(csr_array(part), before.labels[name], after.labels[name])
+        if before.labels.get(name) != after.labels.get(name)
+        else part
+        for name, part in parts.items()
     }
-    return replace(posterior, structure=structure, contribution={**posterior.contribution, **moved}, calibration=None)
 
 
 def in_columns(counts: csr_array, before: Sequence[str], words: Sequence[str]) -> csr_array:

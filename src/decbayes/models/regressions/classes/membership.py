@@ -44,8 +44,8 @@ from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_fr
 from decbayes.posterior import Posterior
 
 CLASS = "class"
-NAME = re.compile(r"[^\W\d]\w*")
 """The left side of formulas."""
+NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Member(Softmax):

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from decbayes.base.tensors import Arrays, read_arrays, write_arrays
 from decbayes.errors import InvalidCharter, InvalidFile, InvalidPosterior, Refused
@@ -19,7 +18,7 @@ from decbayes.families.matrices import stored
 from decbayes.files import contribution_arrays, contribution_from
 from decbayes.merging import product
 from decbayes.merging.base.products import weighted
-from decbayes.merging.base.vocabularies import in_columns
+from decbayes.merging.base.vocabularies import over_words
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.motions import Open, Part
 from decbayes.posterior import Posterior
@@ -84,13 +83,9 @@ def check_proper(parts: list[Posterior], structure: Structure) -> None:
 
 def widened(part: Posterior, structure: Structure) -> Posterior:
     """A part over all words in force; it counts none of those that were added later."""
-    before = part.structure.labels
-    moved = {
-        name: in_columns(csr_array(part.contribution[name]), before[name], words)
-        for name, words in structure.labels.items()
-        if words != before[name]
-    }
-    return Posterior(structure, {**part.contribution, **moved}) if moved else part
+    if part.structure.labels == structure.labels:
+        return part
+    return Posterior(structure, over_words(part.contribution, part.structure, structure))
 
 
 def epoch_of(question: Open, parts: Parts, sitting: Iterable[str], structure: Structure) -> Epoch:

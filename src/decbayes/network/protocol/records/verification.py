@@ -19,6 +19,7 @@ from decbayes.errors import InvalidFile, InvalidPosterior, Refused
 from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
+from decbayes.merging.base.vocabularies import over_words
 from decbayes.models.core.information import ABSOLUTE, RELATIVE
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import short
@@ -28,7 +29,7 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
-from decbayes.network.protocol.records.words import moved, read_by
+from decbayes.network.protocol.records.words import read_by
 from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -197,7 +198,7 @@ def read_body(body: bytes, charter: Charter) -> Read:
     except (InvalidFile, KeyError, TypeError) as error:
         raise Refused("shape", f"the body does not fit the structure ({error}).") from None
     check_shapes(parts, counted)
-    parts = moved(parts, counted, structure)
+    parts = over_words(parts, counted, structure)
     for name, part in parts.items():
         if not np.isfinite(stored(part)).all():
             raise Refused("finiteness", f"'{name}' holds NaN or infinite values.")
@@ -207,7 +208,7 @@ def read_body(body: bytes, charter: Charter) -> Read:
         posterior = Posterior(structure, parts)
     except InvalidPosterior as error:
         raise Refused("domain", str(error)) from None
-    if body_of(signed_by, moved(posterior.contribution, structure, counted), note, statement) != body:
+    if body_of(signed_by, over_words(posterior.contribution, structure, counted), note, statement) != body:
         raise Refused("shape", "the body is not the canonical encoding of its contribution.")
     return posterior, note, statement, frozenset(signed_by.words_added)
 

@@ -8,13 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from decbayes.errors import Refused
-from decbayes.families import Contribution
-from decbayes.merging.base.vocabularies import in_columns
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.structure import Structure
 
 WORDS, DIGEST = "words", 32
 
@@ -37,13 +33,3 @@ def read_by(charter: Charter, arrays: Mapping[str, Any]) -> Charter:
     if resolutions == charter.words_added.keys():
         return charter
     return charter.with_words_of({digest: charter.words_added[digest] for digest in resolutions})
-
-
-def moved(parts: Mapping[str, Contribution], before: Structure, after: Structure) -> dict[str, Contribution]:
-    """Contributions over the words of another structure."""
-    return {
-        name: in_columns(csr_array(part), before.labels[name], after.labels[name])
-        if before.labels.get(name) != after.labels.get(name)
-        else part
-        for name, part in parts.items()
-    }

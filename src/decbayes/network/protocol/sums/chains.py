@@ -14,7 +14,7 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import Gathered
-from decbayes.secure.seat import committed, opened, piece_of
+from decbayes.secure.seat import fits, opened
 from decbayes.secure.terms import PURPOSE, Kind, Message, digest_of
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -76,7 +76,7 @@ class Chain:
         """Take in a valid message; the one that it contradicts, if there is one."""
         gathered = self.gathered(message.terms)
         assert gathered is not None
-        slot = {**gathered.messages, **gathered.showing}[message.kind]
+        slot = gathered.by_kind[message.kind]
         known = slot.get(message.seat)
         if known is None or not better(gathered, known, message):
             slot[message.seat] = message
@@ -88,12 +88,8 @@ class Chain:
         current = self.current
         if current is None or not current.is_open:
             return
-        # A part that does not fit counts as missing: whoever had it first would else not open what others have opened.
-        parts = [part for part in current.of("opening") if opens(current, part)]
-        if len(parts) < len(current.terms.seats) - current.terms.absent:
-            parts = current.of("opening")
         try:
-            steps = opened(current.terms, current.of("masked"), parts)
+            steps = opened(current.terms, current.of("masked"), current.of("opening"))
             merged = self.agreement.result(steps, self.results, current.terms)
         except IMPOSSIBLE as error:
             self.broken = str(error)
@@ -124,10 +120,7 @@ def opens(gathered: Gathered, message: Message) -> bool:
         others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
         return digest_of({**masked, message.seat: message}) in others
     own = masked.get(message.seat) if message.kind == "opening" else None
-    if own is None or message.about != digest_of(masked):
-        return False
-    last = piece_of(gathered.terms, message.seat, message)
-    return committed(gathered.terms, message.seat, last) == own.commitment
+    return own is not None and fits(gathered.terms, message, own, digest_of(masked))
 
 
 class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -183,9 +183,7 @@ class Sums:
     @staticmethod
     def _kept(chain: Chain, message: Message) -> bool:
         gathered = chain.gathered(message.terms)
-        return gathered is not None and any(
-            kinds.get(message.kind, {}).get(message.seat) is message for kinds in (gathered.messages, gathered.showing)
-        )
+        return gathered is not None and gathered.by_kind[message.kind].get(message.seat) is message
 
     def holds(self, digest: bytes) -> bool:
         return digest in self._packets
@@ -201,7 +199,7 @@ class Sums:
         """Digests in an order in which each can be understood when it arrives."""
         for chain in list(self.chains.values()):
             for gathered in chain.sums[chain.inherited :]:
-                for messages in (*gathered.messages.values(), *gathered.showing.values()):
+                for messages in gathered.by_kind.values():
                     yield from (message.digest for message in messages.values())
 
     @property
