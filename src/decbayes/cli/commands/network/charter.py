@@ -344,6 +344,6 @@ def with_classes(settings: Mapping[str, Any]) -> dict[str, Any]:
     classes = settings.get("classes")
     if not isinstance(classes, str):
         return dict(settings)
-    from decbayes.models.regressions.classes.evidence import Classes
+    from decbayes.models.regressions.classes.known import Classes
 
     return {**settings, "classes": Classes.of(load_posterior(Path(classes))).plain()}

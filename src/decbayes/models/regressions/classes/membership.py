@@ -34,7 +34,7 @@ from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.regressions._making import formula_for, model_of_columns, model_of_frame
 from decbayes.models.regressions._table import complete
-from decbayes.models.regressions.classes.evidence import Classes, EvidenceTable, Memberships
+from decbayes.models.regressions.classes.known import Classes, ClassesTable, Memberships
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.multinomial import POINTS, MultinomialRegression, Softmax, tilted
 from decbayes.models.regressions.outcome import FACTOR, GaussianClimb, GaussianPlace, Natural, Outcome, Problem
@@ -54,18 +54,18 @@ class Member(Softmax):
     def against(self, name: str, level: str) -> str:
         return f"odds of {level} against {self.compared[0]}"
 
-    def evidence(self, targets: Array) -> Array:
+    def likelihoods(self, targets: Array) -> Array:
         """(N, classes): log p(row | class), that of the reference zero."""
         return self._whole(targets)
 
     def _levels(self, targets: Array) -> NDArray[np.intp]:
-        return np.asarray(self.evidence(targets).argmax(axis=1))
+        return np.asarray(self.likelihoods(targets).argmax(axis=1))
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        """Of E log Σ exp(f + evidence) − E log Σ exp(f), each as `tilted` has it."""
+        """Of E log Σ exp(f + log-likelihood) − E log Σ exp(f), each as `tilted` has it."""
         means, covariances = self.joint(mean, variance)
         (before, without), (after, whole) = (
-            tilted(part, covariances) for part in (means, means + self.evidence(targets))
+            tilted(part, covariances) for part in (means, means + self.likelihoods(targets))
         )
         later, earlier = self.stack.pairs
         value = np.zeros((len(means), len(later)))
@@ -75,7 +75,7 @@ class Member(Softmax):
         return value.ravel(), slope.ravel(), weight.ravel()
 
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
-        logs = self.log_shares(mean, variance) + self.evidence(targets)[:, :, None]
+        logs = self.log_shares(mean, variance) + self.likelihoods(targets)[:, :, None]
         density = np.zeros((len(logs), self._pairs))
         density[:, 0] = logsumexp(logs, axis=(1, 2)) - np.log(2 * POINTS)
         return density.ravel()
@@ -137,9 +137,9 @@ class ClassMembership(MultinomialRegression):
         check_settings({"varying": self.varying, "by": self.by, "classes": self.classes})
         known = self.known
         object.__setattr__(self, "classes", known.plain())
-        object.__setattr__(self, "target", next(iter(known.evidence)))
+        object.__setattr__(self, "target", next(iter(known.likelihoods)))
         others = {name: column for name, column in known_columns(self.columns).items() if name != CLASS}
-        object.__setattr__(self, "columns", {**others, **known.evidence})
+        object.__setattr__(self, "columns", {**others, **known.likelihoods})
         check_apart(known, others)
         super().__post_init__()
 
@@ -150,7 +150,7 @@ class ClassMembership(MultinomialRegression):
 
     @cached_property
     def stack(self) -> Pairs:
-        names, columns = self.known.names, tuple(self.known.evidence)
+        names, columns = self.known.names, tuple(self.known.likelihoods)
         reference = self.reference or self.known.largest
         if reference not in names or len(names) < 2:
             raise InvalidStructure(f"There is no class '{reference}' to compare with; there are {', '.join(names)}.")
@@ -162,15 +162,15 @@ class ClassMembership(MultinomialRegression):
         return stack
 
     @cached_property
-    def table(self) -> EvidenceTable:
-        return EvidenceTable(
+    def table(self) -> ClassesTable:
+        return ClassesTable(
             self.target, self.columns, self.terms, self.intercept, offset=self.offset, weights=self.weights,
             stack=self.stack, classes=self.known,
         )  # fmt: skip
 
     def constants(self) -> dict[str, Any]:
-        """Columns of evidence follow from the classes."""
-        others = {name: column for name, column in self.columns.items() if name not in self.known.evidence}
+        """Columns of likelihoods follow from the classes."""
+        others = {name: column for name, column in self.columns.items() if name not in self.known.likelihoods}
         stated = {name: value for name, value in super().constants().items() if name != "target"}
         return {**stated, "columns": plain(others), "classes": self.classes}
 
@@ -257,7 +257,7 @@ class ClassMembership(MultinomialRegression):
         natural = known.posterior.natural
         expected = {name: family.expected(natural[name]) for name, family in known.posterior.structure.families.items()}
         drawn = known.model.emissions.draw(expected, components, rng)
-        places = [list(self.columns).index(name) for name in known.evidence]
+        places = [list(self.columns).index(name) for name in known.likelihoods]
         points[:, places] = known.model.emissions.log_predictive(natural, drawn)
         return points, linear
 

@@ -56,9 +56,9 @@ class Classes:
         return {"columns": plain(self.model.columns), "natural": natural, "names": list(self.names)}
 
     @property
-    def evidence(self) -> dict[str, Column]:
+    def likelihoods(self) -> dict[str, Column]:
         """The columns that hold log p(row | class), one per class."""
-        return {f"evidence of {name}": Gaussian(0, 1) for name in self.names}
+        return {f"likelihood of {name}": Gaussian(0, 1) for name in self.names}
 
     @property
     def captions(self) -> dict[str, str]:
@@ -74,15 +74,15 @@ class Classes:
     def joined(self, frame: Any) -> dict[str, Any]:
         """A frame with these columns beside its own; missing values of a row say nothing."""
         columns = {name: values_in(frame, name) for name in names_in(frame)}
-        if not self.evidence.keys() <= columns.keys():
+        if not self.likelihoods.keys() <= columns.keys():
             points = self.model.points(frame)
             found = self.model.emissions.log_predictive(self.posterior.natural, points)
-            columns |= dict(zip(self.evidence, found.T, strict=True))
+            columns |= dict(zip(self.likelihoods, found.T, strict=True))
         return columns
 
 
 @dataclass(frozen=True)
-class EvidenceTable(Table):
+class ClassesTable(Table):
     """Rows with what they say about their class, in place of an outcome."""
 
     classes: Classes | None = None
@@ -102,10 +102,10 @@ class EvidenceTable(Table):
         assert self.classes is not None
         if self.target not in names:
             return super()._frame(path, names)
-        predictors = [name for name in names if name not in self.classes.evidence]
+        predictors = [name for name in names if name not in self.classes.likelihoods]
         frame = super()._frame(path, [*predictors, *self.classes.model.columns])
         whole = self.classes.joined(frame)
-        return {name: whole[name] for name in (*predictors, *self.classes.evidence)}
+        return {name: whole[name] for name in (*predictors, *self.classes.likelihoods)}
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,17 @@ class Memberships(Pairs):
     def needs(self) -> tuple[str, ...]:
         return self.columns
 
-    def evidence(self, values: Mapping[str, Array]) -> Array:
+    def likelihoods(self, values: Mapping[str, Array]) -> Array:
         return np.column_stack([values[name] for name in self.columns])
 
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
-        rows, (later, earlier), found = self.every(len(target)), self.pairs, self.evidence(values)
+        rows, (later, earlier), found = self.every(len(target)), self.pairs, self.likelihoods(values)
         constant = np.zeros((len(found), len(later)))
         constant[:, 0] = found[:, 0]
         return rows._replace(target=(found[:, later] - found[:, earlier]).ravel(), constant=constant.ravel())
 
     def stated(self, target: Array, values: Mapping[str, Array]) -> Array:
-        return np.asarray(self.evidence(values).argmax(axis=1), dtype=np.float64)
+        return np.asarray(self.likelihoods(values).argmax(axis=1), dtype=np.float64)
 
     def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         level = self.stated(target, values)
