@@ -14,7 +14,9 @@ from immaterial import TOLERANCE, reason
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "decbayes"
-AREAS = ("families", "merging", "models", "calibration", "updates", "streams", "network/protocol")
+AREAS = (
+    "families", "merging", "models", "calibration", "updates", "streams", "network/protocol", "secure", "privacy",
+)  # fmt: skip
 KINDS = (
     "operator", "comparison", "constant", "dropped term", "dropped guard", "dropped bound", "swapped arguments",
     "dropped keyword", "negated condition", "dropped not", "dropped effect",

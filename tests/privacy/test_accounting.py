@@ -1,5 +1,8 @@
 """What is promised follows from the noise: closed forms against integrals, and against another library's accountant."""
 
+from dataclasses import replace
+from math import erfc, exp, hypot, inf, sqrt
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -8,6 +11,7 @@ from scipy.stats import norm
 import decbayes as db
 from decbayes.errors import BudgetExceeded, DamagedLedger, NotDisclosed
 from decbayes.privacy import delta_of, epsilon_of, mu_of
+from decbayes.privacy.accounting import left, spent
 from decbayes.privacy.releasing import Spending
 
 CASES = [(0.1, 1e-6), (0.5, 1e-5), (1.0, 1e-5), (3.0, 1e-6), (8.0, 1e-9), (30.0, 1e-5)]
@@ -26,6 +30,39 @@ def test_delta_is_the_integral_of_what_one_density_has_more_than_the_other(epsil
     assert integral == pytest.approx(delta, rel=1e-5)
     assert delta_of(epsilon, mu) <= delta
     assert epsilon_of(mu, delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 4.0, 25.0])
+def test_delta_is_that_of_two_tails(mu):
+    for epsilon in (0.0, 0.01, 0.4, 2.0, 30.0):
+        tails = [0.5 * erfc((epsilon / mu + side * mu / 2) / sqrt(2.0)) for side in (-1, 1)]
+        assert delta_of(epsilon, mu) == pytest.approx(tails[0] - exp(epsilon) * tails[1], rel=1e-9, abs=1e-15)
+
+
+def test_noise_without_bound_gives_nothing_away():
+    for epsilon in (0.0, 1e-300, 1.0, 100.0):
+        assert [delta_of(epsilon, mu) for mu in (0.0, -1.0, 5e-324, 1e-18)] == [0.0] * 4
+    assert epsilon_of(0.0, 1e-9) == 0.0
+    assert epsilon_of(1e-10, 1e-9) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 0.3, 5.0, 100.0])
+@pytest.mark.parametrize("delta", [1e-14, 1e-6, 0.2, 0.99])
+def test_what_is_allowed_is_kept_and_no_more_than_a_last_digit_is_left_unused(epsilon, delta):
+    """Also of promises so strict that hardly anything may be said: no least μ is taken for granted."""
+    mu = mu_of(epsilon, delta)
+    assert delta_of(epsilon, mu) <= delta < delta_of(epsilon, mu * (1 + 1e-6))
+    needed = epsilon_of(mu, delta)
+    assert delta_of(needed, mu) <= delta
+    assert needed == pytest.approx(epsilon, rel=1e-4, abs=1e-12)
+
+
+def test_much_noise_less_is_much_privacy_less():
+    """ε of a μ that means nothing any more is still what the definition says."""
+    for mu in (40.0, 300.0):
+        epsilon = epsilon_of(mu, 1e-9)
+        assert delta_of(epsilon, mu) == pytest.approx(1e-9, rel=1e-6)
+        assert epsilon > mu * mu / 2
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), CASES[1:3])
@@ -49,6 +86,13 @@ def test_the_usual_noise_for_the_usual_promises():
     [
         ({"epsilon": 0.0}, "epsilon must be a positive number"),
         ({"delta": 1.0}, "probability well below 1"),
+        ({"delta": -0.1}, "delta must be a positive number"),
+        ({"epsilon": 100.5}, "epsilon at most 100"),
+        ({"epsilon": inf}, "epsilon"),
+        ({"colluders": -1}, "colluders must be an integer"),
+        ({"sites": -1}, "sites must be an integer"),
+        ({"noise": "shared", "sites": 2}, "at least two honest sites: sites=2, colluders=1"),
+        ({"noise": "shared", "sites": 4, "colluders": 3}, "at least two honest sites"),
         ({"noise": "none"}, "'each' or 'shared'"),
         ({"noise": "shared"}, "at least two honest sites"),
         ({"rows_per_person": 0}, "rows_per_person must be an integer"),
@@ -57,6 +101,42 @@ def test_the_usual_noise_for_the_usual_promises():
 def test_promises_that_mean_nothing_are_refused(bad, text):
     with pytest.raises(ValueError, match=text):
         db.Privacy(**({"epsilon": 1.0, "delta": 1e-6} | bad))
+
+
+def test_promises_at_their_limits():
+    assert db.Privacy(100.0, 0.9).mu > 10.0
+    usual = {"noise": "each", "colluders": 1, "rows_per_person": 1, "sites": 0}
+    assert db.Privacy(1, 1e-6).plain() == {"epsilon": 1.0, "delta": 1e-6, **usual}
+    assert db.Privacy.of(db.Privacy(2.0, 1e-6, colluders=0).plain()) == db.Privacy(2.0, 1e-6, colluders=0)
+    with pytest.raises(db.errors.InvalidRules, match="cannot be read"):
+        db.Privacy.of({"epsilon": 1.0, "delta": 1e-6, "further": 1})
+
+
+def test_the_noise_of_honest_sites_makes_up_that_of_a_sum():
+    assert db.Privacy(1.0, 1e-6).honest == 1
+    assert db.Privacy(1.0, 1e-6, sites=9).honest == 1, "each adds all of it"
+    assert db.Privacy(1.0, 1e-6, noise="shared", sites=7, colluders=2).honest == 5
+    assert db.Privacy(1.0, 1e-6, noise="shared", sites=2, colluders=0).honest == 2
+
+
+def test_a_promise_is_the_same_whoever_has_left_and_another_one_otherwise():
+    promise = db.Privacy(1.0, 1e-6, noise="shared", sites=6, colluders=2)
+    assert promise.same_as(replace(promise, sites=4))
+    assert promise.same_as(promise)
+    others = {"epsilon": 1.1, "delta": 1e-7, "noise": "each", "colluders": 1, "rows_per_person": 2}
+    for name, value in others.items():
+        assert not promise.same_as(replace(promise, **{name: value})), name
+        assert not replace(promise, **{name: value}).same_as(promise), name
+
+
+def test_releases_add_up_by_squares():
+    budget = db.Privacy(1.0, 1e-6)
+    assert spent([]) == 0.0
+    assert spent([0.3]) == 0.3
+    assert spent([3.0, 4.0]) == 5.0
+    assert left(budget, []) == pytest.approx(budget.mu, rel=1e-12)
+    assert hypot(left(budget, [0.1, 0.15]), 0.1, 0.15) == pytest.approx(budget.mu, rel=1e-12)
+    assert left(budget, [budget.mu, 0.1]) == 0.0
 
 
 def spending(mu_share, number=0, known=(), name="data", epsilon=1.0, release="r"):

@@ -23,10 +23,34 @@ def test_numbers_that_could_not_be_added_exactly_are_refused(bad):
         Grid(2.0**-20).quantize([0.0, bad])
 
 
-def test_sums_are_exact_or_refused():
-    assert exact_sum([[2**52 - 1, -3], [2**52 - 1, 5]]).tolist() == [2**53 - 2, 2]
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_number_is_the_last_one_before_gaps(sign):
+    """Below 2⁵³ every integer is a floating-point number; 2⁵³ + 1 is none."""
+    assert Grid(1.0).quantize([sign * (2.0**53 - 1)]).tolist() == [sign * (2**53 - 1)]
+    with pytest.raises(InvalidData):
+        Grid(1.0).quantize([sign * 2.0**53])
+    assert exact_sum([[sign * (2**53 - 2)], [sign]]).tolist() == [sign * (2**53 - 1)]
+    for reaching in ([[sign * 2**52], [sign * 2**52]], [[sign * 2**53]], [[sign * 2**52], [-sign * 2**52]]):
+        with pytest.raises(InvalidData, match="2\\^53"):
+            exact_sum(reaching)
     with pytest.raises(InvalidData, match="2\\^53"):
-        exact_sum([[2**52], [2**52]])
+        exact_sum([[-(2**63)]])
+
+
+def test_sums_are_exact():
+    assert exact_sum([[2**52 - 1, -3], [2**52 - 1, 5]]).tolist() == [2**53 - 2, 2]
+    assert exact_sum(np.zeros((3, 0), dtype=np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, np.inf, np.nan])
+def test_a_step_is_a_positive_number(step):
+    with pytest.raises(ValueError, match="step must be a positive number"):
+        Grid(step)
+    assert Grid(5e-324).values([2]).tolist() == [1e-323]
+
+
+def test_numbers_are_rounded_to_the_nearest_step():
+    assert Grid(0.5).quantize([0.24, 0.26, -0.26, 0.76, -7.4]).tolist() == [0, 1, -1, 2, -15]
 
 
 @pytest.mark.parametrize("variance", [1, 9, 20])
@@ -55,8 +79,12 @@ def test_the_parts_of_a_draw_have_their_probabilities():
         probability = np.exp(-numerator / denominator)
         mean = np.mean([happens_exp(numerator, denominator) for _ in range(4000)])
         assert abs(mean - probability) <= 6 * (probability * (1 - probability) / 4000) ** 0.5
-    zero = np.mean([one_laplace(2) == 0 for _ in range(4000)])
-    assert abs(zero - np.tanh(0.25)) < 6 * (0.25 / 4000) ** 0.5
+    for scale in (1, 2, 5):
+        drawn = np.array([one_laplace(scale) for _ in range(4000)])
+        for size in range(2 * scale + 2):  # P(x) = tanh(1 / 2s) exp(−|x| / s)
+            for value in {size, -size}:
+                chance = np.tanh(0.5 / scale) * np.exp(-size / scale)
+                assert abs(np.mean(drawn == value) - chance) < 6 * (chance / 4000) ** 0.5
 
 
 @pytest.mark.parametrize("bad", [0, -1, 0.5, True])

@@ -207,8 +207,7 @@ def private_plan(model: Model, *, sites: int, rows: int, privacy: Privacy) -> Pr
     if privacy.noise == "shared" and privacy.sites != sites:
         raise NotPrivate(f"The promise is about {privacy.sites} sites that share the noise, the plan about {sites}.")
     mechanism = model.mechanism()
-    shared = privacy.honest if privacy.noise == "shared" else 1
-    per_row = shared * (privacy.mu / privacy.rows_per_person) ** 2 / mechanism.parameters
+    per_row = privacy.honest * (privacy.mu / privacy.rows_per_person) ** 2 / mechanism.parameters
     quality = rows * per_row
     needed, least = ceil(mechanism.doubtful / per_row), ceil(mechanism.useless / per_row)
     if quality < mechanism.useless:

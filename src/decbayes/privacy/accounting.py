@@ -10,15 +10,15 @@ person is in the data is at least as hard as telling N(0, 1) from N(μ, 1) by on
 """
 
 from dataclasses import dataclass, fields
-from math import exp, expm1, log, sqrt
+from math import exp, expm1, sqrt
 from typing import Any, Literal
 
 from decbayes.base.arguments import check_positive, check_whole
 from decbayes.errors import InvalidRules
 
 Noise = Literal["each", "shared"]
-# No μ outside means anything: less is all noise, more is none.
-LEAST, MOST = 1e-6, 1e3
+# No μ and no ε beyond means anything: that is no noise.
+MOST = 1e6
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -33,21 +33,19 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest μ that (ε, δ) allows."""
-    return bisected(lambda mu: delta_of(epsilon, mu) <= delta, LEAST, MOST)
+    return bisected(lambda mu: delta_of(epsilon, mu) <= delta, 0.0, MOST)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest ε of μ-privacy at this δ."""
     if delta_of(0.0, mu) <= delta:
         return 0.0
-    high = 0.5 * mu * mu + mu * sqrt(2.0 * log(1.0 / delta)) + 1.0  # a Gaussian's tail is below exp(−t²/2)
-    return high - bisected(lambda less: delta_of(high - less, mu) <= delta, 0.0, high)
+    return -bisected(lambda negative: delta_of(-negative, mu) <= delta, -MOST, 0.0)
 
 
 def bisected(holds: Any, low: float, high: float) -> float:
     """The largest number for which something holds that holds for small ones; on the safe side."""
-    for _ in range(200):
-        middle = 0.5 * (low + high)
+    while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
@@ -110,8 +108,8 @@ class Privacy:
 
     def same_as(self, other: "Privacy") -> bool:
         """Whether both promise the same; noise may be shared by fewer sites once some are gone."""
-        both = [{**promise.plain(), "sites": 0} for promise in (self, other)]
-        return both[0] == both[1]
+        theirs = other.plain()
+        return {name for name, value in self.plain().items() if value != theirs[name]} <= {"sites"}
 
     def __str__(self) -> str:
         rows = "1 row" if self.rows_per_person == 1 else f"up to {self.rows_per_person} rows"

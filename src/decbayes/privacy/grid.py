@@ -61,7 +61,7 @@ def quantize(vector: Any, step: float) -> Integers:
 def exact_sum(vectors: Any) -> Integers:
     """The sum of vectors of steps, exact in any order; refused if it could reach 2⁵³."""
     rows = np.asarray(vectors, dtype=np.int64)
-    if sum(int(row) for row in np.abs(rows).max(axis=tuple(range(1, rows.ndim)), initial=0)) >= LARGEST:
+    if (np.abs(rows.astype(np.float64)).sum(axis=0) >= LARGEST).any():
         raise InvalidData("A sum would reach 2^53 steps, beyond which it is not exact. Use a larger step.")
     return np.asarray(rows.sum(axis=0))
 

@@ -166,9 +166,9 @@ def largest_norm(size: int) -> int:
 
 
 def smallest_deviation(bound: int, mu: float) -> int:
-    """The noise's standard deviation in steps: an integer, never less than bound / μ."""
-    deviation = int(np.ceil(bound / mu))
-    return deviation if bound / deviation <= mu else deviation + 1
+    """The noise's standard deviation in steps: the smallest integer not below bound / μ, by integers alone."""
+    numerator, denominator = mu.as_integer_ratio()
+    return -(-bound * denominator // numerator)
 
 
 def summed_records(mechanism: Mechanism, anchor: Array, data: Any, number: int) -> Integers:
