@@ -108,9 +108,9 @@ def test_a_release_is_the_sum_of_records_on_the_grid_and_noise_and_its_line_says
     allowed = EACH.mu * (2.0 / 7.0) ** 0.5
     assert bound / deviation <= allowed < bound / (deviation - 1)
     (line,) = books.lines
-    assert line == Spending(
-        found.ids[0], "plain", "", EACH, bound / deviation, 1, "data", frozenset({"a", "b"})
-    ), "as a ledger gets it, with the names that are usual"
+    assert line == Spending(found.ids[0], "plain", "", EACH, bound / deviation, 1, "data", frozenset({"a", "b"})), (
+        "as a ledger gets it, with the names that are usual"
+    )
     assert (found.structure, found.privacy, found.round, found.site) == (STRUCTURE, EACH, 1, "")
     assert found.anchor.tolist() == [0.0, 0.1, 0.0]
     named = released(
@@ -192,7 +192,12 @@ def test_noise_is_never_less_than_promised_nor_a_step_more():
     rng = np.random.default_rng(3)
     for _ in range(300):
         bound, near = int(rng.integers(1, 2**40)), int(rng.integers(1, 2**40))
-        for mu in (float(rng.exponential()), bound / near, np.nextafter(bound / near, 0), np.nextafter(bound / near, 9)):
+        for mu in (
+            float(rng.exponential()),
+            bound / near,
+            np.nextafter(bound / near, 0),
+            np.nextafter(bound / near, 9),
+        ):
             deviation = smallest_deviation(bound, float(mu))
             assert Fraction(bound, deviation) <= Fraction(float(mu))
             assert deviation == 1 or Fraction(bound, deviation - 1) > Fraction(float(mu))

@@ -77,7 +77,9 @@ class ByHand:
         return total.astype("<u8").tobytes()
 
     def commitment(self, name):
-        return hashlib.sha256(PURPOSE + b"commitment\0" + self.digest + name.encode() + b"\0" + self.last(name)).digest()
+        return hashlib.sha256(
+            PURPOSE + b"commitment\0" + self.digest + name.encode() + b"\0" + self.last(name)
+        ).digest()
 
     def opening(self, name):
         parts = (self.last(name) if other == name else self.piece(name, other, other) for other in self.names)
@@ -114,7 +116,13 @@ def test_a_message_is_named_by_all_but_its_signature():
     assert digest_of(together) == hashlib.sha256(PURPOSE + by_name).digest()
 
 
-SIZES = {"key": (32, 0, 0), "masked": (48, 32, 32), "opening": (128, 32, 0), "consent": (0, 32, 0), "shown": (32, 32, 0)}
+SIZES = {
+    "key": (32, 0, 0),
+    "masked": (48, 32, 32),
+    "opening": (128, 32, 0),
+    "consent": (0, 32, 0),
+    "shown": (32, 32, 0),
+}
 
 
 @pytest.mark.parametrize("kind", SIZES)

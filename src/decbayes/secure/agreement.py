@@ -84,7 +84,7 @@ class Agreement:
         anchor, length = results[-1].posterior if results else self.anchor, length_of(self.anchor.structure)
         seats = self.seats(without)
         # Of two sums of a round over different members, at most one opens: no part of a smaller one may be missing.
-        everybody = results[-1].members if results else len(self.members) if self.complete else 0
+        everybody = results[-1].members if results else len(self.members) * self.complete
         absent, number = int(len(seats) == everybody), len(results) + 1
         return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders, absent)
 

@@ -82,9 +82,9 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
 def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
     """The slots' parameters in the factors that tell components apart, all with the same evidence."""
     evidence, structure = group_evidence(anchor, coupled.factors), anchor.structure
-    filled = ~anchor.untouched(coupled) & (evidence > 0.0)
-    weights = np.ones(len(evidence))
-    weights[filled] = evidence[filled].mean() / evidence[filled] if filled.any() else 1.0
+    filled, weights = evidence > 0.0, np.ones(len(evidence))
+    if filled.any():
+        weights[filled] = evidence[filled].mean() / evidence[filled]
     slots = {}
     for name in compared(structure, coupled):
         even = structure.prior[name] + weights[:, None] * dense(anchor.contribution[name])
@@ -171,7 +171,7 @@ class Share:
 
     def bounded(self, most: float) -> "Share":
         """The same with the weight of `most` rows, if it has more. A bound on what a single member can move."""
-        scale = 1.0 if self.rows <= most else most / self.rows
+        scale = most / max(self.rows, most)
         told = {name: scale * getattr(self, name) for name in TOLD}
         return Share(scaled(self.posterior, scale), **told)
 
