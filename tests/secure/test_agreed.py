@@ -30,7 +30,8 @@ def test_an_agreement_is_what_people_compare():
     rules = db.disclosure.Rules()
     assert usual.plain() == {
         "format": FORMAT, "name": "means", "members": {name: key.hex() for name, key in MEMBERS.items()},
-        "anchor": ANCHOR.digest, "rounds": 3, "colluders": 1, "most_rows": 1e6, "step": 2.0**-20, "rules": rules.plain(),
+        "anchor": ANCHOR.digest, "rounds": 3, "colluders": 1, "most_rows": 1e6, "step": 2.0**-20,
+        "rules": rules.plain(),
     }  # fmt: skip
     assert usual.complete
     text = json.dumps(usual.plain()).encode()

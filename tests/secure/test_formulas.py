@@ -27,7 +27,8 @@ NUMBERS = {name: [place, -7, 2**40 * (place - 1), 0, 5, -(2**50)] for place, nam
 def digest_by_hand(terms):
     plain = {
         "group": terms.group, "round": terms.round, "anchor": terms.anchor, "length": terms.length, "step": terms.step,
-        "colluders": terms.colluders, "absent": terms.absent, "seats": {name: public(name).hex() for name in terms.seats},
+        "colluders": terms.colluders, "absent": terms.absent,
+        "seats": {name: public(name).hex() for name in terms.seats},
     }  # fmt: skip
     return hashlib.sha256(PURPOSE + json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).digest()
 
