@@ -290,7 +290,8 @@ def written(tmp_path, **changed):
     [
         {"further": 1}, {"site": 3}, {"site": "x" * 10_000}, {"ids": [3]}, {"ids": ["a", "a"]}, {"ids": []},
         {"round": 1.0}, {"round": -1}, {"values": [1.5]}, {"values": [True]}, {"values": [2**53]},
-        {"values": [-(2**53)]}, {"values": []}, {"values": [2**70]}, {"anchor": ["1"]}, {"anchor": [None]}, {"variance": "0"},
+        {"values": [-(2**53)]}, {"values": []}, {"values": [2**70]}, {"anchor": ["1"]}, {"anchor": [None]},
+        {"variance": "0"},
         {"variance": "-5"}, {"variance": 4}, {"variance": "1" + "0" * 40}, {"variance": "1" * 51}, {"variance": "x"},
         {"privacy": {"epsilon": 1.0}}, {"privacy": []},
     ],
