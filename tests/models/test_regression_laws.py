@@ -293,3 +293,13 @@ def test_a_curve_is_drawn_beyond_the_last_cut_or_as_long_as_an_event_takes():
 def test_what_is_known_of_differences_between_sites_is_a_positive_number(setting):
     with pytest.raises(ValueError, match=setting):
         db.LinearRegression("y", columns={"x": "real", "y": "real"}, varying=("intercept",), **{setting: 0.0})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_for_which_outcomes_are_drawn_stay_as_they_are(name):
+    model = KINDS[name]
+    data = db.simulate(model, 20, rng=1).data
+    before = data.copy()
+    drawn = db.simulate(model, 20, rng=2, data=data).data
+    np.testing.assert_array_equal(data, before)
+    assert (drawn != before).any()

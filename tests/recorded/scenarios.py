@@ -11,10 +11,16 @@ from pathlib import Path
 
 import numpy as np
 from further import FURTHER
+from grouped import grouped_of
+from methods import methods_of, of_outcome
+from parts import votes_of
+from pieces import PIECES
+from private import MODELS, rounds_of
 
 import decbayes as db
 from decbayes.errors import DecbayesError
 from decbayes.merging import reading
+from decbayes.models.regressions.regression import Regression
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from zoo import ZOO
@@ -31,7 +37,7 @@ def attempted(action):
     """Its result, or the kind of error it ends with."""
     try:
         return action()
-    except (DecbayesError, NotImplementedError) as error:
+    except (DecbayesError, NotImplementedError, KeyError) as error:
         return type(error).__name__
 
 
@@ -61,20 +67,18 @@ def fit(name):
     return {
         "fits": [(each.posterior, each.bound[-1]) for each in fits],
         "remarks": [remark.kind for remark in posterior.remarks],
-        "predicted": attempted(lambda: model.log_predictive(posterior, shards[1])),
-        "assigned": attempted(lambda: model.assign(posterior, shards[1])),
+        "methods": methods_of(model, shards, fits, attempted),
         "score": attempted(lambda: model.score(posterior, shards[2])),
-        "units": attempted(lambda: model.units(shards[2])),
-        "described": attempted(lambda: model.describe(posterior)),
-        "tally": attempted(lambda: model.tally(posterior)),
-        "presence": attempted(lambda: model.presence(posterior, shards[0])),
-        "information": None if "states" in name else attempted(lambda: model.information(posterior, shards[0])),
-        "contributed": attempted(lambda: model.contributed(posterior, shards[1])),
         "site": attempted(lambda: model.fit_site(shards[3], rng=5).posterior),
         "intervals": intervals(posterior),
         "log partition": posterior.log_partition(),
         "drawn": attempted(lambda: posterior.sample(2, np.random.default_rng(3))),
     }
+
+
+def outcome(name):
+    model, shards, fits = fitted(name)
+    return of_outcome(model, shards[0], fits[0].posterior, attempted)
 
 
 def merged(name):
@@ -146,12 +150,26 @@ def between_sites(name):
     }
 
 
+def votes(name):
+    model, shards, _ = fitted(name)
+    return votes_of(model, shards)
+
+
+def grouped(name):
+    model, shards, _ = fitted(name)
+    return grouped_of(model, shards)
+
+
 ENGINES = ("mean", "full", "counts", "classes", "states", "linear regression", "logistic regression",
            "groups of regressions", "Poisson, varying", "survival", "topics", "features")  # fmt: skip
+REGRESSED = [name for name, (model, _) in ZOO.items() if isinstance(model, Regression)]
+GROUPED = ("known variance", "counts", "classes", "topics")
+VOTING = ("mean", "known variance", "full", "classes", "linear regression", "topics")
 KINDS = {"fit": (fit, ZOO), "merged": (merged, ZOO), "robust": (robust, ZOO), "refined": (refined, ENGINES),
-         "between sites": (between_sites, ("linear regression",))}  # fmt: skip
+         "votes": (votes, VOTING), "grouped": (grouped, GROUPED), "outcome": (outcome, REGRESSED),
+         "private": (rounds_of, MODELS), "between sites": (between_sites, ("linear regression",))}  # fmt: skip
 SCENARIOS = {f"{kind}: {name}": (action, (name,)) for kind, (action, names) in KINDS.items() for name in names}
-SCENARIOS |= {name: (action, ()) for name, action in FURTHER.items()}
+SCENARIOS |= {name: (action, ()) for name, action in (FURTHER | PIECES).items()}
 
 
 def result_of(scenario):

@@ -553,7 +553,7 @@ class Regression(Tabled, Model):
     def _made_up_rows(self, size: int, rng: np.random.Generator, data: Any, rows: int) -> Array:
         """Rows whose outcome is still to be drawn."""
         if data is not None:
-            return self.table.points(data, target=False)[:size]
+            return self.table.points(data, target=False)[:size].copy()
         return np.column_stack([self.table.made_up(size, rng), self._own_parts.made_up(size, rows)])
 
     def _drawn_linear(
