@@ -20,7 +20,7 @@ AMOUNTS = re.compile(r"BLOCK|AT_ONCE|AT_A_TIME|MOST_KEPT|MOST_NUMBERS|MOST_SUMS|
 CAPS = re.compile(r"(MOST|MAXIMAL)_(SWEEPS|PASSES|TURNS|STEPS)|HALVINGS|STEPS|SETTLING")
 # Keywords that cost or save time and memory, or show how far a fit is.
 COSTS = {"progress", "n_jobs", "prefer", "cost", "copy", "check_finite", "overwrite_a", "overwrite_b", "assume_unique",
-         "optimize", "threads", "device"}  # fmt: skip
+         "optimize", "threads", "device", "maxsize"}  # fmt: skip
 TOLERANCE = 1e-3  # below it a constant is a tolerance
 
 

@@ -10,7 +10,7 @@ import pytest
 import decbayes as db
 from decbayes import files
 from decbayes.errors import InvalidData, InvalidFile, NotPrivate
-from decbayes.privacy import releasing
+from decbayes.privacy import release_files, releasing
 from decbayes.privacy.mechanism import Mechanism, PrivateMerge, growing, packed, raised, unpacked
 from decbayes.privacy.releasing import (
     GRID,
@@ -316,6 +316,13 @@ def test_a_file_that_says_something_else_is_refused(changed, tmp_path):
 def test_what_a_file_may_hold_at_most_is_read(name, value, read, tmp_path):
     found = getattr(db.privacy.load_release(written(tmp_path, **{name: value})), name)
     assert (found.tolist() if isinstance(found, np.ndarray) else found) == read
+
+
+def test_lists_longer_than_any_round_has_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(release_files, "MOST", 3)
+    assert len(db.privacy.load_release(written(tmp_path)).values) == 3
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        db.privacy.load_release(written(tmp_path, values=[1, 2, 3, 4]))
 
 
 def test_a_file_lacks_nothing_of_its_release(tmp_path):

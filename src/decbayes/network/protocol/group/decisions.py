@@ -20,7 +20,7 @@ import msgspec
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidRules, Refused
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import AgentId, public_key, short
+from decbayes.network.protocol.group.keys import AgentId, short
 from decbayes.network.protocol.group.motions import (
     Admit,
     Amend,
@@ -382,8 +382,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
         raise Refused("decision", "only the prior of a new epoch has a body.")
     try:
         match question:
-            case Admit(name, key) | Rotate(name, key):
-                public_key(key)
+            case Admit(name) | Rotate(name):
                 if not name.isprintable():
                     raise Refused("decision", "a name that cannot be printed.")
             case Amend(rules, limits, disclosure):
@@ -418,7 +417,7 @@ def check_words(words: tuple[str, ...], charter: Charter) -> None:
         raise Refused("decision", "the new words are not stated properly.")
     if not {*words} - {*charter.words}:
         raise Refused("decision", "all of these words count already.")
-    _ = charter.with_words_of({**charter.words_added, bytes(32): words}).model
+    _ = charter.with_words_of({**charter.words_added, b"": words}).model
 
 
 def check_opening(question: Open, roster: Roster) -> None:
