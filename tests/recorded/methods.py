@@ -3,15 +3,17 @@
 import inspect
 from functools import partial
 
+import draws
 import numpy as np
 
+from decbayes.errors import DecbayesError
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.regressions.robust_errors import RobustErrors
 
 # Fits and files are elsewhere; the rest return models, or what `draw` of another test covers.
-LEFT_OUT = {"fit", "fit_many", "fit_site", "for_data", "sized_for", "for_posterior", "structure_for", "score",
-            "decoded", "imputations"}  # fmt: skip
+LEFT_OUT = {"draw", "fit", "fit_many", "fit_site", "for_data", "sized_for", "for_posterior", "structure_for", "score",
+            "decoded", "imputations", "pooled", "sized", "with_words"}  # fmt: skip
 
 
 def arguments_for(model, shards, fits):
@@ -25,22 +27,64 @@ def arguments_for(model, shards, fits):
     }  # fmt: skip
 
 
-def methods_of(model, shards, fits, attempted):
-    given, found = arguments_for(model, shards, fits), {}
-    for name, method in inspect.getmembers(type(model), inspect.isfunction):
+def answers(thing, given, attempted, left_out=()):
+    """What each public method of a thing says, of those whose arguments are given, with and without options."""
+    found = {}
+    for name, method in inspect.getmembers(type(thing), inspect.isfunction):
         parameters = [each for each in inspect.signature(method).parameters.values() if each.name != "self"]
         needed = {each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD}
-        tipped = name == "information" and hasattr(model, "dwell_times")  # by rounding
-        if name.startswith("_") or name in LEFT_OUT or tipped or not needed or not needed <= given.keys():
+        if name.startswith("_") or name in left_out or not needed or not needed <= given.keys():
             continue
         chosen = {each.name: given[each.name] for each in parameters if each.name in given}
-        if name == "draw":
-            chosen["parameters"] = drawn_parameters(given["posterior"], np.random.default_rng(6))
-        found[name] = attempted(partial(method, model, **chosen))
+        found[name] = attempted(partial(method, thing, **chosen))
+        if needed < chosen.keys():
+            usual = {one: chosen[one] for one in needed}
+            found[f"{name} as usual"] = attempted(partial(method, thing, **usual))
+    return found
+
+
+def methods_of(model, shards, fits, attempted):
+    given = arguments_for(model, shards, fits)
+    tipped = {"information"} if hasattr(model, "dwell_times") else set()  # by rounding
+    found = answers(model, given, attempted, LEFT_OUT | tipped)
+    parameters = drawn_parameters(given["posterior"], np.random.default_rng(6))
+    found["draw"] = attempted(partial(model.draw, parameters, 6, np.random.default_rng(2)))
     if isinstance(robust := found.get("robust_errors"), RobustErrors):
         found["robust_errors"] = sums = robust.sums(shards[1])
         found["robust_deviations"] = robust.deviations(*sums)
     return found
+
+
+def of_family(name):
+    """A family at parameters that are drawn."""
+    family, rng = draws.family(name), np.random.default_rng(21)
+    natural, contribution = draws.natural(name, rng, 3, 3), draws.contribution(name, rng, 3, 3)
+    prior, value = draws.prior(name, 3, 3), family.one_of(family.sample(natural, 2, rng), 0)
+    given = {
+        "natural": natural, "other": draws.natural(name, rng, 3, 3), "contribution": contribution, "prior": prior,
+        "rows": family.rows(contribution), "rest": natural, "own": contribution, "value": value, "probability": 0.2,
+        "stretch": 1.7, "size": 3, "rng": rng, "width": natural.shape[1], "count": 4, "order": np.array([2, 0, 1]),
+        "evidence": np.array([5.0, 9.0, 2.0]), "base": 0.01 * contribution.mean(axis=0), "otherwise": -3.0,
+        "contributions": [contribution, 0.5 * contribution], "values": family.sample(natural, 2, rng), "number": 1,
+    }  # fmt: skip
+    found = answers(family, given, attempted_of_family, {"groups", "rows", "joins"})
+    groups = family.groups(given["base"], 2)
+    for component, slot in enumerate((0, 1, 0)):
+        groups.move(given["rows"], component, -1, slot, float(given["evidence"][component]))
+    groups.update()
+    found["groups"] = groups.values(), groups.freedom(np.arange(2)), groups.join_losses()
+    total = np.zeros_like(prior)
+    family.added(total, contribution, np.array([1, 1, 0]), np.array([2, 0, 1]))
+    joins = family.joins(given["base"], given["rows"], given["evidence"])
+    found["added"], found["joins"] = total, attempted_of_family(lambda: joins.losses(0, np.array([1, 2])))
+    return found
+
+
+def attempted_of_family(action):
+    try:
+        return action()
+    except (DecbayesError, NotImplementedError, AttributeError, ValueError) as error:
+        return type(error).__name__
 
 
 def of_outcome(model, data, posterior, attempted):

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 from further import FURTHER
 from grouped import grouped_of
-from methods import methods_of, of_outcome
+from methods import methods_of, of_family, of_outcome
 from parts import votes_of
 from pieces import PIECES
 from private import MODELS, rounds_of
 
 import decbayes as db
 from decbayes.errors import DecbayesError
+from decbayes.families import FAMILIES
 from decbayes.merging import reading
 from decbayes.models.regressions.regression import Regression
 
@@ -164,10 +165,12 @@ ENGINES = ("mean", "full", "counts", "classes", "states", "linear regression", "
            "groups of regressions", "Poisson, varying", "survival", "topics", "features")  # fmt: skip
 REGRESSED = [name for name, (model, _) in ZOO.items() if isinstance(model, Regression)]
 GROUPED = ("known variance", "counts", "classes", "topics")
+SHIPPED = [name for name in sorted(FAMILIES) if type(FAMILIES[name]).__module__.startswith("decbayes.")]
 VOTING = ("mean", "known variance", "full", "classes", "linear regression", "topics")
 KINDS = {"fit": (fit, ZOO), "merged": (merged, ZOO), "robust": (robust, ZOO), "refined": (refined, ENGINES),
-         "votes": (votes, VOTING), "grouped": (grouped, GROUPED), "outcome": (outcome, REGRESSED),
-         "private": (rounds_of, MODELS), "between sites": (between_sites, ("linear regression",))}  # fmt: skip
+         "votes": (votes, VOTING), "grouped": (grouped, GROUPED), "family": (of_family, SHIPPED),
+         "outcome": (outcome, REGRESSED), "private": (rounds_of, MODELS),
+         "between sites": (between_sites, ("linear regression",))}  # fmt: skip
 SCENARIOS = {f"{kind}: {name}": (action, (name,)) for kind, (action, names) in KINDS.items() for name in names}
 SCENARIOS |= {name: (action, ()) for name, action in (FURTHER | PIECES).items()}
 
