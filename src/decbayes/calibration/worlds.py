@@ -76,7 +76,7 @@ class Setting:
     def evidence(self) -> list[Array]:
         """For each simulated site, the number of observations (or words) in each slot."""
         counts = reading.support(self.alignment, self.coupled)[list(self.chosen)]
-        return [site * min(1.0, self.most / max(float(site.sum()), 1.0)) for site in counts]
+        return [site * (self.most / site.sum() if site.sum() > self.most else 1.0) for site in counts]
 
     @property
     def posteriors(self) -> list[Posterior]:

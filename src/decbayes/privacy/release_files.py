@@ -62,7 +62,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         stated = checked(note[KEY])
         privacy, variance = Privacy.of(stated["privacy"]), int(stated["variance"])
         anchor, values = np.array(stated["anchor"], dtype=np.float64), np.array(stated["values"], dtype=np.int64)
-        if not 0 < variance < WIDEST or not (np.abs(values) < LARGEST).all():
+        if variance >= WIDEST or not (np.abs(values) < LARGEST).all():
             raise ValueError
         return Release(
             structure, privacy, stated["round"], anchor, values, variance, tuple(stated["ids"]), stated["site"]
