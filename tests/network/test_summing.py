@@ -266,7 +266,7 @@ CHEAT = {"hostile": True}
 OUSTED = {**QUIET, "topology": "clique", "rounds": 20}
 # Each with the kind of history that shows it, and a seed to begin with.
 BROKEN = {
-    opens_over_two_sets: (48, VOTES),
+    opens_over_two_sets: (84, VOTES),
     is_free_again_once_a_sum_is_open: (0, OUSTED),
     is_free_again_at_each_start: (0, OUSTED),
     begins_again_over_those_who_are_left: (0, OUSTED),
