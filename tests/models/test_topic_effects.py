@@ -226,14 +226,17 @@ def test_what_cannot_be_added_or_found_is_refused(three_sites):
             call()
 
 
-def test_nothing_is_said_of_topics_and_categories_that_few_documents_have(rng):
+def test_nothing_is_said_of_topics_and_categories_that_few_documents_have(rng, monkeypatch):
     probabilities = np.kron(np.eye(3), [0.5, 0.5])
     posterior = known_topics(probabilities)
     counts = np.kron(rng.multinomial(30, [0.5, 0.5, 0.0], 60), [1, 0])
     counts[:4, 4] = 40  # the third topic is in four documents
     frame = {"paper": ["left"] * 30 + ["right"] * 28 + ["rare"] * 2}
     columns = {"paper": db.columns.Categorical("left", "rare", "right")}
+    steps, bend = [], Documents.at
+    monkeypatch.setattr(Documents, "at", lambda *given: steps.append(given) or bend(*given))
     safe = db.texts.effects(posterior, counts, frame, "paper", site="a", columns=columns, least=5)
+    assert len(steps) < 10
     ((_, _, likelihood, spread),) = safe.messages.values()
     blocks = likelihood.precision.reshape(3, 3, 3, 3)
     # Nothing about the third topic, nor about the category that two documents have.

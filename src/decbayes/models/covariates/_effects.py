@@ -188,7 +188,10 @@ class Prepared(NamedTuple):
         return np.asarray(summed.T @ summed * (len(summed) / max(len(summed) - side, 1)), dtype=np.float64)
 
     def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
-        """The most probable coefficients, by Newton's method; steps are halved where the likelihood clearly falls."""
+        """The most probable coefficients, by Newton's method; steps are halved where the likelihood clearly falls.
+
+        That of some topics only has slopes but no height: these steps are taken whole.
+        """
         here = prior.moments()[0]
         bend = self.bend(here)
 
@@ -202,7 +205,7 @@ class Prepared(NamedTuple):
                 ahead = here + share * step
                 there = self.bend(ahead, bend.gamma)
                 unsure = SURE * np.sqrt(there.noise.sum() + bend.noise.sum())
-                if height(ahead, there) >= height(here, bend) - unsure - 1e-6:
+                if self.topics is not None or height(ahead, there) >= height(here, bend) - unsure - 1e-6:
                     break
                 share *= 0.5
             here, bend = ahead, there
