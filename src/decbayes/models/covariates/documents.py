@@ -27,6 +27,8 @@ TOLERANCE, STEPS = 1e-6, 1000
 # the others from wider ones, up to the prior: so no point has a weight without bounds.
 POINTS, SEED = 200, 0
 DRAWN = (0.5, 0.25, 0.25)
+# So many documents at a time, for the sake of memory.
+TOGETHER = 100
 
 
 class Bend(NamedTuple):
@@ -104,21 +106,23 @@ class Documents:
         noise, height = np.zeros(len(alpha)), np.zeros(len(alpha))
         centres = np.stack([gamma, 0.5 * (alpha + gamma), alpha], axis=1)
         norms, of_each = log_norm(centres), np.repeat(np.arange(len(DRAWN)), np.multiply(DRAWN, POINTS).astype(int))
-        for d in range(len(alpha)):
-            some = slice(offsets[d], offsets[d + 1])
-            sizes = rng.standard_gamma(centres[d][of_each]) + np.finfo(float).tiny
-            shares = sizes / sizes.sum(axis=1, keepdims=True)
+        for some in np.array_split(np.arange(len(alpha)), -(-len(alpha) // TOGETHER)):
+            sizes = rng.standard_gamma(centres[some][:, of_each]) + np.finfo(float).tiny
+            shares = sizes / sizes.sum(axis=2, keepdims=True)
             logs = np.log(shares)
-            densities = logs @ centres[d].T - norms[d]
-            drawn = logsumexp(densities, b=DRAWN, axis=1)
-            likely = np.log(shares @ self.topics[words[some]].T) @ data[some] + densities[:, 2] - drawn
-            height[d] = likely.max() + np.log(np.exp(likely - likely.max()).mean())
-            weights, plainly = softmax(likely), softmax(densities[:, 0] - drawn)
-            noise[d] = max((weights**2).sum() - 1.0 / POINTS, 0.0)
-            among = logs[:, chosen] - np.log(shares[:, chosen].sum(axis=1, keepdims=True))
+            densities = logs @ centres[some].transpose(0, 2, 1) - norms[some, None]
+            drawn = logsumexp(densities, b=DRAWN, axis=2)
+            likely = densities[:, :, 2] - drawn
+            for place, d in enumerate(some):
+                own = slice(offsets[d], offsets[d + 1])
+                likely[place] += np.log(shares[place] @ self.topics[words[own]].T) @ data[own]
+            height[some] = logsumexp(likely, axis=1) - np.log(POINTS)
+            weights, plainly = softmax(likely, axis=1), softmax(densities[:, :, 0] - drawn, axis=1)
+            noise[some] = np.maximum((weights**2).sum(axis=1) - 1.0 / POINTS, 0.0)
+            among = logs[:, :, chosen] - np.log(shares[:, :, chosen].sum(axis=2, keepdims=True))
             weighted, plain = moments(among, weights), moments(among, plainly)
-            mean[d] += weighted[0] - plain[0]
-            covariance[d] += weighted[1] - plain[1]
+            mean[some] += weighted[0] - plain[0]
+            covariance[some] += weighted[1] - plain[1]
         return Moments(height, noise, mean, covariance)
 
     def _settled(self, alpha: Array, before: Array) -> Array:
@@ -146,9 +150,10 @@ class Documents:
 
 
 def moments(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean and covariance of weighted points."""
-    mean = weights @ values
-    return mean, (values - mean).T @ (weights[:, None] * (values - mean))
+    """Mean and covariance of weighted points, for each document."""
+    mean = weights[:, None, :] @ values
+    around = values - mean
+    return mean[:, 0], around.transpose(0, 2, 1) @ (weights[:, :, None] * around)
 
 
 def log_norm(alpha: Array) -> Array:
