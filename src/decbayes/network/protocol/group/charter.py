@@ -26,12 +26,12 @@ from decbayes.network.protocol.group._charter_file import (
     read_words,
     words_digest,
 )
-from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id, public_key
+from decbayes.network.protocol.group.keys import PUBLIC_BYTES, AgentId, agent_id
 from decbayes.network.protocol.limits import Limits, PrivacyRules, Rules, SumRules
 from decbayes.posterior import Posterior
 from decbayes.privacy.accounting import Privacy
 from decbayes.secure.agreement import Agreement
-from decbayes.secure.private_rounds import PrivateAgreement
+from decbayes.secure.private_rounds import FEWEST_HONEST, PrivateAgreement
 from decbayes.structure import EMPTY, Structure, canonical_json
 from decbayes.updates import Epoch, Update
 
@@ -39,7 +39,6 @@ PROTOCOL = 3
 SECRET_BYTES = 32
 # Messages of sums have their numbers and little else.
 NUMBER_BYTES, AROUND = 8, 8192
-FEWEST_HONEST = 2
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Charter:
         for name, words in self.model.structure.labels.items():
             listed = tuple(merged.labels.get(name, ()))
             if self.words and len(listed) > len(words) and listed[: len(words)] == words:
-                return self.with_words_of({**self.words_added, bytes(32): listed[len(words) :]}).model.structure
+                return self.with_words_of({**self.words_added, b"": listed[len(words) :]}).model.structure
         return self.model.structure
 
     def with_words_of(self, resolutions: Mapping[bytes, tuple[str, ...]]) -> "Charter":
@@ -450,5 +449,4 @@ def member_key(name: str, text: str) -> bytes:
     public = from_hex(text)
     if len(public) != PUBLIC_BYTES:
         raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
-    public_key(public)
     return public
