@@ -10,6 +10,7 @@ other codes). What is true is measured on held-out data of each site, or known f
 - unlike shares: sites' own posteriors predict their own held-out data better than the merge by more than 0.05 nat
 - alone (a site alone, or nothing shared): the last site has other units, or sites have seen no component in common
 - counted twice: the data of one site are at two
+- small sites (a note; settings as drawn): three rounds score more than 0.05 nat better than the one broadcast
 """
 
 import argparse
@@ -24,7 +25,7 @@ import decbayes as db
 
 CLEARLY = 0.05
 SCENES = ("as drawn", "copy", "units")
-STATEMENTS = ("few slots", "unlike shares", "alone", "counted twice", "any warning")
+STATEMENTS = ("few slots", "unlike shares", "alone", "counted twice", "small sites", "any warning")
 
 
 def odd(kind: str, data, rng: np.random.Generator):
@@ -69,7 +70,14 @@ def judged(setting: Setting, scene: str, seed: int) -> dict[str, tuple[bool, boo
     if setting.kind in ("mixture", "classes"):
         own = [setting.scores(posterior)[site] for site, posterior in enumerate(posteriors[: len(setting.shards)])]
         found["unlike shares"] = ("unlike shares" in said, bool(np.mean(own - scores) > CLEARLY))
-    found["any warning"] = (bool(said), scene == "copy" or any(true for _, true in found.values()))
+    if scene == "as drawn":
+        refined = setting.scores(db.refine(model, shards, posteriors, rounds=3, rng=rng).merged)
+        small = any(remark.kind == "small sites" for remark in merged.remarks)
+        found["small sites"] = (small, bool(refined.mean() > scores.mean() + CLEARLY))
+    found["any warning"] = (
+        bool(said),
+        scene == "copy" or any(true for name, (_, true) in found.items() if name != "small sites"),
+    )
     return found
 
 

@@ -1,7 +1,7 @@
 """Latent classes whose number nobody knows: sites merged once, sites refined, one fit of all rows, and StepMix.
 
     python benchmarks/unknown_classes.py [--quick] [--seeds N] [--first N] [--only NAME] [--sites N] [--split NAME]
-                                         [--told N ...] [--no-stepmix]
+                                         [--told N ...] [--oracle] [--no-refined] [--no-stepmix]
 
 Made-up tables of ten classes, a quarter of whose columns say nothing about the class, and binary MNIST (14 × 14). Rows
 are at 5 or 20 sites, at random or two classes each. Nobody is given the number of classes but StepMix, which has the
@@ -9,7 +9,9 @@ true one and ten starts; its time is that of one number. Rows of the table: one 
 "largest": sites fit "auto" and are merged into as many slots as the largest has; "default" and "auto": the same
 posteriors merged by these rules; "refined": one call of `refine(components="auto")`. Columns: adjusted Rand index of
 the held-out rows, the number of classes that hold any of them, held-out score in nats per row, and seconds of the
-processor. The last line is JSON.
+processor. `--oracle` adds what one broadcast could do at best: sites know the number and begin at the true classes,
+which are added up in the true order; "unlikely" is the share of sites where that fit has a lower bound than the one
+found, both under a prior of their own (`own_prior.py`), so that nobody could have preferred it. The last line is JSON.
 """
 
 import argparse
@@ -27,6 +29,9 @@ import numpy as np
 from _data import data_file
 
 import decbayes as db
+from decbayes.families import dense
+from decbayes.models.mixtures.own_prior import own_prior
+from decbayes.posterior import Posterior
 
 CLASSES, IRRELEVANT, HELD_OUT = 10, 0.25, 2000
 
@@ -141,20 +146,38 @@ def pooled_ways(table, drawn, seed, with_stepmix):
     return ways
 
 
-def site_ways(table, drawn, sites, how, seed, told):
+def site_ways(table, drawn, sites, how, seed, options):
     rows, labels, held_out, truth = drawn
-    shards = [rows[part] for part in split_up(labels, sites, how, np.random.default_rng(seed))]
-    model = table.model
-    fitted, own = timed(lambda: [model.fit(shard, rng=seed).posterior for shard in shards])
-    ways = {}
+    parts = split_up(labels, sites, how, np.random.default_rng(seed))
+    shards, model = [rows[part] for part in parts], table.model
+    fits, own = timed(lambda: [model.fit(shard, rng=seed) for shard in shards])
+    fitted, ways = [fit.posterior for fit in fits], {}
+    if options.oracle:
+        best, lower = begun_at_truth(model, shards, [labels[part] for part in parts], fits)
+        ways["oracle"] = measured(best, held_out, truth, 0.0) | {"unlikely": lower}
     for name, components in {"largest": "largest", "default": None, "auto": "auto"}.items():
         merged, seconds = timed(lambda components=components: db.merge(fitted, components=components))
         ways[name] = measured(merged, held_out, truth, own + seconds)
-    for number in told:
+    for number in options.told:
         merged, seconds = timed(lambda number=number: told_merge(model, number, shards, seed))
         ways[f"told {number}"] = measured(merged, held_out, truth, seconds)
+    if options.no_refined:
+        return ways
     refined, seconds = timed(lambda: db.refine(model, shards, fitted, components="auto", rng=seed).merged)
     return ways | {"refined": measured(refined, held_out, truth, own + seconds)}
+
+
+def begun_at_truth(model, shards, labels, fits):
+    """Fits that begin at the true classes, added up, and the share of sites where such a fit has a lower bound."""
+    model, posteriors, lower = replace(model, components=CLASSES), [], []
+    for shard, classes, fit in zip(shards, labels, fits, strict=True):
+        known = model.from_assignments(shard, classes)
+        posteriors.append(model.fit(shard, start=known).posterior)
+        agreed = {name: rows[:1] for name, rows in model.structure.prior.items()}
+        own, _ = own_prior(model.emissions, agreed, {name: dense(part) for name, part in known.contribution.items()})
+        prior = Posterior.from_natural(model.structure, {name: np.tile(row, (CLASSES, 1)) for name, row in own.items()})
+        lower.append(model.fit(shard, start=known, prior=prior).bound[-1] < fit.bound[-1])
+    return db.merging.product(posteriors), float(np.mean(lower))
 
 
 def told_merge(model, number, shards, seed):
@@ -170,7 +193,9 @@ def medians(runs):
 def shown(setting, ways):
     for way, found in ways.items():
         rand, classes, score, seconds = (found[name] for name in ("rand", "classes", "score", "seconds"))
-        print(f"{setting:42s} {way:8s} Rand {rand:.3f}  classes {classes:4.0f}  score {score:8.3f}  {seconds:6.1f} s")
+        rest = f"  unlikely at {found['unlikely']:.0%} of sites" if "unlikely" in found else ""
+        head = f"{setting:42s} {way:8s} Rand {rand:.3f}  classes {classes:4.0f}  score {score:8.3f}"
+        print(f"{head}  {seconds:6.1f} s{rest}", flush=True)
 
 
 def main():
@@ -182,6 +207,8 @@ def main():
     parser.add_argument("--sites", type=int, choices=(5, 20), help="one number of sites")
     parser.add_argument("--split", choices=("random", "unlike"), help="one way to divide rows among sites")
     parser.add_argument("--told", type=int, nargs="+", default=[], help="also merge sites that fit so many classes")
+    parser.add_argument("--oracle", action="store_true", help="also begin the sites' fits at the true classes")
+    parser.add_argument("--no-refined", action="store_true", help="leave rounds out")
     parser.add_argument("--no-stepmix", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -199,7 +226,7 @@ def main():
         for sites in numbers:
             for how in splits:
                 setting = f"{name}, {sites} sites, {how}"
-                runs = [site_ways(table, drawn, sites, how, seed, options.told) for seed, drawn in tables.items()]
+                runs = [site_ways(table, drawn, sites, how, seed, options) for seed, drawn in tables.items()]
                 results[setting] = medians(runs)
                 shown(setting, results[setting])
     print(json.dumps(results))

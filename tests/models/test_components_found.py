@@ -1,20 +1,23 @@
 """Fits that find how many components there are: their moves against closed forms, and what they find."""
 
 from dataclasses import replace
-from math import lgamma
+from math import lgamma, log
 
 import corpus
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from scipy.stats import multivariate_normal
+from scipy.stats import betabinom, multivariate_normal
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
+from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.core.counts import as_counts
+from decbayes.models.likelihoods.discrete import YesOrNo
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.moves import MixtureMoves
+from decbayes.models.mixtures.own_prior import pseudo_counts
 from decbayes.models.topics._fitting import topics_at
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 
@@ -132,6 +135,40 @@ def test_division_of_topics_keeps_every_word(rng):
 def test_points_that_are_all_the_same_are_one_component(rng):
     fit = mixture("auto", covariance="full").fit(np.ones((50, 2)), rng=rng)
     assert number(fit.posterior) == 1
+
+
+# The prior of a site's own columns.
+
+
+def test_columns_have_the_strength_under_which_their_counts_are_most_probable(rng):
+    yes, rows = rng.integers(0, [3, 20, 11], size=(4, 3)).astype(float), np.full((4, 3), 20.0)
+    agreed = np.full((1, 6), 0.5)
+    own, density = pseudo_counts(YesOrNo(), agreed, np.hstack([yes, rows - yes]), np.array([2.0, 8.0, 64.0]))
+    frequencies = (yes.sum(axis=0) + 0.5) / 81.0
+    for column, share in enumerate(frequencies):
+        heights = {
+            strength: betabinom.logpmf(yes[:, column], 20, strength * share, strength * (1 - share)).sum()
+            - log(strength / 10.0) ** 2 / 8
+            for strength in (2.0, 8.0, 64.0)
+        }
+        best = max(heights, key=heights.get)
+        np.testing.assert_allclose(own[0, [column, 3 + column]], [best * share, best * (1 - share)])
+        density += log(best / 10.0) ** 2 / 8
+    assert density == pytest.approx(0.0, abs=1e-9)
+
+
+def test_classes_are_found_in_few_rows_of_many_columns_and_none_in_noise():
+    rng = np.random.default_rng(1)
+    labels, model = rng.integers(8, size=200), db.BernoulliMixture("auto", 80, ascent=Ascent(restarts=0))
+    rows = (rng.random((200, 80)) < rng.beta(1.0, 5.0, size=(8, 80))[labels]).astype(float)
+    found = model.fit(rows, rng=1).posterior
+    # Under the agreed prior it is two to four, with an index of 0.1 to 0.25.
+    assert 6 <= number(found) <= 9
+    assert db.checking.adjusted_rand(labels, model.assign(found, rows).argmax(axis=1)) > 0.5
+    # What is sent are statistics on top of the agreed prior.
+    np.testing.assert_allclose(found.contribution["components"].sum(axis=0)[:80], rows.sum(axis=0))
+    noise = (rng.random((60, 80)) < rng.beta(1.0, 3.0, size=80)).astype(float)
+    assert number(model.fit(noise, rng=1).posterior) == 1
 
 
 # What the search does with them.

@@ -53,6 +53,8 @@ class Moves(ABC, Generic[State]):
 
     observations: int
     rows: int
+    distinct: bool = True
+    """Whether components differ, but for a few empty ones, however many there are."""
 
     @abstractmethod
     def begin(self, count: int) -> State:
@@ -97,7 +99,7 @@ class ComponentSearch(Generic[State]):
 
     All orders of K components say the same, and a variational bound counts one of them. So log K! is added to it, which
     holds for components that differ. Empty ones do not, and more than √rows of them would pay for themselves: beyond
-    that nothing is added.
+    that nothing is added. Where a prior is so close to the data that equal components cost little, nothing is added.
     """
 
     def __init__(self, moves: Moves[State], ascent: Ascent, progress: OnPass | None) -> None:
@@ -163,7 +165,7 @@ class ComponentSearch(Generic[State]):
                 yield self._moves.without(state, int(component))
 
     def _orders(self, count: int) -> float:
-        return lgamma(min(count, isqrt(self._moves.rows)) + 1)
+        return lgamma(min(count, isqrt(self._moves.rows)) + 1) if self._moves.distinct else 0.0
 
     def _step(self, state: State) -> tuple[State, float]:
         following, bound = self._moves.step(state)

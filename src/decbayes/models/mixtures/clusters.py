@@ -15,7 +15,7 @@ from decbayes.base.arguments import Above, Seed, check_positive, generator, real
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
-from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
+from decbayes.models.core.component_search import check_number, known_number
 from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
 from decbayes.models.core.model import Model, Row
@@ -132,7 +132,7 @@ class Clusters(Model):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
             moves = MixtureMoves(self, blocks, generator(random))
-            return fit_of(ComponentSearch(moves, self.ascent, progress).run(), self._of_any_number)
+            return fit_of(moves.search(self.ascent, progress), self._of_any_number)
         if start is None:
             kinds = cycle(self._starts(len(blocks)))
             random_numbers = generator(random)

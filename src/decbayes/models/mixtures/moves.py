@@ -1,16 +1,20 @@
 """Changing the number of a mixture's components: joins, deletions and divisions."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, softmax
 
 from decbayes.families import Array, Weights
-from decbayes.models.core.component_search import Moves
+from decbayes.models.core.ascent import Ascent, Climb, OnPass
+from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.likelihoods.emissions import Reference, coefficients, plus
 from decbayes.models.likelihoods.likelihood import squared_distances
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.mixtures.own_prior import BY_CHANCE, FIRST, STRENGTHS, discrete_columns, own_prior
 from decbayes.structure import Structure
 
 if TYPE_CHECKING:
@@ -27,28 +31,50 @@ class MixtureMoves(Moves[Natural]):
 
     def __init__(self, model: "Clusters", blocks: PointBlocks, rng: np.random.Generator) -> None:
         self._model, self._blocks, self._rng = model, blocks, rng
+        self._structure = model.structure
         self._candidates = blocks.sample(MOST_CANDIDATES, rng)
         self._places = model.embedding(blocks.emissions, self._candidates)
         self.observations = self.rows = len(blocks)
+
+    def search(self, ascent: Ascent, progress: OnPass | None) -> Climb[Natural]:
+        """The best state; where columns are discrete, under a prior of their own, which first searches have led to."""
+        columns = discrete_columns(self._blocks.emissions)
+        if not columns:
+            return ComponentSearch(self, ascent, progress).run()
+        self.distinct, whole, firsts = False, self._whole(), []
+        for strength in FIRST:
+            self._learn(whole, np.array([strength]))
+            first = ComponentSearch(self, replace(ascent, restarts=0), progress).run()
+            firsts.append((first.height, self._agreed(first.state)))
+            if first.interrupted:
+                return replace(first, state=firsts[-1][-1])
+        density = self._learn(less(max(firsts, key=itemgetter(0))[-1], prior_of(self._model.structure, 1)))
+        found = ComponentSearch(self, ascent, progress).run()
+        several = replace(found, state=self._agreed(found.state))
+        density -= self._learn(whole)
+        one = more(self._prior(1), whole)
+        bound = self.step(one)[1]
+        enough = found.interrupted or found.height + density > bound + BY_CHANCE * columns
+        return several if enough else Climb(self._agreed(one), (bound,), True)
 
     def begin(self, count: int) -> Natural:
         kind = self._model.start_from or ("k-means++" if len(self._blocks) >= FEW * count else "random")
         return self._model.sized(count)._begin(self._blocks, self._prior(count), kind, self._rng)
 
     def step(self, state: Natural) -> tuple[Natural, float]:
-        before = Reference(self._model.structure.families, self._prior(len(state["weights"])))
+        before = Reference(self._structure.families, self._prior(len(state["weights"])))
         return self._model._pass(self._blocks, before, state)
 
     def evidence(self, state: Natural) -> Array:
-        return evidence(self._model.structure, state)
+        return evidence(self._structure, state)
 
     def gains(self, state: Natural) -> Iterable[tuple[float, int, int]]:
-        gain = join_gains(self._model.structure, state)
+        gain = join_gains(self._structure, state)
         first, second = np.triu_indices(len(gain), 1)
         return zip(gain[first, second].tolist(), first.tolist(), second.tolist(), strict=True)
 
     def joined(self, state: Natural, first: int, second: int) -> Natural:
-        return joined(self._model.structure, state, first, second)
+        return joined(self._structure, state, first, second)
 
     def without(self, state: Natural, component: int) -> Natural:
         return without(state, component)
@@ -81,12 +107,40 @@ class MixtureMoves(Moves[Natural]):
         return seeds, (seeds[0] != seeds[1]).any(axis=1)
 
     def _prior(self, count: int) -> Natural:
-        return prior_of(self._model.structure, count)
+        return prior_of(self._structure, count)
+
+    def _learn(self, statistics: Natural, strengths: Array = STRENGTHS) -> float:
+        """Replace the prior by the columns' own, given the statistics of components; the log-density of strengths."""
+        agreed = prior_of(self._model.structure, 1)
+        before, density = own_prior(self._blocks.emissions, agreed, statistics, strengths)
+        self._structure = replace(self._model.structure, prior=before)
+        return density
+
+    def _whole(self) -> Natural:
+        """The statistics of all points as one component."""
+        sums = np.add.reduce([features.sum(axis=0, keepdims=True) for features in self._blocks.features()])
+        nothing = prior_of(self._model.structure, 1)
+        return less(plus(self._blocks.emissions, nothing, sums), nothing)
+
+    def _statistics(self, state: Natural) -> Natural:
+        return less(state, self._prior(len(state["weights"])))
+
+    def _agreed(self, state: Natural) -> Natural:
+        """The same statistics on top of the agreed prior."""
+        return more(prior_of(self._model.structure, 1), self._statistics(state))
 
 
 def prior_of(structure: Structure, count: int) -> Natural:
     """So many components that have seen nothing."""
     return {name: np.repeat(rows[:1], count, axis=0) for name, rows in structure.prior.items()}
+
+
+def less(state: Natural, before: Natural) -> Natural:
+    return {name: rows - before[name] for name, rows in state.items()}
+
+
+def more(before: Natural, statistics: Natural) -> Natural:
+    return {name: before[name] + rows for name, rows in statistics.items()}
 
 
 def evidence(structure: Structure, state: Natural) -> Array:
