@@ -332,3 +332,9 @@ def test_information_adds_up_part_by_part():
             one + other
     with pytest.raises(NotCalibrated, match="at least one site"):
         total([])
+    mean = db.models.GaussianMean(dimension=1)
+    data = np.ones((3, 1))
+    with pytest.raises(NotCalibrated, match="Only regressions have standard deviations"):
+        Information.half_cauchy(mean, data, mean.fit(data).posterior)
+    with pytest.raises(NotCalibrated, match="Robust errors are for regressions, not for GaussianMean"):
+        Information.robust(mean, data, mean.fit(data).posterior)

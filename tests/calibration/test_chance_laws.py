@@ -97,6 +97,8 @@ USED = "about as good as one fit of all data, and its intervals can be used"
         ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.79}, "and so are"),
         ({"right": 0.91}, USED), ({"right": 0.89}, "11% of matches are wrong"), ({"gap": 0.04}, USED),
         ({"gap": 0.06}, "predicts 0.06 nat worse"), ({"gap": 0.06, "rounds": 2}, "more rounds, or more data"),
+        ({"covered": 0.76, "at_once": 0.76, "differing": 0.03}, USED),
+        ({"covered": 0.72, "at_once": 0.72, "differing": 0.03}, "are too narrow"),
         ({"differing": 0.1}, "so few data sets"), ({"differing": 0.04}, USED),
     ],
 )  # fmt: skip

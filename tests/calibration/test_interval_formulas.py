@@ -200,6 +200,7 @@ def test_ratios_are_likelihoods_over_contributions(rng):
     single = db.GaussianMixture(1, 1, variance=1.0)
     found = diagnose(single, [data[:2], data[2:]], single.fit(data, rng=0).posterior, draws=100)
     assert (found.shape, found.draws) == (-np.inf, 100)
+    assert diagnose(single, [data], single.fit(data, rng=0).posterior).draws == 1000
     for wrong in ({"draws": 99}, {"seed": -1}):
         with pytest.raises(ValueError, match=r"draws|seed"):
             diagnose(MEAN, [data], posterior, **wrong)

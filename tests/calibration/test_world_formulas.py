@@ -6,14 +6,15 @@ from math import inf, nan, sqrt
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, norm
 
 import decbayes as db
 from decbayes.calibration import differences, worlds
 from decbayes.calibration.differences import Redrawing, check_apart, small_enough
+from decbayes.calibration.learning import check_apart as clusters_apart
 from decbayes.calibration.learning import check_setting, curves_of, distance, learned, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlap, overlaps_of, shares_of
-from decbayes.calibration.plans import PlanReport, mean_and_error
+from decbayes.calibration.plans import PlanReport, about_matches, about_scores, mean_and_error
 from decbayes.calibration.trials import BARS, Trial, covered_by, label_of, likely
 from decbayes.calibration.worlds import Setting, Worlds, number_and_length, quick, sharpened, simulated_shard
 from decbayes.errors import NotCalibrated, StructureMismatch
@@ -190,15 +191,20 @@ def test_the_simulated_truth_has_ten_thousand_times_the_evidence(rng):
         np.testing.assert_allclose(part, 1e4 * np.asarray(merged.contribution[name]))
 
 
-def test_a_simulated_site_has_its_slots_in_their_proportions(rng):
+def test_a_simulated_site_has_its_slots_in_their_proportions(rng, monkeypatch):
     """Of mixtures by their weights; of topics only those with at least two hundredths of the words."""
     _, aligned = clusters(rng, sizes=((300, 100), (50, 350)))
     setting = Setting(aligned)
     parameters = {"weights": np.array([0.5, 0.5]), "components": np.array([[-90.0], [90.0]])}
+    asked, draw = [], type(MIXTURE).draw
+    monkeypatch.setattr(
+        type(MIXTURE), "draw", lambda self, given, *rest: asked.append(given) or draw(self, given, *rest)
+    )
     for site in range(2):
         evidence = setting.evidence[site]
         drawn = simulated_shard(setting, parameters, site, np.random.default_rng(1))
         assert drawn.shape == (400, 1)
+        assert np.sum(asked[-1]["weights"]) == pytest.approx(1.0)
         assert np.mean(drawn < 0) == pytest.approx(evidence[0] / evidence.sum(), abs=0.08)
 
 
@@ -281,6 +287,20 @@ def test_worlds_are_as_many_as_matches_need(rng, monkeypatch):
                 learned(Worlds(Setting(aligned), (bytes([few, 2]),)), 400)
 
 
+@pytest.mark.parametrize(("apart", "refused"), [(1.5, True), (2.1, False)])
+def test_clusters_that_even_the_truth_cannot_tell_apart_are_refused(apart, refused, rng):
+    """Two clusters of the same size, d deviations apart, are assigned with probability Φ(d / 2) on average."""
+    labels = np.repeat([0, 1], 400)
+    shards = [np.where(labels == 0, 0.0, apart)[:, None] + rng.normal(size=(800, 1)) for _ in range(2)]
+    setting = Setting(db.align([MIXTURE.from_assignments(shard, labels) for shard in shards], components=2))
+    assert (norm.cdf(apart / 2) < 0.8) == refused
+    if refused:
+        with pytest.raises(NotCalibrated, match=r"with probability 0\.7"):
+            clusters_apart(setting, np.random.default_rng(0))
+    else:
+        clusters_apart(setting, np.random.default_rng(0))
+
+
 def test_what_cannot_be_matched_cannot_be_calibrated(rng):
     mean = db.models.GaussianMean(dimension=1)
     states = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0, 1)})
@@ -329,6 +349,17 @@ def test_a_report_gathers_all_trials():
     bars = PlanReport((a_trial((1.0, 0.0, 1.0, 1.0, 0.0)), a_trial((1.0,) * 5)), 0.9).reliability(5)
     assert [count for _, _, count in bars] == [2] * 5
     assert sum(count * true for _, true, count in bars) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.10, False), (0.12, True)])
+def test_a_merge_is_said_to_be_behind_if_it_is_by_more_than_two_errors(gap, told):
+    plan = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=2, observations=5)
+    report = PlanReport((a_trial(gap=gap - 0.03), a_trial(gap=gap + 0.03)), 0.9)
+    assert report.gap == pytest.approx((gap, 0.03))
+    assert ("worse than one fit of all data" in about_scores(plan, report)) == told
+    fewer = PlanReport((a_trial(right=(1.0,) * 9 + (0.0,)), a_trial(right=(1.0,) * 8 + (0.0,))), 0.9)
+    assert "11% of matches are wrong" in about_matches(fewer)
+    assert about_matches(PlanReport((a_trial(right=(1.0,) * 10 + (0.0,)),), 0.9)) == ""
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])

@@ -126,6 +126,18 @@ def test_charters_come_back_with_all_that_was_agreed_on(charter, tmp_path):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("extra", "why"), [(0, "is not a charter"), (1, "has more than 16,777,216 bytes")])
+def test_a_charter_is_a_small_file(extra, why, tmp_path):
+    with (tmp_path / "group.toml").open("wb") as file:
+        file.truncate((16 << 20) + extra)
+    with pytest.raises(InvalidCharter, match=why):
+        Charter.load(tmp_path / "group.toml")
+    plain = Charter("g", "GaussianMean", {"dimension": 1}, {"a": KEYS[0].public})
+    assert (plain.opened, plain.limits, plain.rules, plain.words_added) == (bytes(32), Limits(), Rules(), {})
+    assert (len(plain.secret), len(plain.id)) == (32, 32)
+    assert "secret" not in repr(plain)
+
+
 def test_an_anchor_travels_beside_its_charter(tmp_path):
     members = {f"m{n}": key.public for n, key in enumerate(KEYS)}
     charter = replace(charter_of(CLUSTERS, KEYS), members=members, sums=SumRules(), anchor=ANCHOR)

@@ -17,7 +17,7 @@ from decbayes.network.protocol.group.motions import Remove, motion_on, sign_vote
 from decbayes.network.protocol.limits import PrivacyRules, SumRules
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.protocol.records.pool import Change, Pool
-from decbayes.network.protocol.records.record import HIGHEST_VERSION, Header, rises
+from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, rises
 from decbayes.network.protocol.records.statements import Approval, Statement, check_statement, statement_from
 from decbayes.network.protocol.records.verification import check_evidence, open_signed
 from decbayes.network.protocol.sums.chains import Chain, SumHeader, better, signed_message
@@ -136,6 +136,36 @@ def test_versions_have_numbers_and_headers_one_way_to_write_them():
     size = len(record(5).content)
     assert refused(open_record, record(5).content, gaussian_charter(MEMBERS[:2], record_bytes=size - 1)) == "size"
     assert open_record(record(5).content, gaussian_charter(MEMBERS[:2], record_bytes=size))
+
+
+@pytest.mark.parametrize(
+    ("name", "fine", "wrong"),
+    [
+        ("group", "g" * 64, ["g" * 65]), ("structure", H[0], [bytes(31), bytes(33)]),
+        ("epoch", H[0], [bytes(31), bytes(33)]),
+        ("shards", ["s" * 64], [[""], ["s" * 65]]), ("marks", [bytes(16)], [[bytes(15)], [bytes(17)]]),
+        ("ids", ["i" * 16], [["i" * 17]]), ("body", H[0], [b"", bytes(64)]),
+    ],
+)  # fmt: skip
+def test_parts_of_a_header_have_sizes(name, fine, wrong):
+    plain = msgspec.to_builtins(record(5).header, builtin_types=(bytes,))
+    place = Header.__struct_fields__.index(name)
+    assert msgspec.convert([*plain[:place], fine, *plain[place + 1 :]], Header)
+    for each in wrong:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert([*plain[:place], each, *plain[place + 1 :]], Header)
+
+
+def test_an_envelope_has_a_short_header_and_one_signature():
+    for header, signature, fine in (
+        (bytes(1 << 20), bytes(64), True), (bytes((1 << 20) + 1), bytes(64), False),
+        (b"", bytes(63), False), (b"", bytes(65), False),
+    ):  # fmt: skip
+        if fine:
+            assert len(msgspec.convert([header, signature, b""], Envelope).header) == 1 << 20
+        else:
+            with pytest.raises(msgspec.ValidationError):
+                msgspec.convert([header, signature, b""], Envelope)
 
 
 def test_halves_of_proofs_are_of_this_group():

@@ -89,6 +89,12 @@ def test_so_many_things_are_checked_at_once_and_no_more():
     assert decode(encode(Batch((), (), (b"b",) * 7)), few)
 
 
+def test_no_message_lists_more_than_memory_can_hold():
+    charter = gaussian_charter(MEMBERS[:2], members=100_000)
+    assert len(decode(encode(Pull((H[0],) * (1 << 17))), charter).origins) == 1 << 17
+    assert refused(decode, encode(Pull((H[0],) * ((1 << 17) + 1))), charter) == "envelope"
+
+
 def test_bodies_are_packed_in_their_order_as_many_as_fit(monkeypatch):
     contents = [bytes([n]) * size for n, size in enumerate((10, 20, 30, 5, 60, 1))]
     for most in (20, 40, 47, 48, 49, 200):

@@ -23,14 +23,16 @@ from decbayes.merging.reading import Curve, Reliability, features
 from decbayes.models.core.model import Model
 
 # The least number of matches to learn from, and of simulated worlds, because the matches of one world are correlated.
-MATCHES, WORLDS, MOST_WORLDS = 400, 3, 12
+MATCHES = 400
+WORLDS, MOST_WORLDS = 3, 12
 LEAST_MATCHES = 30
 # The ridge penalties of slopes and intercept: a few matches that are all right prove little.
 RIDGE, RIDGE_INTERCEPT = 1.0, 0.1
 LENGTH = 100.0
 # Clusters overlap too much if, even with the true parameters, observations are assigned with less than this
 # probability.
-LEAST_CERTAINTY, LOOKED_AT = 0.8, 1000
+LEAST_CERTAINTY = 0.8
+LOOKED_AT = 1000
 
 
 def reliability(

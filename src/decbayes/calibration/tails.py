@@ -14,6 +14,7 @@ LEAST_DRAWS = 100
 PRIOR_DRAWS = 10
 # Ratios of an exact posterior are equal up to this.
 ROUNDING = 1e-6
+EXACT = -np.inf, np.nan
 
 
 def pareto_shape(log_ratios: Array) -> float:
@@ -42,9 +43,7 @@ def left_out(log_likelihoods: Array) -> tuple[float, float]:
     order = np.argpartition(ratios, -size - 1)
     tail, cutoff = order[-size:], np.exp(ratios[order[-size - 1]])
     tail = tail[np.argsort(ratios[tail])]
-    shape, scale = -np.inf, 0.0
-    if ratios.min() < -ROUNDING:
-        shape, scale = tail_of(np.exp(ratios[tail]) - cutoff)
+    shape, scale = tail_of(np.exp(ratios[tail]) - cutoff) if ratios.min() < -ROUNDING else EXACT
     if np.isfinite(shape):
         chances = (np.arange(size) + 0.5) / size
         beyond = scale * (-np.log1p(-chances) if abs(shape) < 1e-12 else np.expm1(-shape * np.log1p(-chances)) / shape)

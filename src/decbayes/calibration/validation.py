@@ -34,7 +34,8 @@ LEAST_HELD_BACK = 5
 # Draws of a posterior for `leave_one_out`.
 DRAWS = 1000
 # The most candidates and observations in a file of scores: larger files are refused.
-MOST_CANDIDATES, MOST_OBSERVATIONS = 10_000, 10**12
+MOST_CANDIDATES = 10_000
+MOST_OBSERVATIONS = 10**12
 
 
 @dataclass(frozen=True)
