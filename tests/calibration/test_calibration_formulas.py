@@ -257,6 +257,26 @@ def test_scores_of_unlike_kinds_do_not_add_up():
         1 + one
 
 
+def test_a_site_without_held_back_data_adds_nothing():
+    model = db.models.GaussianMean(variance=1.0)
+    posterior = model.fit(np.zeros((3, 1))).posterior
+    nothing = db.validate(model, {"a": posterior, 7: posterior}, np.zeros((0, 1)))
+    assert (nothing.sums.tolist(), nothing.products.tolist()) == ([0.0] * 3, [[0.0] * 3] * 3)
+    assert (nothing.observations, nothing.names, nothing.unreliable) == (0, ("a", 7), None)
+    assert db.validate(model, [posterior], np.zeros((0, 1)), leave_one_out=True).unreliable == (0,)
+    with pytest.raises(InvalidData, match="no posterior to score"):
+        db.validate(model, [], np.zeros((3, 1)))
+
+
+def test_the_model_of_a_posterior_keeps_its_settings_if_it_has_as_many_components():
+    model = db.GaussianMixture(2, 1, variance=1.0, ascent=db.Ascent(7))
+    same, other = (db.Posterior.of_prior(replace(model, components=number).structure) for number in (2, 3))
+    assert validation.model_of(model, same).ascent == db.Ascent(7)
+    assert validation.model_of(model, other).components == 3
+    with pytest.raises(StructureMismatch, match="belongs to GaussianMean, not to GaussianMixture"):
+        validation.model_of(model, db.models.GaussianMean(dimension=1).fit(np.ones((3, 1))).posterior)
+
+
 PLAIN = {
     "format": validation.FORMAT, "names": ["a", 2], "posteriors": ["x", "y"], "observations": 3, "unit": "word",
     "rule": "best", "sums": [1.0, 2.0, 3.0], "products": np.eye(3).tolist(), "unreliable": [0, 3],

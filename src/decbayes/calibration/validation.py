@@ -272,8 +272,7 @@ def validate(
     names = tuple(name if isinstance(name, str) else int(name) for name in given)
     count, unreliable = model.count(data), (0,) * len(given) if leave_one_out else None
     if not count:
-        zero = np.zeros(len(given) + 1)
-        columns = np.outer(zero[:0], zero)
+        columns = np.zeros((0, len(given) + 1))
     elif leave_one_out:
         parts = [left_out_scores(comparable(model, each, data), each, data, persons, seed) for each in given.values()]
         columns = np.column_stack([persons.summed(model.units(data)), *(scores for scores, _ in parts)])
