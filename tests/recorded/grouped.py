@@ -1,5 +1,7 @@
 """What a search for slots and the remarks on its result rest on, where components overlap and sites are unlike."""
 
+from functools import cache
+
 import numpy as np
 from parts import unlike_sites
 
@@ -17,24 +19,24 @@ SLOTS = 3
 NAMES = tuple("PQRSTUVWXYZ")
 
 
-def grouped_of(model, shards):
-    sites = unlike_sites(model, shards)
-    alignment = db.align(sites, components=SLOTS)
-    (coupled,) = alignment.structure.symmetry
-    problem = alignment.problem(coupled)
+@cache
+def aligned(name):
+    alignment = db.align(unlike_sites(name), components=SLOTS)
+    return alignment, *alignment.structure.symmetry
+
+
+def chosen(name):
+    alignment, _ = aligned(name)
     return {
-        "search": searched(problem),
-        "numbers": numbered(problem),
-        "shared": of_shared(alignment, coupled),
-        "site by site": compared(alignment, coupled),
-        "lineage": followed(sites, alignment),
-        "remarks": list(db.merging.remarks(alignment, NAMES[: len(sites)])),
-        "chosen": [db.align(sites, components=how).assignments for how in (None, "auto", "largest")],
+        "remarks": list(db.merging.remarks(alignment, NAMES[: len(alignment.posteriors)])),
+        "chosen": [db.align(unlike_sites(name), components=how).assignments for how in (None, "auto", "largest")],
     }
 
 
-def searched(problem):
+def searched(name):
     """A search that begins anywhere."""
+    alignment, coupled = aligned(name)
+    problem = alignment.problem(coupled)
     components = Components.of(problem.factors, [*problem.contents])
     rng, everyone = np.random.default_rng(2), np.arange(len(components))
     base = bases(components.factors, float(components.evidence.sum()), SLOTS)
@@ -67,7 +69,9 @@ def searched(problem):
     return found
 
 
-def numbered(problem):
+def numbered(name):
+    alignment, coupled = aligned(name)
+    problem = alignment.problem(coupled)
     components = Components.of(problem.factors, [*problem.contents])
     looks = list(number.looks(components, 5))
     found = default_number.default_number(problem)
@@ -86,7 +90,8 @@ def numbered(problem):
     }
 
 
-def of_shared(alignment, coupled):
+def of_shared(name):
+    alignment, coupled = aligned(name)
     of_set, problem = alignment.shared()[coupled], alignment.problem(coupled)
     evidence = np.random.default_rng(4).gamma(0.5, 40.0, size=(6, 4))
     return {
@@ -103,8 +108,9 @@ def of_shared(alignment, coupled):
     }  # fmt: skip
 
 
-def compared(alignment, coupled):
+def compared(name):
     """Influence, parties, and how far sites differ, given what chance makes of it."""
+    alignment, coupled = aligned(name)
     chance = _heterogeneity.Chance(np.full(SLOTS, 1.3), np.full(SLOTS, 4.0), np.full(SLOTS, 12.0))
     influence, reliability = reading.influence(alignment), reliable()
     overlaps = [np.linspace(0.2, 0.9, len(slots)) for slots in alignment.slots(coupled)]
@@ -130,8 +136,9 @@ def reliable():
     return db.merging.Reliability(by_margin, by_overlap, matches=100, right=0.9, nowhere=0.5)
 
 
-def followed(sites, alignment):
+def followed(name):
     """From a merge of half of the sites, and ids that most of the evidence has."""
+    sites, (alignment, _) = unlike_sites(name), aligned(name)
     before, after = lineage.with_ids(db.merge(sites[:4])), alignment.merged()
     old, new = lineage.as_components(before), lineage.as_components(after)
     apart, events = lineage.distances(old, new), lineage.follow(before, after)
@@ -145,3 +152,7 @@ def followed(sites, alignment):
         "homes": homes(ids, [2, 2, 2], evidence, 3),
         "inherited": inherited(ids, [np.array([0, 1]), np.array([1, 2]), np.array([0, 2])], evidence, 3),
     }
+
+
+GROUPED = {"search": searched, "numbers": numbered, "shared": of_shared, "site by site": compared,
+           "lineage": followed, "chosen": chosen}  # fmt: skip

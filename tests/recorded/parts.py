@@ -1,6 +1,11 @@
 """What robust merges and comparisons of sites rest on: sums and losses that their results, often zero or one, hide."""
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
+from scipy.sparse import csr_array
+from zoo import ZOO
 
 import decbayes as db
 from decbayes.merging.base.canonical import canonical_order
@@ -8,13 +13,38 @@ from decbayes.merging.robust import _ballot, _slots, robust
 from decbayes.models.core.transforms import joined
 
 
-def unlike_sites(model, shards):
-    """Sites that agree more or less: one is small, one large, two have data of others among their own."""
-    rng, size = np.random.default_rng(12), model.count(shards[0])
-    other = db.simulate(model, 3 * size, rng=rng).data
+@cache
+def unlike_sites(name):
+    """Sites that agree more or less: one is small, one large, two have data of another world among their own.
+
+    No fit is needed: rows are in components by the order of their first values, but for some.
+    """
+    model, size = ZOO[name]
+    rng, model = np.random.default_rng(12), replace(model, **OVERLAPPING.get(name, {}))
+    data, other = (db.simulate(model, times * size, rng=rng).data for times in (4, 3))
+    shards = [data[first : first + size] for first in range(0, 4 * size, size)]
     mixed = [joined([shards[site][: size // 2], other[site * 5 : size // 2]]) for site in (0, 2)]
-    data = [*shards, shards[1][: size // 3], other, *mixed]
-    return [model.fit(some, rng=5).posterior for some in data]
+    return [of_rows(model, some, rng) for some in [*shards, shards[1][: size // 3], other, *mixed]]
+
+
+def of_rows(model, data, rng):
+    count = model.count(data)
+    if isinstance(model, db.LatentDirichletAllocation):
+        topics = rng.dirichlet(np.ones(2), count).T @ data
+        return db.Posterior(model.structure, {"topics": csr_array(np.round(topics, 3))})
+    if not hasattr(model, "from_assignments"):
+        return model.fit(data, rng=5).posterior
+    kinds = int(model.components)
+    first = np.argsort(np.argsort(model.points(data)[:, 0], kind="stable")) * kinds // count
+    labels = np.where(rng.random(count) < 0.1, rng.integers(kinds, size=count), first)
+    return model.from_assignments(data, 0.9 * np.eye(kinds)[labels] + 0.1 / kinds)
+
+
+# Where clusters lie apart, half of what is computed is zero or one.
+OVERLAPPING = {
+    "known variance": {"variance": 0.4},
+    **{name: {"prior_strength": 1.5} for name in ("spherical", "diagonal", "full")},
+}
 
 
 def ballot_of(posteriors, cap=1.3):
@@ -62,13 +92,16 @@ def settled_parts(reached):
     }  # fmt: skip
 
 
-def votes_of(model, shards):
+def votes_of(name):
+    return [of_group(group) for group in ballot_of(unlike_sites(name)).groups]
+
+
+def elected_of(name):
     """The election of a robust merge, part by part."""
-    ballot = ballot_of(unlike_sites(model, shards))
+    ballot = ballot_of(unlike_sites(name))
     best = ballot.best()
     outcome = ballot.decided()
     return {
-        "groups": [of_group(group) for group in ballot.groups],
         "best": (best.heard, best.strangers, best.spare, [part.labels for part in best.parts]),
         "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.vacant, outcome.own),
         "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare, outcome.dismissed),

@@ -10,12 +10,15 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from further import FURTHER
-from grouped import grouped_of
+from grouped import GROUPED
 from methods import methods_of, of_family, of_outcome
-from parts import votes_of
+from parts import OVERLAPPING, elected_of, votes_of
 from pieces import PIECES
 from private import MODELS, rounds_of
+from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import DecbayesError
@@ -23,15 +26,7 @@ from decbayes.families import FAMILIES
 from decbayes.merging import reading
 from decbayes.models.regressions.regression import Regression
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from zoo import ZOO
-
 SITES = 4
-# Where clusters lie apart, half of what is computed is zero or one.
-OVERLAPPING = {
-    "known variance": {"variance": 0.4},
-    **{name: {"prior_strength": 1.5} for name in ("spherical", "diagonal", "full")},
-}
 
 
 def attempted(action):
@@ -151,24 +146,15 @@ def between_sites(name):
     }
 
 
-def votes(name):
-    model, shards, _ = fitted(name)
-    return votes_of(model, shards)
-
-
-def grouped(name):
-    model, shards, _ = fitted(name)
-    return grouped_of(model, shards)
-
-
 ENGINES = ("mean", "full", "counts", "classes", "states", "linear regression", "logistic regression",
            "groups of regressions", "Poisson, varying", "survival", "topics", "features")  # fmt: skip
 REGRESSED = [name for name, (model, _) in ZOO.items() if isinstance(model, Regression)]
-GROUPED = ("known variance", "counts", "classes", "topics")
+SLOTTED = ("known variance", "counts", "classes", "topics")
 SHIPPED = [name for name in sorted(FAMILIES) if type(FAMILIES[name]).__module__.startswith("decbayes.")]
 VOTING = ("mean", "known variance", "full", "classes", "linear regression", "topics")
 KINDS = {"fit": (fit, ZOO), "merged": (merged, ZOO), "robust": (robust, ZOO), "refined": (refined, ENGINES),
-         "votes": (votes, VOTING), "grouped": (grouped, GROUPED), "family": (of_family, SHIPPED),
+         "votes": (votes_of, VOTING), "election": (elected_of, VOTING),
+         **{kind: (action, SLOTTED) for kind, action in GROUPED.items()}, "family": (of_family, SHIPPED),
          "outcome": (outcome, REGRESSED), "private": (rounds_of, MODELS),
          "between sites": (between_sites, ("linear regression",))}  # fmt: skip
 SCENARIOS = {f"{kind}: {name}": (action, (name,)) for kind, (action, names) in KINDS.items() for name in names}

@@ -1,0 +1,261 @@
+"""Laws of single functions that whole merges hide: limits on both sides, order of names, what is refused."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import decbayes as db
+from decbayes.errors import StructureMismatch
+from decbayes.merging import remarking
+from decbayes.merging.alignment import NOT_LOOKED_AT
+from decbayes.merging.base.compatibility import difference
+from decbayes.merging.base.problem import Factor, Problem
+from decbayes.merging.grouping.inherited_ids import homes
+from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
+from decbayes.merging.placing import placed
+from decbayes.merging.reading._heterogeneity import Chance, Coefficients, Comparison, ranks, to_let_differ
+
+MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+KNOWN = Chance(np.ones(1), np.full(1, 1e6), np.full(1, 1e9))
+
+
+def mixture_of(*groups):
+    """A posterior of rows whose components are known."""
+    points = np.concatenate([np.full((size, 1), mean) for mean, size in groups])
+    labels = np.concatenate([np.full(size, place) for place, (_, size) in enumerate(groups)])
+    return MIXTURE.from_assignments(points, np.eye(2)[labels])
+
+
+def texts(remarks):
+    return [remark.what for remark in remarks]
+
+
+def test_groups_of_sites_that_share_nothing_are_named_largest_first():
+    evidence = np.array([[50.0, 0, 0], [0, 40.0, 9.0], [0, 30.0, 0], [0, 0, 0.4]])
+    (found,) = remarking.separate(evidence, ("A", "B", "C", "D"))
+    assert found.kind == "nothing shared"
+    assert "2 groups" in found.what
+    assert found.what.index("B, C") < found.what.index("A.")
+    assert "D" not in found.what
+
+
+@pytest.mark.parametrize(
+    ("evidence", "named"),
+    [
+        ([[60.0, 40.0, 0], [50.0, 0, 0], [50.0, 0, 0]], ""),  # 40 % alone
+        ([[50.0, 50.0, 0], [50.0, 0, 0], [50.0, 0, 0]], ""),  # exactly half
+        ([[40.0, 60.0, 0], [50.0, 0, 0], [50.0, 0, 0]], "A (60%)"),
+        ([[40.0, 60.0, 0], [50.0, 0, 0], [0.4, 0, 0]], ""),  # of two sites each is alone with what the other lacks
+        ([[40.0, 60.0, 0], [20.0, 0, 80.0], [50.0, 0, 0]], "A (60%), B (80%)"),
+    ],
+)
+def test_a_site_is_alone_with_more_than_half_of_its_data_among_three_or_more(evidence, named):
+    found = texts(remarking.separate(np.array(evidence), ("A", "B", "C")))
+    assert found == ([f"No other site has most of what {named} found."] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ([1234567.25] * 3, [1234567.25] * 3, True),
+        ([1234567.25] * 3, [1234567.25, 1234567.25, 1234567.26], False),
+        ([np.pi, np.e], [np.pi, np.e], True),  # no rounded data add up to these twice
+        ([np.pi, 0.0], [np.pi, 0.0], True),
+        ([3.0, 4.0], [3.0, 4.0], False),  # small counts are often the same
+        ([3.0] * 30, [3.0] * 30, True),
+        ([0.3, 0.4], [0.3, 0.4], False),
+        ([1.0, 2.0], [1.0, 2.0, 0.0], False),
+        ([1e6] * 4, [1e6] * 4, True),
+        ([1e6] * 3, [1e6] * 3, False),
+        ([1.000001e6] * 3, [1.000001e6] * 3, False),
+        ([1e6 + 1e-5] * 3, [1e6 + 1e-5] * 3, True),
+    ],
+)
+def test_equal_sums_are_no_chance_from_twice_a_million_to_one(first, second, same):
+    """A sum n of rounded numbers is another's by chance with probability about 1 / √(4πn)."""
+    assert remarking.same_totals(np.array(first), np.array(second)) is same
+
+
+def test_only_neighbours_in_size_are_compared_for_the_same_data(rng):
+    sites = [MIXTURE.fit(rng.normal(size=(30, 1)) * 3, rng=1).posterior for _ in range(4)]
+    (found,) = remarking.same_data([*sites, sites[2]], "ABCDE")
+    assert "C, E" in found.what
+    assert not list(remarking.same_data(sites, "ABCD"))
+
+
+def test_shares_gain_what_they_explain_less_what_few_data_cost():
+    evidence = np.array([[40.0, 10.0, 0.0], [5.0, 45.0, 6.0]])
+    gains = remarking.share_gains(evidence, 2.0)
+    for row, gain in zip(evidence, gains, strict=True):
+        own = (row + 1.0) / (row.sum() + 3.0)
+        everywhere = (evidence.sum(axis=0) + 1.0) / (evidence.sum() + 3.0)
+        cost = sum(row >= 5.0) * 3.0 / (2.0 * row.sum())
+        assert gain == pytest.approx(sum(own * (np.log(own) - np.log(everywhere))) - cost)
+
+
+def sites_with(effects, precision=100.0):
+    """Sites whose coefficients are these, each known with one precision."""
+    precisions = precision * np.tile(np.eye(effects.shape[1]) + 0.1, (len(effects), 1, 1))
+    shifts = np.einsum("nij,nj->ni", precisions, effects)
+    return Coefficients(shifts[:, None], precisions[:, None])
+
+
+def test_coefficients_that_differ_are_let_vary_the_most_notable_first():
+    """Deviations of the estimates are about 0.1; the second coefficient has ten times as much between sites."""
+    effects = np.array(
+        [[0.0, 1.0, 0.3, 0.5], [0.05, -1.0, -0.3, 0.45], [-0.05, 0.9, 0.35, 0.5], [0.0, -0.8, -0.3, 0.55]]
+    )
+    assert to_let_differ(sites_with(effects), KNOWN) == (1, 2)
+    assert to_let_differ(sites_with(0.1 * effects), KNOWN) == ()
+    assert to_let_differ(sites_with(np.tile(effects[:1], (4, 1))), KNOWN) == ()
+    assert to_let_differ(sites_with(10.0 * effects[:, [1, 2]]), KNOWN) == (0, 1)
+
+
+def test_joint_comparison_is_that_of_the_precisions(rng):
+    """Q = Σ (m_i − m)ᵀ P_i (m_i − m) with the weighted mean, and D (N − 1) degrees of freedom."""
+    effects, precisions = rng.normal(size=(5, 3)), np.array([np.cov(rng.normal(size=(3, 9))) for _ in range(5)])
+    known = Coefficients(np.einsum("nij,nj->ni", precisions, effects)[:, None], precisions[:, None])
+    spread, entries = known.compared(np.ones(1))
+    mean = np.linalg.solve(precisions.sum(axis=0), np.einsum("nij,nj->i", precisions, effects))
+    q = sum((e - mean) @ p @ (e - mean) for e, p in zip(effects, precisions, strict=True))
+    assert spread.statistic[0] == pytest.approx(q)
+    assert spread.freedom[0] == 12
+    assert spread.relative[0] == pytest.approx(q / 12)
+    for entry in range(3):
+        v = np.array([1.0 / p[entry, entry] for p in precisions])
+        apart = np.array([(p @ (e - mean))[entry] for e, p in zip(effects, precisions, strict=True)]) * v
+        alone = np.sum(apart**2 / v)
+        room = np.sum(1 / v) - np.sum(1 / v**2) / np.sum(1 / v)
+        assert entries.times[0, entry] == pytest.approx(np.sqrt(alone / 4))
+        assert entries.between[0, entry] == pytest.approx(np.sqrt(max(alone - 4, 0.0) / room))
+
+
+def test_a_coefficient_integrated_out_leaves_the_marginal_of_the_others(rng):
+    """By Schur's complement of the precision with 1 / between² added to the entry."""
+    precision = np.cov(rng.normal(size=(3, 9)))
+    shift = rng.normal(size=3)
+    rest = Coefficients(shift[None, None], precision[None, None]).without(1, 0.7)
+    wide = precision.copy()
+    wide[1, 1] += 1.0 / 0.7**2
+    kept = [0, 2]
+    schur = precision[np.ix_(kept, kept)] - np.outer(precision[kept, 1], precision[1, kept]) / wide[1, 1]
+    np.testing.assert_allclose(rest.precisions[0, 0][np.ix_(kept, kept)], schur)
+    np.testing.assert_allclose(rest.shifts[0, 0, kept], shift[kept] - precision[kept, 1] * shift[1] / wide[1, 1])
+
+
+def test_directions_with_a_billionth_of_the_information_do_not_count():
+    matrices = np.array([np.diag([1.0, 1e-8, 1.0]), np.diag([1.0, 1e-10, 0.0]), np.zeros((3, 3))])
+    assert ranks(matrices).tolist() == [3, 1, 0]
+
+
+def test_entries_are_compared_by_dersimonian_and_laird():
+    """Values and shares of three sites in one slot; the second entry is known exactly and is not compared."""
+    comparison = Comparison(np.array([[2.0, 5.0]]), np.array([[0.5, 0.0]]), np.array([1.2]))
+    values, shares = np.array([1.0, 2.5, 3.5]), np.array([0.2, 0.3, 0.5])
+    for value, share in zip(values, shares, strict=True):
+        comparison.add(np.array([[value, value]]), np.array([share]))
+    w = shares / 0.5**2
+    q = np.sum(w * (values - 2.0) ** 2)
+    assert comparison.times[0, 0] == pytest.approx(np.sqrt(q / (1.2 * 2)))
+    assert comparison.between[0, 0] == pytest.approx(np.sqrt((q - 1.2 * 2) / (w.sum() - np.sum(w**2) / w.sum())))
+    assert np.isnan(comparison.times[0, 1])
+    assert np.isnan(comparison.between[0, 1])
+
+
+def test_halves_that_overlap_predict_hardly_better():
+    """Two Gaussians d apart: between their bounds by Kolchinsky and Tracey lies the integral."""
+    for d, p in ((0.5, 0.5), (2.0, 0.3), (6.0, 0.5)):
+        n = 100.0
+        grid = np.linspace(-12, 12 + d, 40001)
+        mixed = p * norm.pdf(grid) + (1 - p) * norm.pdf(grid, d)
+        whole = norm.pdf(grid, (1 - p) * d)
+        exact = np.trapezoid(mixed * (np.log(mixed) - np.log(whole)), grid)
+        gain = n * p * (1 - p) * d**2 / 2
+        (found,) = predictive_gains(np.array([gain]), np.array([[p * n, (1 - p) * n]]))
+        assert found == pytest.approx(exact, abs=0.12)
+    both = predictive_gains(np.array([gain, gain]), np.array([[p * n, (1 - p) * n]] * 2))
+    np.testing.assert_allclose(both, found / 2)
+
+
+@pytest.mark.parametrize(("common", "known"), [(49.0, False), (51.0, True)])
+def test_ids_decide_if_half_of_the_evidence_has_one_that_several_sites_use(common, known):
+    ids, evidence = [("a", "b"), ("a", "c")], np.array([common / 2, 30.0, common / 2, 70.0 - common])
+    found = homes(ids, [2, 2], evidence, 2)
+    assert (found is not None) == known
+    if known:
+        assert found.tolist() == [0, -1, 0, -1]
+
+
+def test_assignments_of_other_sites_are_refused():
+    alignment = db.align([mixture_of((-5, 20), (5, 30)), mixture_of((-5, 25), (5, 10))])
+    with pytest.raises(StructureMismatch):
+        replace(alignment, assignments=alignment.assignments[:1])
+    with pytest.raises(StructureMismatch, match="each of the 2"):
+        replace(alignment, order=(0, 0))
+
+
+def test_what_is_dropped_or_joined_is_recorded_as_such():
+    posterior = db.merge([mixture_of((-5, 20), (5, 30)), mixture_of((-5, 10), (5, 40))])
+    with pytest.raises(StructureMismatch, match="at least one must be left"):
+        db.merging.drop(posterior, 0, 1)
+    with pytest.raises(StructureMismatch, match="Name the components"):
+        db.merging.drop(posterior)
+    smaller = int(posterior.mean("weights").argmin())
+    ids = db.merging.drop(posterior, 1 - smaller).events
+    joined = db.merging.join(posterior, 0, 1).events
+    (event,) = [event for event in joined if event.kind == "joined"]
+    (kept,) = [event for event in joined if event.kind == "kept"]
+    gone = {event.id for event in ids if event.kind == "gone"} | {event.id for event in ids if event.kind == "kept"}
+    assert {event.id, event.other} == gone
+    assert event.other == kept.id
+
+
+def test_a_split_moves_the_part_with_less_evidence_behind_all_others():
+    sites = [mixture_of((-5, 20), (5, 31)), mixture_of((-5, 22), (5, 33))]
+    edited = db.merging.split(db.align(sites, components=1), 0)
+    np.testing.assert_allclose(edited.posterior.mean("components")[:, 0], [5.0, -5.0], rtol=0.02)
+    (event,) = [event for event in edited.events if event.kind == "split"]
+    assert event.share == pytest.approx(42 / 106)
+
+
+def test_a_solver_that_is_given_is_that_of_a_robust_merge():
+    sites = [mixture_of((-5, 20 + n), (5, 30)) for n in range(4)]
+    with pytest.raises(TypeError, match="nobody"):
+        db.merge(sites, robust=True, solver="nobody")
+
+
+def test_numbers_of_sites_are_counted_up_to_a_limit():
+    family = MIXTURE.structure.families["components"]
+    rows = [(family.rows(np.ones((2, 2))),) for _ in range(5)]
+    problem = Problem((Factor(family, np.ones((2, 2))),), tuple(rows))
+    assert problem.numbers(most=1000) == 20
+    assert problem.numbers(most=9) == 12
+    assert problem.numbers(most=8) == 12
+    assert problem.numbers(most=7) == 8
+
+
+def test_settings_that_only_one_of_two_models_has_are_named():
+    structure = MIXTURE.structure
+    other = replace(structure, model={**structure.model, "extra": 3})
+    assert "extra is None in one and 3 in the other" in difference(structure, other)
+    assert "extra is 3 in one and None in the other" in difference(other, structure)
+
+
+def test_a_posterior_without_components_stays_as_it_is():
+    model = db.models.GaussianMean(variance=1.0)
+    posterior = model.fit(np.ones((3, 1))).posterior
+    assert placed(posterior, posterior) is posterior
+
+
+def test_all_pairs_of_equal_slots_are_near_duplicates():
+    losses = np.full((3, 3), 0.001)
+    assert set(near_duplicates(losses, np.array([50.0, 60.0, 70.0]))) == set(combinations(range(3), 2))
+    assert near_duplicates(losses, np.array([50.0, 0.0, 70.0])) == ((0, 2),)
+    assert near_duplicates(np.full((3, 3), 60.0), np.array([50.0, 60.0, 70.0])) == ()
+
+
+def test_what_was_not_checked_is_a_note():
+    assert not NOT_LOOKED_AT.is_warning
