@@ -13,7 +13,7 @@ from decbayes.merging.grouping import _escapes, default_number, number, shared
 from decbayes.merging.grouping.inherited_ids import homes, inherited
 from decbayes.merging.grouping.joins import greedy_joins, grown_labels
 from decbayes.merging.grouping.search import SlotSearch, begin_at, births
-from decbayes.merging.reading import _confidence, _heterogeneity, _influence, _parties
+from decbayes.merging.reading import _confidence, _heterogeneity, _influence
 
 SLOTS = 3
 NAMES = tuple("PQRSTUVWXYZ")
@@ -96,7 +96,7 @@ def of_shared(name):
     evidence = np.random.default_rng(4).gamma(0.5, 40.0, size=(6, 4))
     return {
         "fields": {name: getattr(of_set, name) for name in (
-            "evidence", "split", "limit", "predictive", "parameters", "per_parameter", "halves", "apart", "duplicates",
+            "evidence", "split", "limit", "predictive", "parameters", "per_parameter", "apart", "duplicates",
             "unlike")},
         "sites": [of_set.sites(slot) for slot in range(SLOTS)],
         "private": of_set.private,
@@ -122,7 +122,6 @@ def compared(name):
             "share", "apart", "against", "times_median", "large", "disagreeing", "alone")],
         "flags": [influence.flags(site) for site in range(len(alignment.posteriors))],
         "odd": _influence.odd_ones(np.array([[1.0, 9.0], [1.1, 1.0], [0.9, 1.2], [1.0, 0.8]]), np.ones((4, 2), bool)),
-        "parties": [(each.remarks(NAMES), each.change) for each in [_parties.parties(alignment)]],
         "confidence": ([site[coupled] for site in sure.probabilities], sure.expected_wrong(coupled)),
         "nowhere": [site[coupled] for site in sure.nowhere()],
         "without": alignment.without(0),
