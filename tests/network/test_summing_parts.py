@@ -1,10 +1,12 @@
 """What one member does about messages of sums that it hears, one by one: over whom it opens its part, and when."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
 from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, signed
 
+from decbayes.errors import SumRefused
 from decbayes.network import Admit, Remove, Show
 from decbayes.network.protocol.sums import Part, Played
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
@@ -191,3 +193,46 @@ def test_a_member_that_has_not_heard_of_the_sums_it_has_opened_begins_none_of_th
         taker.part.restore(Played(after, bytes([number] * 32), number, keys, b"", opened=True))
     assert taker.act() == []
     assert taker.part.why_not == OTHERS
+
+
+def test_a_sum_says_how_far_each_member_is_and_what_is_open():
+    taker = Taker()
+    sums = taker.sums
+    assert [sums.state_of(name) for name in ("agent_0", "nobody")] == ["not heard of", "not adding up"]
+    assert taker.act() == [("key", 5)]
+    assert sums.state_of("agent_0") == "key sent"
+    assert (sums.opened, sums.merged, sums.up_to(bytes(32))) == (None, None, None)
+    with pytest.raises(SumRefused, match="there is nothing to show"):
+        sums.to_show(["agent_0"])
+    taker = Taker()
+    sums, every = taker.sums, taker.masked_by_all()
+    assert sums.state_of("agent_1") == "masked"
+    about = sums.describe()
+    assert (about["opened"], about["round"], about["waiting_for"]) == (0, 1, "opening")
+    assert about["missing"] == [f"agent_{n}" for n in range(5)]
+    assert (about["why_not"], "members" in about, "audit" in about) == ("", False, False)
+    assert taker.act() == [("opening", 5)]
+    assert sums.state_of("agent_0") == "opened"
+    for name in ("agent_1", "agent_2", "agent_3"):
+        taker.opens(every, name)
+    one = every.sums[0]
+    assert sums.opened is every
+    assert sums.merged is every.results[-1]
+    assert sums.up_to(one.terms.digest) == (every, [one])
+    assert sums.state_of("agent_0") == "not heard of", "in the next round"
+    about = sums.describe()
+    assert (about["opened"], about["round"], about["waiting_for"], len(about["members"])) == (1, 2, "key", 5)
+    assert about["rows"] == every.results[-1].share.rows
+    assert sums.to_show([]) == Show(one.terms.digest, 1, tuple(f"agent_{n}" for n in range(5)))
+    assert sums.to_show(["agent_1"], 1).seats == ("agent_1",)
+    for wrong, number in ((["agent_1"], 2), (["agent_1", "agent_2", "agent_3"], 1)):
+        with pytest.raises(SumRefused):
+            sums.to_show(wrong, number)
+    assert [*sums.in_order()] == [message.digest for kind in one.by_kind.values() for message in kind.values()]
+    assert sums.entries() == sorted(sums.in_order())
+    assert sums.root == hashlib.sha256(b"".join(sums.entries())).digest()
+    own = taker.part.own_share(one.terms.digest)
+    assert own.steps(one.terms.step).tolist() == VECTOR.tolist()
+    with pytest.raises(SumRefused, match="not open here"):
+        taker.part.own_share(bytes(32))
+    assert taker.part.shards == ("data",)
