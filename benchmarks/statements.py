@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part differ|matches|intervals|proofs|slots|copies|flags|units|values] [--sets N]
+    python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often "p < 0.05: sites differ" is said of sites that are the same (it should be 5 %), and of sites that
@@ -13,8 +13,10 @@ is true on new data. `copies`: how often the same data at two sites are noticed,
 are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest.
 `units`: the same for what a merge of regressions says about the units of a column, with sites of 20 to 400 rows whose
 columns spread differently. `values`: the same for what a fit says about values far from the agreed ones, on data of
-scikit-learn and statsmodels and on skewed columns. --only takes the settings whose names contain a text, --skip the
-data sets from there on. The last line is one JSON object.
+scikit-learn and statsmodels and on skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it
+is from one fit), `documents` (topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`.
+--only takes the settings whose names contain a text, --skip the data sets from there on. The last line is one JSON
+object.
 """
 
 import argparse
@@ -32,6 +34,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "N
     os.environ.setdefault(threads, "1")
 
 import numpy as np
+from _fit_statements import STATEMENTS, judged
 
 import decbayes as db
 from decbayes.calibration.matches import Matches
@@ -482,6 +485,9 @@ PARTS = {
     "flags": flags,
     "units": units,
     "values": values,
+}
+PARTS |= {
+    name: lambda options, name=name: judged(name, options.sets, options.skip, options.only, rate) for name in STATEMENTS
 }
 
 

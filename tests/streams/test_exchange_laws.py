@@ -294,11 +294,17 @@ def test_documents_of_several_sites_are_counted_once():
 
 
 def test_large_sites_are_estimated_from_their_smallest_hashes():
-    """(k − 1) / u_(k), with u the k-th smallest hash as a fraction: its standard error is about 1 / √k."""
+    """Of the smallest hashes of all sites, the share that two sites have is that of a sample."""
     sites = [Sketch.of([f"{n}" for n in some], KEY) for some in (range(6000), range(4000, 9000))]
-    union = sorted({*sites[0].hashes, *sites[1].hashes})
-    assert different(sites) == pytest.approx(1023 / (union[1023] / 2**64))
-    assert different(sites) == pytest.approx(9000, rel=0.12)
-    assert different(sites[:1]) == pytest.approx(6000, rel=0.12)
-    assert shared_by(*sites) == pytest.approx(max(different(sites[:1]) + different(sites[1:]) - different(sites), 0.0))
+    union = sorted({*sites[0].hashes, *sites[1].hashes})[:1024]
+    both = sum(value in sites[0].hashes and value in sites[1].hashes for value in union)
+    assert different(sites) == pytest.approx(11_000 / (1 + both / 1024))
+    assert different(sites) == pytest.approx(9000, rel=0.05)
+    assert shared_by(*sites) == pytest.approx(11_000 - different(sites))
+    # Sites that share nothing are said to share nothing, however large they are.
+    apart = Sketch.of([f"{n}" for n in range(6000, 9000)], KEY)
+    assert different([sites[0], apart]) == 9000.0
+    assert shared_by(sites[0], apart) == 0.0
+    # Documents that one site has many times are not different ones.
+    assert different([Sketch.of([f"{n // 2}" for n in range(6000)], KEY)]) == pytest.approx(3000, rel=0.12)
     assert len({hashed(text, KEY) for text, _ in every("abc", "x")}) == 3

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import sqrt
 from typing import Any
 
 from decbayes.errors import InvalidData, NotDisclosed
@@ -22,6 +23,8 @@ LARGEST = 1 << 64
 LEAST_KEY = 16  # bytes
 # The share of documents that count more than once from which on that is worth a warning.
 NOTABLE = 0.02
+# By this share, three of its standard errors, an estimate must be below the number of documents to count.
+CLEARLY = 3.0 / sqrt(SIZE)
 SPACES = re.compile(r"\s+")
 MOST_NAMED = 3
 
@@ -135,14 +138,27 @@ def overlap(sketches: Sequence[Sketch]) -> Overlap:
 
 
 def different(sketches: Sequence[Sketch]) -> float:
-    """How many different documents there are: exact if all are in the sketches, else from the smallest hashes."""
+    """How many different documents there are: exact if all are in the sketches, else from the smallest hashes of all.
+
+    Each site that has one of these has it in its sketch. So their mean number of sites is known, and is one where
+    nothing is shared.
+    """
     hashes = sorted(set().union(*(sketch.hashes for sketch in sketches)))
     if all(sketch.whole for sketch in sketches):
         return float(len(hashes))
-    size = min(SIZE, len(hashes))
-    return (size - 1) * LARGEST / max(hashes[size - 1], 1)
+    smallest = set(hashes[:SIZE])
+    times = sum(len(smallest.intersection(sketch.hashes)) for sketch in sketches) / len(smallest)
+    return sum(map(different_at, sketches)) / times
+
+
+def different_at(sketch: Sketch) -> float:
+    """A site's different documents: all of them, unless its smallest hash after `SIZE` clearly says fewer."""
+    if sketch.whole:
+        return float(len(sketch.hashes))
+    estimate = (SIZE - 1) * LARGEST / max(sketch.hashes[-1], 1)
+    return float(sketch.documents) if estimate > (1.0 - CLEARLY) * sketch.documents else estimate
 
 
 def shared_by(first: Sketch, second: Sketch) -> float:
     """Documents of both sites: |A| + |B| − |A ∪ B|, from different documents of each."""
-    return max(different([first]) + different([second]) - different([first, second]), 0.0)
+    return max(different_at(first) + different_at(second) - different([first, second]), 0.0)

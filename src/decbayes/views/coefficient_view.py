@@ -21,8 +21,9 @@ from decbayes.views.view import LEVEL, TOP, View
 TIMES = 61
 # Sites to compare, and how many times smaller a deviation is where a column is probably in another unit.
 FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
-# The error of a merge that is worth a warning, in deviations (benchmarks/regression.py has forecasts beside errors).
-ROUGH = 0.5
+# The expected error of a merge that is worth a warning, in deviations. The error is probably below this many times what
+# is expected, or this number (benchmarks/regression.py and statements.py have forecasts beside errors).
+ROUGH, TIMES_EXPECTED, AT_LEAST = 0.5, 2.0, 0.25
 
 
 class CoefficientView(View):
@@ -134,8 +135,16 @@ class CoefficientView(View):
         largest, term = float(distances.max()), self.model.table.design.labels[int(distances.argmax())]
         rough = largest > ROUGH
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
-        text = f"One broadcast: about {largest:.1g} posterior standard deviations from one fit of all rows ({term})."
-        return (Remark("one broadcast", text, advice, severity="warning" if rough else "note"),)
+        within = max(TIMES_EXPECTED * largest, AT_LEAST)
+        where = f"{within:.2g} posterior standard deviations of one fit of all rows ({term})"
+        return (
+            Remark(
+                "one broadcast",
+                f"One broadcast: probably within {where}.",
+                advice,
+                severity="warning" if rough else "note",
+            ),
+        )
 
     def _differences(self, apart: Heterogeneity) -> list[Difference]:
         (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
