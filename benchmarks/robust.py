@@ -1,6 +1,7 @@
 """What faulty sites do to a merge, plain and robust; whom a robust merge names; its price; and its time.
 
     python benchmarks/robust.py [--seeds 3] [--first 0] [--quick] [--kinds …] [--faulty 0 1 3] [--varied] [--markdown]
+                                [--keep FILE] [--twins]
 
 Ten sites, f of them faulty. Each fits a Gaussian mixture (known, diagonal or full variances; "small": 40 points of
 three clusters that may overlap), a hidden Markov model, latent classes, a table of mixed columns, topics or a
@@ -20,7 +21,9 @@ merge of the honest sites is from the nearest one, in posterior deviations (medi
 as many slots as the largest site has components, or as usual, whichever is nearer); held-out nats per observation or
 word lost against the merge of honest sites (mean, worst in brackets); the share of runs within both bars (1 deviation
 and 0.02 nats; without faulty sites 0.005, with a large one 0.03); the shares of faulty and of honest sites that are
-flagged; and the time in units of a plain merge. Without faulty sites the loss is the price of a robust merge. "large"
+flagged; of the faulty ones that are flagged or named as the few behind a slot ("told"); and the time in units of a
+plain merge. With --keep, runs are kept in a file as they end, and those that are there are not made again. With --twins
+two truths are compared under which sites send the same posteriors (see `twins`). Without faulty sites the loss is the price of a robust merge. "large"
 is one site with as much data as all others. "texts" are 20 topics of 20 Newsgroups at sites of 3,000 to 100 posts, at
 ten sites with eight newsgroups each ("unlike"), and "short" the first 12 words of each post at such sites; a faulty
 site has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
@@ -34,6 +37,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,10 +116,12 @@ class Honest:
         plain, usual = timed(lambda: db.merge(posteriors))
         robust, seconds = timed(lambda: db.merging.robust_merge(posteriors))
         flagged = [site.flagged for site in robust.sites]
+        few = {site for sites in robust.thin_slots().values() for site in sites}
         return {
             "plain": self.harm(plain),
             "robust": self.harm(robust.posterior),
             "named": (sum(flagged[:faulty]), faulty),
+            "told": (sum(flagged[site] or site in few for site in range(faulty)), faulty),
             "false": (sum(flagged[faulty:]), len(flagged) - faulty),
             "time": seconds / usual,
         }
@@ -222,6 +228,55 @@ def world(kind: str, unlike: bool, seed: int, varied: bool) -> World:
     return texts(unlike, kind == "short", seed) if kind in TEXTS else simulated(kind, unlike, seed, varied)
 
 
+class Kept:
+    """Runs of worlds, in a file if there is one: worlds of which all runs are there are not made again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, lines = path, path.read_text().splitlines() if path is not None and path.exists() else []
+        self.worlds = {tuple(key): runs for key, runs in map(json.loads, lines)}
+
+    def runs(self, kind: str, unlike: bool, seed: int, varied: bool, faulty: list[int]) -> list[tuple[int, str, Row]]:
+        key = (kind, unlike, seed, varied, *faulty)
+        if key not in self.worlds:
+            self.worlds[key] = [*world(kind, unlike, seed, varied).runs(faulty)]
+            if self.path is not None:
+                with self.path.open("a") as file:
+                    file.write(json.dumps([key, self.worlds[key]], default=float) + "\n")
+        return self.worlds[key]
+
+
+def twins(seeds: range) -> None:
+    """The same posteriors under two truths: what three of ten unlike sites share is invented, or is there.
+
+    A merge cannot know which. If it gives what they share the weight w, and its true share is 0 or s, it loses at least
+    −log(1 − w) or KL(s, w) nats per observation. Printed: both losses of the plain and of the robust merge and of the
+    merge without the three sites, against the better of the last two; and the least that the larger of both losses can
+    be, whatever the rule.
+    """
+    print(f"{'kind':11}{'seed':5}{'plain':>16}{'robust':>16}{'without them':>16}{'no rule below':>15}  invented, true")
+    for kind, seed in product(("known", "diagonal", "classes", "tables"), seeds):
+        truth = simulated(kind, True, seed, False)
+        sites, rng = truth.attacked("colluding", MOST), np.random.default_rng([seed, 2])
+        # What they share is in the place of each one's largest component.
+        share = sum(float(site.mean("weights").max()) for site in sites[:MOST]) / len(sites)
+        drawn, labels = truth.data.draw(rng, truth.data.held_out, unlike=False)
+        more = truth.data.spoilt("colluding", (drawn, np.zeros_like(labels)), rng)
+        merges = [db.merge(sites), db.merging.robust_merge(sites).posterior, db.merge(sites[MOST:])]
+        invented, other = (
+            np.array([truth.data.scored(one, points) for one in merges]) for points in (truth.held_out, more)
+        )
+        true = (1.0 - share) * invented + share * other
+        losses = [f"{a:8.3f}{b:8.3f}" for a, b in zip(invented.max() - invented, true.max() - true, strict=True)]
+        print(f"{kind:11}{seed:5}{''.join(losses)}{least_loss(share):15.3f}", flush=True)
+
+
+def least_loss(share: float) -> float:
+    """min over w of the larger of −log(1 − w) and KL(share, w)."""
+    weights = np.linspace(0.0, share, 10_001)[1:-1]
+    kept = share * np.log(share / weights) + (1.0 - share) * np.log((1.0 - share) / (1.0 - weights))
+    return float(np.maximum(-np.log(1.0 - weights), kept).min())
+
+
 def held(attack: str, row: Row) -> bool:
     """Whether the robust merge is within the bars."""
     away, lost = row["robust"]
@@ -234,7 +289,7 @@ def summary(attack: str, same: list[Row]) -> Row:
     for rule in ("plain", "robust"):
         away, lost = np.array([row[rule] for row in same]).T
         found[rule] = [round(float(value), 4) for value in (np.median(away), away.max(), lost.mean(), lost.max())]
-    for name in ("named", "false"):
+    for name in ("named", "told", "false"):
         flagged, sites = np.sum([row[name] for row in same], axis=0)
         found[name] = round(float(flagged / sites), 4) if sites else None
     found["held"] = round(float(np.mean([held(attack, row) for row in same])), 3)
@@ -246,7 +301,7 @@ def line(row: Row) -> str:
         f"{away:8.2f} ({worst:7.2f}){lost:8.4f} ({most:7.4f})"
         for away, worst, lost, most in (row["plain"], row["robust"])
     ]
-    named = "      –" if row["named"] is None else f"{row['named']:7.2f}"
+    named = "".join("      –" if row[name] is None else f"{row[name]:7.2f}" for name in ("named", "told"))
     return "".join(parts) + f"{row['held']:6.2f}{named}{row['false']:7.3f}{row['time']:6.1f}"
 
 
@@ -268,10 +323,18 @@ def verdicts(results: dict[tuple[str, str, int, str], list[Row]]) -> list[str]:
                 f"{lost.max():.4f}; {within:.1%} of {len(rows)} runs within the bar"
             )
     for what, faulty in (("nobody faulty", (0,)), ("some faulty", (1, 3))):
-        flags = [row["false"] for key, same in results.items() if key[2] in faulty for row in same]
-        if flags:
-            wrong, sites = np.sum(flags, axis=0)
-            lines.append(f"false flags, {what}: {wrong} of {sites} honest sites, {wrong / sites:.2%} (bar {FALSE:.0%})")
+        worlds: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+        for key, same in results.items():
+            for place, row in enumerate(same if key[2] in faulty else ()):
+                worlds.setdefault((key[0], key[1], place), []).append(row["false"])
+        if worlds:
+            wrong, sites = np.sum([np.sum(flags, axis=0) for flags in worlds.values()], axis=0)
+            rates = [np.divide(*np.sum(flags, axis=0)) for flags in worlds.values()]
+            error = np.std(rates) / np.sqrt(len(rates))
+            lines.append(
+                f"false flags, {what}: {wrong} of {sites} honest sites, {wrong / sites:.2%} ± {error:.2%} (standard "
+                f"error over {len(rates)} worlds; bar {FALSE:.0%})"
+            )
     for kind in dict.fromkeys(key[0] for key in results):
         times = [row["time"] for key, same in results.items() if key[0] == kind for row in same]
         lines.append(
@@ -311,21 +374,26 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=[*KINDS], choices=[*KINDS, *TEXTS])
     parser.add_argument("--faulty", nargs="+", type=int, default=[0, 1, MOST], choices=[0, 1, MOST])
     parser.add_argument("--varied", action="store_true", help="random numbers of sites, components and dimensions")
+    parser.add_argument("--keep", type=Path, help="a file for single runs; those in it are not made again")
+    parser.add_argument("--twins", action="store_true", help="the same posteriors under two truths")
     parser.add_argument("--markdown", action="store_true", help="print the table of the documentation, too")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.kinds, options.faulty = 1, ["known"], [0, MOST]
+    if options.twins:
+        return twins(range(options.first, options.first + options.seeds))
     results: dict[tuple[str, str, int, str], list[Row]] = {}
+    kept = Kept(options.keep)
     print(
         f"{'kind':11}{'sites':8}{'f':>2} {'attack':10}{'plain: sd (worst), nats (worst)':>36}{'robust':>36}"
-        "  held  named  false  time"
+        "  held  named   told  false  time"
     )
     for kind, unlike in product(options.kinds, (False, True)):
         if kind == "short" and unlike:
             continue
         sites, found = "unlike" if unlike else "like", {}
         for seed in range(options.first, options.first + options.seeds):
-            for faulty, attack, row in world(kind, unlike, seed, options.varied).runs(options.faulty):
+            for faulty, attack, row in kept.runs(kind, unlike, seed, options.varied, options.faulty):
                 found.setdefault((kind, sites, faulty, attack), []).append(row)
         for key, same in found.items():
             print(f"{kind:11}{sites:8}{key[2]:2} {key[3]:10}{line(summary(key[3], same))}", flush=True)

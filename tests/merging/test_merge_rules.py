@@ -13,7 +13,7 @@ from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading._confidence import kept_together
 from decbayes.merging.reading._parties import LITTLE, Slots
 from decbayes.merging.remarking import separate, small_sites
-from decbayes.merging.robust import votes
+from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._ballot import main_party
 from decbayes.merging.robust._slots import uncapped
 
@@ -79,11 +79,11 @@ def test_slots_with_priors_of_their_own_end_where_no_move_gains():
 @pytest.mark.parametrize(("pairs", "every"), [(10**6, 1), (60 * 30, 2), (60 * 20, 3), (60, 9)])
 def test_of_many_sites_some_are_compared_with_all_and_seven_at_least(pairs, every, monkeypatch):
     group = group_of(means_of(*((0.01 * site, 20) for site in range(60))))
-    monkeypatch.setattr(votes, "MOST_PAIRS", pairs)
-    np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(0, 60, every))
-    monkeypatch.setattr(votes, "MOST_PAIRS", 10**6)
-    monkeypatch.setattr(votes, "MOST_NUMBERS", pairs * group.rows[0].shape[1])
-    np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(0, 60, every))
+    monkeypatch.setattr(_likeness, "MOST_PAIRS", pairs)
+    np.testing.assert_array_equal(_likeness.chosen_candidates(group), np.arange(0, 60, every))
+    monkeypatch.setattr(_likeness, "MOST_PAIRS", 10**6)
+    monkeypatch.setattr(_likeness, "MOST_NUMBERS", pairs * group.rows[0].shape[1])
+    np.testing.assert_array_equal(_likeness.chosen_candidates(group), np.arange(0, 60, every))
 
 
 def test_what_a_site_hardly_knows_does_not_hold_it_back():

@@ -10,7 +10,7 @@ from test_grouping import posterior
 from test_votes import group_of, half_g, means_of, settled
 
 import decbayes as db
-from decbayes.merging.robust import votes
+from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._slots import elected, lenient, mixture_losses, uncapped
 from decbayes.merging.robust._slots import settled as slots_settled
 
@@ -78,7 +78,7 @@ def test_a_mixture_of_slots_of_any_sizes_loses_what_chance_makes_of_it(larger, r
 
 def test_of_a_few_dozen_sites_everybody_is_compared_with_everybody():
     group = group_of(means_of(*((0.01 * site, 20) for site in range(60))))
-    np.testing.assert_array_equal(votes.chosen_candidates(group), np.arange(60))
+    np.testing.assert_array_equal(_likeness.chosen_candidates(group), np.arange(60))
 
 
 @pytest.mark.parametrize("away", [0.0, 0.1, 0.3])

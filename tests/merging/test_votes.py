@@ -14,7 +14,7 @@ import decbayes as db
 from decbayes.families import FullGaussian, Transitions
 from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import votes
+from decbayes.merging.robust import _likeness, votes
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
 from decbayes.merging.robust._slots import Settled, elected, middles, mixture_losses
 
@@ -69,20 +69,20 @@ def test_chance_makes_half_a_chi_square_and_a_few_deviations_of_it_are_tolerated
     for parameters in (1.0, 7.0, 200.0):
         half = chi2(parameters).mean() / 2, chi2(parameters).std() / 2
         chance = half[0] + 2.5 * half[1]
-        assert votes.tolerated(np.array(parameters), 40.0, 0.0) == pytest.approx(chance)
-        assert votes.tolerated(np.array(parameters), 40.0, chance / 50.0) == pytest.approx(2.0 * chance)
-        assert votes.tolerated(np.array(parameters), 40.0, chance / 101.0) == pytest.approx(chance)
+        assert _likeness.tolerated(np.array(parameters), 40.0, 0.0) == pytest.approx(chance)
+        assert _likeness.tolerated(np.array(parameters), 40.0, chance / 50.0) == pytest.approx(2.0 * chance)
+        assert _likeness.tolerated(np.array(parameters), 40.0, chance / 101.0) == pytest.approx(chance)
 
 
 def test_weights_fall_with_the_square_of_the_loss_and_vanish_at_three_times_the_tolerance():
     lost = 4.0 * np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.99, 3.01])
-    np.testing.assert_allclose(votes.weights_of(lost, np.array(4.0)), [1, 1, 1, 1 / 2.25, 0.25, 1 / 2.99**2, 0.0])
+    np.testing.assert_allclose(_likeness.weights_of(lost, np.array(4.0)), [1, 1, 1, 1 / 2.25, 0.25, 1 / 2.99**2, 0.0])
 
 
 def test_a_comparison_rests_on_the_observations_of_both():
     """The variance of a difference of means is σ² (1/n + 1/m)."""
-    np.testing.assert_allclose(1.0 / votes.in_common(np.array([3.0, 8.0]), np.array([6.0, 8.0])), [0.5, 0.25])
-    assert votes.in_common(np.array([0.0]), np.array([0.0])) == 0.0
+    np.testing.assert_allclose(1.0 / _likeness.in_common(np.array([3.0, 8.0]), np.array([6.0, 8.0])), [0.5, 0.25])
+    assert _likeness.in_common(np.array([0.0]), np.array([0.0])) == 0.0
 
 
 @pytest.mark.parametrize("cap", [1.0, 1.5])
@@ -141,7 +141,7 @@ def test_means_that_differ_by_chance_are_tolerated_as_chance_is_and_others_more(
         group_of(means_of(*((value, 50) for value in rng.normal(0.0, spread, size=12)))) for spread in (0.2, 3.0)
     )
     chance = chi2(1).mean() / 2 + 2.5 * chi2(1).std() / 2
-    shared = votes.in_common(alike.evidence, alike.evidence)
+    shared = _likeness.in_common(alike.evidence, alike.evidence)
     np.testing.assert_allclose(alike.tolerance(shared), chance)
     assert (unlike.tolerance(shared) > 5.0 * chance).all()
 
@@ -234,7 +234,7 @@ def test_a_mixture_of_slots_loses_what_chance_makes_of_it(share, rng):
     first, second, _ = topic_sites(rng)
     component = rng.multinomial(400, share * first + (1.0 - share) * second).astype(float)
     lost, totals = loss_in(rng, component)
-    assert lost < votes.tolerated(np.array(5.0), 0.0, 0.0)
+    assert lost < _likeness.tolerated(np.array(5.0), 0.0, 0.0)
     assert min(half_g(component, total) for total in totals) > 100.0
     # The best shares by a general optimiser: what the slots' own counts lose is small beside 3,000 of each.
     profiles = np.array([total / total.sum() for total in totals])

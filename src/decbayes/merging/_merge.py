@@ -14,7 +14,7 @@ from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
 from decbayes.posterior import Posterior
-from decbayes.remarks import lines, warnings_in
+from decbayes.remarks import lines
 from decbayes.structure import CoupledSet
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ def merge(
         from decbayes.merging.robust import Robust, robust_merge
 
         rule = robust if isinstance(robust, Robust) else None
-        merged = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress).posterior
-        doubts = warnings_in(merged.remarks)
+        found = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress)
+        merged, doubts = found.posterior, found.warnings()
     else:
         alignment, _ = aligned(posteriors, components, solver, since, progress)
-        found, doubts = remarks_in_time(alignment)
-        merged = replace(alignment.merged(), remarks=found)
+        remarks, doubts = remarks_in_time(alignment)
+        merged = replace(alignment.merged(), remarks=remarks)
     if doubts:
         warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=2)
     return merged

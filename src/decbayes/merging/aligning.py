@@ -81,11 +81,14 @@ def aligned(
     solver: Solver | str | None = None,
     since: Posterior | None = None,
     progress: OnMatch | None = None,
+    least: int = 0,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
-    """The alignment, and the trace of the objective of each set; the total J would cost as much as a merge."""
+    """The alignment, in `least` slots or more, and the trace of each set; the total J would cost as much as a merge."""
     given, chosen = recentred(as_sequence(posteriors)), checked_solver(solver)
     order, readings = canonical_order(given)
     searched, decided, why, spare = sized_structure(given, readings, order, components, chosen, since)
+    if most_components(searched) < least:
+        searched, decided, why, spare = searched.with_components(least), "given", "", False
     structure = searched.with_components(most_components(searched) + 1) if spare else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""

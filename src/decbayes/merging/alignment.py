@@ -200,12 +200,14 @@ def is_quick(alignment: Alignment) -> bool:
     return in_memory(alignment.posteriors) and len(alignment.posteriors) <= MOST_LOOKED_AT
 
 
-def remarks_in_time(alignment: Alignment) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
+def remarks_in_time(
+    alignment: Alignment, names: Sequence[str] | None = None
+) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
     """The remarks, and which of them are warnings; of topics only these are looked for before somebody reads them."""
     if not is_quick(alignment) or not are_budgets(alignment.structure):
-        found = quick_remarks(alignment)
+        found = quick_remarks(alignment, names)
         return found, warnings_in(found)
     (coupled,) = alignment.structure.symmetry
     count = alignment.structure.components(coupled)
-    urgent = warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled)
-    return Later(partial(remarks, alignment)), urgent
+    urgent = warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled, names)
+    return Later(partial(remarks, alignment, names)), urgent

@@ -64,10 +64,14 @@ def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iter
 
 
 def warnings_of_topics(
-    posteriors: Sequence[Posterior], slots: Sequence[Indices], count: int, coupled: CoupledSet
+    posteriors: Sequence[Posterior],
+    slots: Sequence[Indices],
+    count: int,
+    coupled: CoupledSet,
+    names: Sequence[str] | None = None,
 ) -> tuple[Remark, ...]:
     """The warnings among all remarks where components are budgets of counts: these need only sums of evidence."""
-    names = site_names(len(posteriors))
+    names = names or site_names(len(posteriors))
     evidence = np.zeros((len(posteriors), count))
     for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
         np.add.at(row, labels, group_evidence(posterior, coupled.factors))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from decbayes.errors import OutOfDomain, StructureMismatch
 from decbayes.families import Array, Contribution
@@ -151,7 +151,11 @@ def scaled(posterior: Posterior, scale: float) -> Posterior:
 
 def weighted_rows(part: Contribution, weights: Array) -> Contribution:
     """A contribution with each row weighted."""
-    return weights[:, None] * part if isinstance(part, np.ndarray) else csr_array(diags_array(weights) @ part)
+    if isinstance(part, np.ndarray):
+        return np.asarray(weights[:, None] * part)
+    entries = part.data * np.repeat(weights, np.diff(part.indptr))
+    weighted_part: Contribution = csr_array((entries, part.indices, part.indptr), shape=part.shape)
+    return weighted_part
 
 
 def assigned_product(

@@ -228,10 +228,16 @@ class Match:
 
 def exchanges(permutation: Permutation) -> NDArray[np.intp]:
     """(pairs, K): the permutation with two components exchanged, for each pair."""
-    first, second = np.triu_indices(len(permutation), 1)
+    first, second = pairs_of(len(permutation))
     rows, candidates = np.arange(len(first)), np.tile(permutation, (len(first), 1))
     candidates[rows, first], candidates[rows, second] = permutation[second], permutation[first]
     return candidates
+
+
+@cache
+def pairs_of(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    first, second = np.triu_indices(count, 1)
+    return first, second
 
 
 def off_diagonal(matrix: Array) -> Array:

@@ -26,12 +26,12 @@ from decbayes.merging.robust._slots import (
     settled,
     uncapped,
 )
-from decbayes.merging.robust.votes import LITTLE, Group
+from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
-from decbayes.structure import CoupledSet, Permutation, Structure, identity
+from decbayes.structure import CoupledSet, Permutation, identity
 
-# Votes that are not heard from which on another alignment is looked for, and votes that it must hear more.
-UNHEARD, BETTER = 1.0, 0.5
+# Votes of the others that must be heard more for strangers to be left out.
+BETTER = 0.5
 # A component that counts for less disagrees clearly: it loses more than twice what is tolerated, by so many nats. With
 # one or two parameters chance makes twice the tolerance now and then, above all where clusters overlap.
 CLEARLY, NATS = 0.25, 3.0
@@ -84,84 +84,37 @@ class Ballot:
         return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
 
     def decided(self) -> "Outcome":
-        """Who counts. Those are heard again who had no slot for what they alone know, since others took it."""
-        first = self._without_strangers()
-        counting = [first.sites[place] for place in first.kept]
-        out = [site for site in range(len(self.posteriors)) if site not in counting]
-        back = [site for site in out if self._joins(counting, site)] if first.vacant else []
-        if not back:
-            return first
-        sites = tuple(sorted([*counting, *back]))
-        standings = dict(zip(first.sites, first.standings(), strict=True))
-        dismissed = {site: standings[site] for site in out if site in standings and site not in sites}
-        again = self.among(sites)
-        return Outcome(again, again.best(), sites, dismissed)
-
-    def _joins(self, counting: Sequence[int], site: int) -> bool:
-        """Whether a site counts beside those that do, all of which still do, and shares most of what it knows."""
-        sites = sorted([*counting, site])
-        ballot = self.among(sites)
-        outcome = Outcome(ballot, ballot.best(), tuple(sites))
-        return len(outcome.kept) == len(sites) and not outcome.reached.strangers[sites.index(site)]
-
-    def _without_strangers(self) -> "Outcome":
-        """The best alignment; without the strangers if they take slots that others need, or further ones."""
-        best, everybody = self.best(), tuple(range(len(self.posteriors)))
-        strangers = best.strangers
-        if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(everybody):
-            return Outcome(self, best, everybody)
+        """Who counts, and for what; without the strangers if they take slots that others need, or further ones."""
+        everybody = Outcome(self, self.settled(), tuple(range(len(self.posteriors))))
+        strangers = everybody.strangers
+        if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(strangers):
+            return everybody
         kept = np.flatnonzero(~strangers)
         rest = self.among(kept.tolist())
-        without = rest.best()
-        if without.spare >= best.spare and without.heard.sum() <= best.heard[kept].sum() + BETTER:
-            return Outcome(self, best, everybody)
-        return Outcome(rest, without, tuple(kept.tolist()))
+        without = Outcome(rest, rest.settled(), tuple(kept.tolist()))
+        better = without.slots < everybody.slots or without.heard.sum() > everybody.heard[kept].sum() + BETTER
+        return without if better else everybody
 
-    def best(self) -> "Reached":
-        """Slots for what most sites know, if more votes are heard so."""
-        first = self._heard([group.scale[group.site] for group in self.groups], self.components)
-        if not self.judging:
-            return first.unanimous()
-        free = [group for group in self.groups if group.coupled is not None]
-        if not free or sum(group.votes.sum() for group in free) - first.heard.sum() <= UNHEARD:
-            return first
-        return self._elected(first)
+    def settled(self) -> tuple[Settled, ...]:
+        """Slots for what most sites know, and what each component counts for in them."""
+        parts = tuple(self._settled(group) for group in self.groups)
+        return parts if self.judging else tuple(replace(part, weights=np.ones(len(part.labels))) for part in parts)
 
-    def _elected(self, first: "Reached") -> "Reached":
-        structure, wide = first.structure, self.components
-        parts: list[Settled] = []
-        for group in self.groups:
-            if group.coupled is None:
-                parts.append(replace(first.parts[len(parts)], weights=np.ones(len(group.site))))
-                continue
-            slots = structure.components(group.coupled)
-            chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
-            wide = len(chosen) if len(chosen) > slots else wide
-            parts.append(gathered(group, chosen))
-        if Reached(structure, tuple(parts)).heard.sum() <= first.heard.sum() + BETTER:
-            return first
-        loud = [part.group.scale[part.group.site] * np.where(part.weights < 0.5, LITTLE, 1.0) for part in parts]
-        second = self._heard(loud, wide)
-        if second.heard.sum() <= first.heard.sum() + BETTER:
-            return first
-        return replace(second, spare=sum(part.slots for part in second.parts) - sum(part.slots for part in first.parts))
-
-    def aligned(self, posteriors: Sequence[Posterior], components: Number) -> Alignment:
-        return aligned(posteriors, components, self.solver, None, self.progress)[0]
-
-    def _heard(self, weights: Sequence[Array], components: Number) -> "Reached":
-        if not any(group.coupled is not None for group in self.groups):
-            return self._in_place()
-        alignment = self.aligned(self.weighted(weights, weights), components)
-        parts = tuple(settled(group, *slots_in(alignment, group)) for group in self.groups)
-        return Reached(alignment.structure, parts)
-
-    def _in_place(self) -> "Reached":
-        """Where there are no slots to choose, nothing has to be aligned."""
+    def _settled(self, group: Group) -> Settled:
         structure = self.posteriors[0].structure
-        sizes = [len(structure.prior[group.names[0]]) for group in self.groups]
-        pairs = zip(self.groups, sizes, strict=True)
-        return Reached(structure, tuple(settled(group, np.concatenate(group.order), size) for group, size in pairs))
+        if group.coupled is None:
+            return settled(group, group.row, len(structure.prior[group.names[0]]))
+        slots = self.slots(group)
+        chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
+        return settled(group, gathered(group, chosen), max(slots, len(chosen)))
+
+    def slots(self, group: Group) -> int:
+        """The number of slots that was given, or the largest site's number of components."""
+        return self.components if isinstance(self.components, int) else max(map(len, group.order))
+
+    def aligned(self, posteriors: Sequence[Posterior], least: int) -> Alignment:
+        components = None if self.spare else self.components
+        return aligned(posteriors, components, self.solver, None, self.progress, least)[0]
 
     def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
         """The posteriors with each component weighted; what says how frequent components are, by its share."""
@@ -179,47 +132,34 @@ class Ballot:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """What each component counts for in an alignment, group after group of factors; and the structure of that."""
-
-    structure: Structure
-    parts: tuple[Settled, ...]
-    spare: int = 0
-
-    @property
-    def heard(self) -> Array:
-        """For each site, how many of its votes for components are heard."""
-        free = [part.votes.sum(axis=1) for part in self.parts if part.group.coupled is not None]
-        return np.sum(free, axis=0) if free else np.zeros(self.parts[0].group.sites)
-
-    @property
-    def strangers(self) -> Sites:
-        """The sites most of whose evidence is in slots that the party of most sites does not know."""
-        strange = np.zeros(self.parts[0].group.sites, dtype=np.bool_)
-        for part in self.parts:
-            if part.group.coupled is not None:
-                strange |= ~main_party(part)
-        return strange
-
-    def unanimous(self) -> "Reached":
-        """With all components counted."""
-        return replace(self, parts=tuple(replace(part, weights=np.ones(len(part.labels))) for part in self.parts))
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a robust merge comes to: who takes part, and what each component counts for."""
 
     ballot: Ballot
-    reached: Reached
+    reached: tuple[Settled, ...]
+    """What each component counts for in its slot, group after group of factors."""
     sites: tuple[int, ...]
-    dismissed: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
-    """The standings of sites that were left out before."""
+
+    @property
+    def slots(self) -> int:
+        return sum(part.slots for part in self.reached)
+
+    @property
+    def heard(self) -> Array:
+        """For each site, how many of its votes for components are heard."""
+        free = [part.votes.sum(axis=1) for part in self.reached if part.group.coupled is not None]
+        return np.sum(free, axis=0) if free else np.zeros(len(self.sites))
+
+    @property
+    def strangers(self) -> Sites:
+        """The sites most of whose evidence is in slots that the party of most sites does not know."""
+        free = [~main_party(part) for part in self.reached if part.group.coupled is not None]
+        return np.asarray(np.any(free, axis=0)) if free else np.zeros(len(self.sites), dtype=np.bool_)
 
     @cached_property
     def parts(self) -> tuple[Settled, ...]:
         """With components that are mixtures of slots, or parts of one thing, counted as what they are together."""
-        return tuple(map(final, self.reached.parts)) if self.ballot.judging else self.reached.parts
+        return tuple(map(final, self.reached)) if self.ballot.judging else self.reached
 
     @cached_property
     def against(self) -> Array:
@@ -238,7 +178,7 @@ class Outcome:
 
         Not among like sites, which know all slots: there it is in the place of what others know.
         """
-        free = self.ballot.judging and self.ballot.spare and self.reached.structure.resizable
+        free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
         return [
             lonely(part) & (fitting(part) & out)[part.group.site] & (free and part.group.coupled is not None)
@@ -250,12 +190,6 @@ class Outcome:
         """The sites of which something is merged."""
         having = [part.group.site[own] for part, own in zip(self.parts, self.own, strict=True)]
         return np.unique(np.concatenate([self.kept, *having]))
-
-    @property
-    def vacant(self) -> bool:
-        """Whether some are left out while there are slots that none of those who count knows."""
-        free = [part.votes[self.kept] for part in self.reached.parts if part.group.coupled is not None]
-        return self.ballot.judging and any((votes.max(axis=0, initial=0.0) <= 0.5).any() for votes in free)
 
     @cached_property
     def weights(self) -> list[Array]:
@@ -281,14 +215,15 @@ class Outcome:
         shares = self._counted([part.group.scale[part.group.site] for part in self.parts], UNCONFIRMED)
         weighted = ballot.weighted(self.weights, shares)
         counted = [weighted[site] for site in self.merged.tolist()]
-        # A number that nobody has given is at least the one that the election has found, and what single sites know.
-        found = ballot.aligned(counted, None if ballot.spare else ballot.components)
+        return ballot.aligned(counted, self._least())
+
+    def _least(self) -> int:
+        """The slots that the election has found and those for what single sites know, unless a number was given."""
         further = sum(int(own.sum()) for own in self.own)
-        least = {part.group.coupled: part.slots + further for part in self.parts if part.group.coupled is not None}
-        fewer = any(found.structure.components(one) < number for one, number in least.items())
-        if (self.reached.spare or further) and fewer:
-            return ballot.aligned(counted, max(least.values()))
-        return found
+        free = [part for part in self.parts if part.group.coupled is not None]
+        if not self.ballot.spare or not (further or any(part.slots > self.ballot.slots(part.group) for part in free)):
+            return 0
+        return max((part.slots + further for part in free), default=0)
 
     @property
     def spare(self) -> int:
@@ -331,7 +266,8 @@ def main_party(part: Settled) -> Sites:
     while party.sum() > before:
         before = int(party.sum())
         others = known[party].sum(axis=0) - (known & party[:, None])
-        close = of_sites(part.group, others[part.group.site, part.labels] > 0, nothing=1.0) > SHARED
+        shared = (others[part.group.site, part.labels] > 0) & (part.weights > 0.5)
+        close = of_sites(part.group, shared, nothing=1.0) > SHARED
         party = party | close
     return np.asarray(close)
 

@@ -9,7 +9,8 @@ from scipy.special import bdtr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.robust.votes import LITTLE, Group, Sums, in_common, weights_of, xlogx
+from decbayes.merging.robust._likeness import LITTLE, in_common, weights_of
+from decbayes.merging.robust.votes import Group, Sums, xlogx
 
 # How often weights follow from what the others have in a slot.
 ROUNDS = 5
@@ -17,8 +18,8 @@ ROUNDS = 5
 BEGINNINGS = 8
 # Sites that must share something for a slot beside those that there are.
 BORN = 2.0
-# Rounds of exchanges in an election, and what a vote more is at least.
-EXCHANGES, MORE = 3, 1e-9
+# Rounds of exchanges in an election, what a vote more is at least, and what counts of votes that are mostly heard.
+EXCHANGES, MORE, FAINT = 3, 1e-9, 1e-3
 # Steps in which a component of counts is explained as a mixture of slots.
 STEPS = 8
 # Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by.
@@ -178,12 +179,13 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
 
     def gains(chosen: list[int]) -> Array:
         best = weights[:, chosen].max(axis=1, initial=0.0)
-        return support(group, everybody, np.maximum(weights - best[:, None], 0.0))
+        louder = np.where(best > 0.5, FAINT, 1.0)[:, None] * np.maximum(weights - best[:, None], 0.0)
+        return support(group, everybody, louder)
 
     chosen: list[int] = []
     for turn in range(min(slots + spare, weights.shape[1])):
         gain = gains(chosen)
-        if turn >= slots and gain.max() < BORN:
+        if gain.max() < (BORN if turn >= slots else MORE):
             break
         chosen.append(int(np.argmax(gain)))
     for _ in range(EXCHANGES):
@@ -197,8 +199,8 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
     return np.array(chosen, dtype=np.intp)
 
 
-def gathered(group: Group, places: Indices) -> Settled:
-    """Every component with the elected candidate that it agrees with most; then weights, and components follow them."""
+def gathered(group: Group, places: Indices) -> Indices:
+    """The slot of each component: that of the elected candidate it is nearest to, then of the core that this has."""
     chosen, everybody = group.likeness.candidates[places], np.arange(len(group.site))
     slots, labels = len(chosen), group.likeness.weights[:, places].argmax(axis=1)
     totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
@@ -211,11 +213,13 @@ def gathered(group: Group, places: Indices) -> Settled:
             left = totals[1][slot] - here * group.evidence
             all_lost[:, slot] = group.claims_lose((rest, left))
             shared[:, slot] = in_common(group.claims[1], left)
-        labels = all_lost.argmin(axis=1)
+        before, labels = reached, all_lost.argmin(axis=1)
         tolerance = group.tolerance(shared[everybody, labels])
         reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
+        if (labels == before.labels).all() and (reached.core == before.core).all():
+            break
         totals = reached.totals()
-    return reached
+    return reached.labels
 
 
 def credible(reached: Settled) -> Settled:

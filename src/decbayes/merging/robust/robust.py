@@ -12,24 +12,26 @@ If more honest sites know a component than faulty ones contradict it, sites that
 out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammainc
 
 from decbayes.families import Array
-from decbayes.merging.alignment import Alignment, quick_remarks
+from decbayes.merging.alignment import Alignment, quick_remarks, remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
+from decbayes.merging.remarking import site_names
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
+from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import tolerated_faults
-from decbayes.merging.robust.votes import AVERAGE, KNOWN, LITTLE, Group
+from decbayes.merging.robust.votes import AVERAGE, KNOWN, Group
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, listed, ordered
+from decbayes.remarks import Later, Remark, listed, ordered, warnings_in
 
 # Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
 CHANCE, LESS_ALIKE = 1e-6, 100.0
@@ -137,27 +139,35 @@ class RobustMerge:
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
-        sites = tuple(names) if names is not None else tuple(f"site {site}" for site in range(len(self.sites)))
-        remarks = [
-            Remark("site hardly counts", f"{sites[site]} {reason}.", ASK)
-            if self.sites[site].flagged
-            else Remark("site counts less", f"{sites[site]} {reason}.", ASK, severity="note")
-            for site, reason in self.reasons(sites).items()
-        ]
-        thin = self.thin_slots()
-        if thin:
-            each = [f"slot {slot}: {listed([sites[site] for site in having])}" for slot, having in thin.items()]
-            remarks.append(
-                Remark(
-                    "few sites",
-                    f"Few sites stand behind some slots, and could have made them up: {listed(each, '; ')}.",
-                    "Ask these sites whether they can have seen that: no other site confirms it.",
-                    f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
-                )
+        sites = tuple(names) if names is not None else site_names(len(self.sites))
+        return self._with(sites, quick_remarks(self.alignment, [sites[site] for site in self.merged]))
+
+    def warnings(self) -> tuple[Remark, ...]:
+        """The warnings among the remarks; of topics these are found sooner than the rest."""
+        sites = site_names(len(self.sites))
+        return warnings_in(self._with(sites, remarks_in_time(self.alignment, [sites[site] for site in self.merged])[1]))
+
+    def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
+        """Those of a robust merge, and the usual ones: slots that were added make the shares of slots unlike anyway."""
+        fitting = [remark for remark in usual if remark.kind != "unlike shares" or not self.spare]
+        return ordered([*self._of_sites(sites), *self._of_slots(sites), *fitting])
+
+    def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
+        for site, reason in self.reasons(sites).items():
+            kind = "site hardly counts" if self.sites[site].flagged else "site counts less"
+            yield Remark(
+                kind, f"{sites[site]} {reason}.", ASK, severity="warning" if self.sites[site].flagged else "note"
             )
-        usual = quick_remarks(self.alignment, [sites[site] for site in self.merged])
-        # Slots that were added for few sites make the shares of slots unlike everywhere.
-        return ordered([*remarks, *(remark for remark in usual if remark.kind != "unlike shares" or not self.spare)])
+
+    def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
+        each = [f"slot {slot}: {listed([sites[site] for site in who])}" for slot, who in self.thin_slots().items()]
+        if each:
+            yield Remark(
+                "few sites",
+                f"Few sites stand behind some slots, and could have made them up: {listed(each, '; ')}.",
+                "Ask these sites whether they can have seen that: no other site confirms it.",
+                f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
+            )
 
     @property
     def tolerated(self) -> int:
@@ -268,7 +278,7 @@ def same_profiles(group: Group) -> Array:
 
 def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
     """The outcome in the caller's order; `counted` are the places of all but copies in the canonical order."""
-    shares = dict(zip(outcome.sites, outcome.standings(), strict=True)) | dict(outcome.dismissed)
+    shares = dict(zip(outcome.sites, outcome.standings(), strict=True))
     standings = {order[counted[site]]: Standing(*share) for site, share in shares.items()}
     standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}
     sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
@@ -277,4 +287,4 @@ def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int]
     numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
     weights[[*numbers]] = by_slot
     merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
-    return replace(merge, posterior=replace(merge.posterior, remarks=merge.remarks()))
+    return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))

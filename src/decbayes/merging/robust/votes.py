@@ -12,32 +12,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, diags_array, vstack
-from scipy.special import gammaincinv
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from decbayes.families import Array
 from decbayes.families.family import IMPOSSIBLE
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import observed
 from decbayes.merging.base.problem import Factor
+from decbayes.merging.base.products import weighted_rows
+from decbayes.merging.robust._likeness import LITTLE, Coefficients, Likeness, chance, tolerated
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
-# Deviations of chance that are tolerated, and times the usual loss per observation.
-DEVIATIONS, USUAL = 2.5, 2.5
-# Of all comparisons these are taken for usual that lose least: faulty sites are fewer than the rest.
-QUARTER = 0.25
-# Beyond so many times the tolerance a component counts for nothing: where variances are unknown, losses grow slowly.
-GONE = 3.0
 # A site knows a component that holds so much of its evidence, or this part of what its components have on average.
 KNOWN, AVERAGE = 0.05, 0.25
 # Times what a site votes with at which it is judged, at most: the others then decide how far both may differ.
 ENOUGH = 30.0
 # The step of a numerical derivative.
 STEP = 1e-3
-# Evidence that is none.
-LITTLE = 1e-6
 # Columns of counts that are compared one by one; all others, which are rarer, are one.
 COLUMNS = 400
 # A factor that claims so many times the observations that its component has is believed: it then has them.
@@ -46,15 +39,9 @@ CLAIMED = 2.0
 LIGHT = 0.05
 # The precision of what rows do not say, in units of what they say best.
 NOTHING = 1e-9
-# Pairs of components that are compared, numbers in them, and sites with which all others are compared at least.
-MOST_PAIRS, MOST_NUMBERS, FEWEST_SITES = 250_000, 40_000_000, 7
-# Numbers in the rows that are compared at the same time (8 MiB).
-BLOCK = 1 << 20
 
 Sums = tuple[Sequence[Array], Array]
 """Rows of each factor, and their evidence."""
-Coefficients = tuple[Array, Array]
-"""Means and variances of a vector, one row per component."""
 
 
 @dataclass(frozen=True)
@@ -86,37 +73,32 @@ class Group:
         order: Sequence[Indices],
         cap: float,
     ) -> "Group":
-        structure = posteriors[0].structure
+        structure, sites = posteriors[0].structure, [*zip(posteriors, order, strict=True)]
         factors = {name: Factor(structure.families[name], structure.prior[name]) for name in names}
-        judged_names = [name for name in names if not factors[name].family.over_components] or [*names]
-        sizes = [len(labels) for labels in order]
-        pairs = zip(posteriors, order, strict=True)
-        contents = [
-            {name: factors[name].family.rows(p.contribution[name], labels) for name in names} for p, labels in pairs
-        ]
+        contents = {
+            name: [factor.family.rows(posterior.contribution[name], labels) for posterior, labels in sites]
+            for name, factor in factors.items()
+        }
+        judged = [name for name in names if not factors[name].family.over_components] or [*names]
         known = [name for name in names if not factors[name].family.follows] or [*names]
-        evidence = observed([(factors[name], [rows[name] for rows in contents]) for name in known])
-        for name in judged_names:
-            rows = [site[name] for site in contents]
-            evidence = claimed(evidence, observed([(factors[name], rows)]))
-        counted = all(factors[name].family.countable for name in judged_names)
+        evidence = observed([(factors[name], contents[name]) for name in known])
+        for name in judged:
+            evidence = claimed(evidence, observed([(factors[name], contents[name])]))
+        sizes = [len(labels) for labels in order]
         amounts = [np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]]))]
-        if coupled is None and len(judged_names) == 1:
-            (name,) = judged_names
-            amounts += informed(factors[name], [site[name].written_out() for site in contents])
+        if coupled is None and len(judged) == 1:
+            amounts += informed(factors[judged[0]], [rows.written_out() for rows in contents[judged[0]]])
         scale = np.min([capped(amount, cap) for amount in amounts], axis=0)
         scales = np.repeat(scale, sizes)
-        matrices = []
-        for name in judged_names:
-            if counted:
-                parts = [csr_array(p.contribution[name])[labels] for p, labels in zip(posteriors, order, strict=True)]
-                matrices.append(frequent(csr_array(diags_array(scales) @ vstack(parts))))
-            else:
-                matrices.append(scales[:, None] * np.concatenate([site[name].written_out() for site in contents]))
-        total = float((scales * evidence).sum())
-        judged = tuple(factors[name] for name in judged_names)
-        base = tuple(brought_along(factor, total) for factor in judged)
-        return cls(names, coupled, judged, tuple(order), scale, tuple(matrices), scales * evidence, base, counted)
+        counted = all(factors[name].family.countable for name in judged)
+        if counted:
+            counts = [vstack([csr_array(own.contribution[name])[labels] for own, labels in sites]) for name in judged]
+            rows = [frequent(csr_array(weighted_rows(csr_array(part), scales))) for part in counts]
+        else:
+            rows = [scales[:, None] * np.concatenate([own.written_out() for own in contents[name]]) for name in judged]
+        compared = tuple(factors[name] for name in judged)
+        base = tuple(brought_along(factor, float((scales * evidence).sum())) for factor in compared)
+        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), scales * evidence, base, counted)
 
     @property
     def sites(self) -> int:
@@ -239,7 +221,7 @@ class Group:
         return totals, np.bincount(labels, weights * self.evidence, slots).astype(np.float64)
 
     @cached_property
-    def likeness(self) -> "Likeness":
+    def likeness(self) -> Likeness:
         return Likeness.among(self)
 
     def repeated(self, times: int) -> "Group":
@@ -253,63 +235,6 @@ class Group:
         if self.coefficients is not None:
             group.__dict__["coefficients"] = tuple(np.tile(part, (times, 1)) for part in self.coefficients)
         return group
-
-
-@dataclass(frozen=True)
-class Likeness:
-    """How far each component agrees with those that sites know, or with those of some sites where there are many."""
-
-    candidates: Indices
-    lost: Array
-    """Components × candidates; infinite where they are not compared."""
-    weights: Array
-    """What each component would count for, if a candidate were right."""
-    usual: float
-    """Nats per observation by which components usually differ."""
-
-    @classmethod
-    def among(cls, group: Group) -> "Likeness":
-        candidates = chosen_candidates(group)
-        # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
-        middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
-        louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
-        loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
-        alone, rest = group.peak(group.rows, group.evidence), group.peak(*loud)
-        own, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
-        lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
-        for some, others in comparisons(group, candidates):
-            first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
-            more = [rows[second] for rows in loud[0]], loud[1][second]
-            mine = [rows[first] for rows in group.rows], group.evidence[first]
-            vectors = taken(own, first), taken(theirs, second)
-            lost[first, second] = group.lost(mine, alone[first], vectors[0], more, rest[second], vectors[1])
-            shared[first, second] = in_common(mine[1], more[1])
-        usual = usual_loss(group, candidates, lost, shared)
-        fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
-        return cls(candidates, lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
-
-
-def chosen_candidates(group: Group) -> Indices:
-    """The components that sites know; of many sites, those of every second one, or third, and so on."""
-    pairs = min(MOST_PAIRS, MOST_NUMBERS // max(rows.shape[1] for rows in group.rows))
-    most = max(pairs // len(group.site), FEWEST_SITES * max(len(labels) for labels in group.order))
-    every = -(-int(group.known.sum()) // most)
-    return np.flatnonzero(group.known & (group.site % max(every, 1) == 0))
-
-
-def comparisons(group: Group, candidates: Indices) -> list[tuple[Indices, Indices]]:
-    """Components, and places of candidates with which they are compared, some at a time: any, or those of one row."""
-    blocks = []
-    for row in [None] if group.coupled else np.unique(group.row).tolist():
-        here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
-        places = np.flatnonzero(np.isin(candidates, here))
-        at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
-        blocks += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
-    return blocks
-
-
-def taken(vectors: Coefficients | None, places: Indices) -> Coefficients | None:
-    return None if vectors is None else (vectors[0][places], vectors[1][places])
 
 
 def one_by_one(first: Coefficients, second: Coefficients, free: Array) -> Array:
@@ -332,56 +257,6 @@ def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
     sizes = np.maximum(sizes, NOTHING * sizes.max(axis=1, initial=1.0, keepdims=True))
     along = np.einsum("kij,ki->kj", directions, shift) / sizes
     return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
-
-
-def usual_loss(group: Group, candidates: Indices, lost: Array, shared: Array) -> float:
-    """Nats per observation by which components of different sites differ, a quarter of them by less.
-
-    Which components belong together is not known yet, so those are compared that are nearest to each other; where there
-    is no choice of slots, sites are, by as much as they differ by more than chance.
-    """
-    other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
-    if group.coupled is not None:
-        rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
-        rates = rates[np.isfinite(rates)]
-        return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
-    by_chance, half = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 0.5))
-    compared = other.any(axis=1)
-    if not compared.any():
-        return 0.0
-    # Where sites are alike, a quarter hardly ever loses more than half would by chance: then nothing is usual.
-    excess = np.where(other, (lost - half) / np.maximum(shared, LITTLE), np.inf)[compared]
-    # The largest of the lower quarter of each row.
-    last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
-    quarter = np.take_along_axis(np.sort(excess, axis=1), last[:, None], axis=1)
-    # Two sites differ by twice as much as one site and the mean of many.
-    within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
-    return max(0.0, within * float(np.median(quarter)))
-
-
-def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
-    """What chance makes of one thing and some deviations of it, or some times what is usual, if that is more.
-
-    Sites differ by more than chance in counts of words, say: by so much per observation that both sides have.
-    """
-    return np.asarray(np.maximum(chance(parameters), USUAL * usual * np.asarray(shared)))
-
-
-def chance(parameters: ArrayLike) -> Array:
-    """The mean of ½χ² and some deviations more."""
-    half = 0.5 * np.asarray(parameters)
-    return np.asarray(half + DEVIATIONS * np.sqrt(half))
-
-
-def weights_of(lost: Array, tolerance: Array) -> Array:
-    """1 up to the tolerance t, (t / D)² beyond, and 0 from 3 t on."""
-    weights = np.minimum(1.0, tolerance / np.maximum(lost, LITTLE)) ** 2
-    return np.where(lost > GONE * tolerance, 0.0, weights)
-
-
-def in_common(first: Array, second: Array) -> Array:
-    """The evidence on which a comparison rests: half the harmonic mean."""
-    return np.asarray(first * second / np.maximum(first + second, LITTLE))
 
 
 def brought_along(factor: Factor, evidence: float) -> Array:

@@ -1,0 +1,137 @@
+"""How far components of different sites agree, two at a time; how much of a disagreement chance and custom explain."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
+
+from decbayes.families import Array
+from decbayes.families.matrices import Indices
+
+if TYPE_CHECKING:
+    from decbayes.merging.robust.votes import Group
+
+# Deviations of chance that are tolerated, and times the usual loss per observation.
+DEVIATIONS, USUAL = 2.5, 2.5
+# Of all comparisons these are taken for usual that lose least: faulty sites are fewer than the rest.
+QUARTER = 0.25
+# Beyond so many times the tolerance a component counts for nothing: where variances are unknown, losses grow slowly.
+GONE = 3.0
+# Pairs of components that are compared, numbers in them, and sites with which all others are compared at least.
+MOST_PAIRS, MOST_NUMBERS, FEWEST_SITES = 250_000, 40_000_000, 7
+# Numbers in the rows that are compared at the same time (8 MiB).
+BLOCK = 1 << 20
+# Evidence that is none.
+LITTLE = 1e-6
+
+Coefficients = tuple[Array, Array]
+"""Means and variances of a vector, one row per component."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How far each component agrees with those that sites know, or with those of some sites where there are many."""
+
+    candidates: Indices
+    lost: Array
+    """Components × candidates; infinite where they are not compared."""
+    weights: Array
+    """What each component would count for, if a candidate were right."""
+    usual: float
+    """Nats per observation by which components usually differ."""
+
+    @classmethod
+    def among(cls, group: "Group") -> "Likeness":
+        candidates = chosen_candidates(group)
+        # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
+        middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
+        louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
+        loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
+        alone, rest = group.peak(group.rows, group.evidence), group.peak(*loud)
+        own, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
+        lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
+        for some, others in comparisons(group, candidates):
+            first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
+            more = [rows[second] for rows in loud[0]], loud[1][second]
+            mine = [rows[first] for rows in group.rows], group.evidence[first]
+            vectors = taken(own, first), taken(theirs, second)
+            lost[first, second] = group.lost(mine, alone[first], vectors[0], more, rest[second], vectors[1])
+            shared[first, second] = in_common(mine[1], more[1])
+        usual = usual_loss(group, candidates, lost, shared)
+        fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
+        return cls(candidates, lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
+
+
+def chosen_candidates(group: "Group") -> Indices:
+    """The components that sites know; of many sites, those of every second one, or third, and so on."""
+    pairs = min(MOST_PAIRS, MOST_NUMBERS // max(rows.shape[1] for rows in group.rows))
+    most = max(pairs // len(group.site), FEWEST_SITES * max(len(labels) for labels in group.order))
+    every = -(-int(group.known.sum()) // most)
+    return np.flatnonzero(group.known & (group.site % max(every, 1) == 0))
+
+
+def comparisons(group: "Group", candidates: Indices) -> list[tuple[Indices, Indices]]:
+    """Components, and places of candidates with which they are compared, some at a time: any, or those of one row."""
+    blocks = []
+    for row in [None] if group.coupled else np.unique(group.row).tolist():
+        here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
+        places = np.flatnonzero(np.isin(candidates, here))
+        at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
+        blocks += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
+    return blocks
+
+
+def taken(vectors: Coefficients | None, places: Indices) -> Coefficients | None:
+    return None if vectors is None else (vectors[0][places], vectors[1][places])
+
+
+def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) -> float:
+    """Nats per observation by which components of different sites differ, a quarter of them by less.
+
+    Which components belong together is not known yet, so those are compared that are nearest to each other; where there
+    is no choice of slots, sites are, by as much as they differ by more than chance.
+    """
+    other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
+    if group.coupled is not None:
+        rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
+        rates = rates[np.isfinite(rates)]
+        return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
+    by_chance, half = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 0.5))
+    compared = other.any(axis=1)
+    if not compared.any():
+        return 0.0
+    # Where sites are alike, a quarter hardly ever loses more than half would by chance: then nothing is usual.
+    excess = np.where(other, (lost - half) / np.maximum(shared, LITTLE), np.inf)[compared]
+    # The largest of the lower quarter of each row.
+    last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
+    quarter = np.take_along_axis(np.sort(excess, axis=1), last[:, None], axis=1)
+    # Two sites differ by twice as much as one site and the mean of many.
+    within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
+    return max(0.0, within * float(np.median(quarter)))
+
+
+def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
+    """What chance makes of one thing and some deviations of it, or some times what is usual, if that is more.
+
+    Sites differ by more than chance in counts of words, say: by so much per observation that both sides have.
+    """
+    return np.asarray(np.maximum(chance(parameters), USUAL * usual * np.asarray(shared)))
+
+
+def chance(parameters: ArrayLike) -> Array:
+    """The mean of ½χ² and some deviations more."""
+    half = 0.5 * np.asarray(parameters)
+    return np.asarray(half + DEVIATIONS * np.sqrt(half))
+
+
+def weights_of(lost: Array, tolerance: Array) -> Array:
+    """1 up to the tolerance t, (t / D)² beyond, and 0 from 3 t on."""
+    weights = np.minimum(1.0, tolerance / np.maximum(lost, LITTLE)) ** 2
+    return np.where(lost > GONE * tolerance, 0.0, weights)
+
+
+def in_common(first: Array, second: Array) -> Array:
+    """The evidence on which a comparison rests: half the harmonic mean."""
+    return np.asarray(first * second / np.maximum(first + second, LITTLE))
