@@ -22,12 +22,12 @@ as many slots as the largest site has components, or as usual, whichever is near
 word lost against the merge of honest sites (mean, worst in brackets); the share of runs within both bars (1 deviation
 and 0.02 nats; without faulty sites 0.005, with a large one 0.03); the shares of faulty and of honest sites that are
 flagged; of the faulty ones that are flagged or named as the few behind a slot ("told"); and the time in units of a
-plain merge. With --keep, runs are kept in a file as they end, and those that are there are not made again. With --twins
-two truths are compared under which sites send the same posteriors (see `twins`). Without faulty sites the loss is the price of a robust merge. "large"
-is one site with as much data as all others. "texts" are 20 topics of 20 Newsgroups at sites of 3,000 to 100 posts, at
-ten sites with eight newsgroups each ("unlike"), and "short" the first 12 words of each post at such sites; a faulty
-site has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
-documentation, and JSON as the last line.
+plain merge. Without faulty sites the loss is the price of a robust merge. "large" is
+one site with as much data as all others. "texts" are 20 topics of 20 Newsgroups at sites of 3,000 to 100 posts, at ten
+sites with eight newsgroups each ("unlike"), and "short" the first 12 words of each post at such sites; a faulty site
+has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
+documentation, and JSON as the last line. With --keep, runs are kept in a file as they end, and those that are there are
+not made again. With --twins two truths are compared under which sites send the same posteriors (see `twins`).
 """
 
 import argparse
@@ -381,7 +381,8 @@ def main() -> None:
     if options.quick:
         options.seeds, options.kinds, options.faulty = 1, ["known"], [0, MOST]
     if options.twins:
-        return twins(range(options.first, options.first + options.seeds))
+        twins(range(options.first, options.first + options.seeds))
+        return
     results: dict[tuple[str, str, int, str], list[Row]] = {}
     kept = Kept(options.keep)
     print(

@@ -157,28 +157,37 @@ def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
     assert db.load(sites / "n.posterior") == db.merging.product(loaded)
 
 
-def test_a_robust_merge_names_who_does_not_count_and_why(run, tmp_path, rng):
-    for name in "abcde":
-        unit = 100.0 if name == "c" else 1.0
-        rows = unit * (rng.permutation([[-6.0], [6.0]] * 30) + rng.normal(size=(60, 1)))
-        (tmp_path / f"{name}.csv").write_text("\n".join(["x", *map(str, rows[:, 0])]), encoding="utf-8")
+ODD_SITES = {
+    "units": "units disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
+    "random": "random disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
+    "copy": "copy repeats a and is not counted again. Ask whether both are fits of the same data, and merge only one",
+}
+
+
+def test_a_robust_merge_says_in_three_lines_who_does_not_count_and_why(run, tmp_path, rng):
+    """Of six files: as the others, in units ten times smaller, with other clusters, or one that is there twice."""
+    for name in ("a", "b", "c", "d", "e", "like", "units", "random"):
+        unit, centres = (10.0 if name == "units" else 1.0), [-1.0, 19.0] if name == "random" else [-6.0, 6.0]
+        rows = unit * (np.repeat(centres, 30) + rng.normal(size=60))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x", *map(str, rows)]), encoding="utf-8")
         assert (
             run(f"fit mixture {name}.csv --components 2 --variance 1 --prior-variance 50 -o {name}.posterior")[0] == 0
         )
     (tmp_path / "copy.posterior").write_bytes((tmp_path / "a.posterior").read_bytes())
-    files = " ".join(f"{name}.posterior" for name in ("a", "b", "c", "d", "e", "copy"))
-    status, shown, said = run(f"merge {files} --robust --explain -o m.posterior")
-    assert status == 0
-    assert "c disagrees clearly with most sites in 100% of its evidence and is left out" in said
-    assert "copy repeats a and is not counted again" in said
-    assert "counted twice" not in said
-    assert " e " in shown
-    held = [db.load(tmp_path / f"{name}.posterior") for name in "abde"]
-    np.testing.assert_allclose(
-        np.sort(db.load(tmp_path / "m.posterior").mean("components")[:, 0]),
-        np.sort(db.merge(held).mean("components")[:, 0]),
-        atol=0.05,
-    )
+    honest = " ".join(f"{name}.posterior" for name in "abcde")
+    expected = db.merge([db.load(tmp_path / f"{name}.posterior") for name in "abcde"])
+    for name, remark in ODD_SITES.items():
+        status, shown, said = run(f"merge {honest} {name}.posterior --robust --explain -o m.posterior")
+        drafts, counted, slots, why = said.splitlines()
+        assert (status, "drafts" in drafts, slots.startswith("2 slots")) == (0, True, True)
+        assert counted == "m.posterior: 5 of 6 posteriors, 300 observations, 2 components"
+        assert why.startswith(remark)
+        assert " e " in shown
+        assert "from 300 observations" in run("show m.posterior")[1]
+        np.testing.assert_allclose(db.load(tmp_path / "m.posterior").mean("components"), expected.mean("components"))
+    said = run(f"merge {honest} like.posterior --robust -o m.posterior")[2]
+    assert "m.posterior: 6 posteriors, 360 observations, 2 components\n2 slots" in said
+    assert "like " not in said
 
 
 def test_topics_of_texts(run, tmp_path, rng):

@@ -1,4 +1,4 @@
-"""Alignments in turn with the weights that follow from them, while more votes are heard."""
+"""Who counts, and for what; the alignment of those who do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -266,7 +266,7 @@ def main_party(part: Settled) -> Sites:
     while party.sum() > before:
         before = int(party.sum())
         others = known[party].sum(axis=0) - (known & party[:, None])
-        shared = (others[part.group.site, part.labels] > 0) & (part.weights > 0.5)
+        shared = (others[part.group.site, part.labels] > 0) & (part.weights > 0.0)
         close = of_sites(part.group, shared, nothing=1.0) > SHARED
         party = party | close
     return np.asarray(close)

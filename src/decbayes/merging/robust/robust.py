@@ -1,12 +1,13 @@
 """A merge that names sites which clearly disagree with most others, and hardly moves with them.
 
-In this order: copies count once. No site votes with more than `cap` times the median site's evidence. A component that
+In this order: copies count once. No site votes with more than `cap` times the median site's evidence. Components of
+all sites are compared two at a time, each by the evidence that its site claims (`votes.py`, `_likeness.py`), and
+slots go to what most sites agree with: what few sites claim takes no slot from what more sites know. A component that
 disagrees with the others of its slot by more than chance, or than is usual, counts for less, and for nothing if it is
-far more; it is judged by the evidence that its site claims (`votes.py`). Each slot begins at the component that most
-sites agree with; what few sites claim takes no slot from what more sites know (`_slots.py`). A site that clearly
-disagrees is left out, and so is one that shares nothing with anybody if the others are heard better without it. The
-others are merged as usual, each component as it counts (`_ballot.py`). What one of unlike sites alone has found can
-neither be confirmed nor refuted: it gets a slot of its own, with little weight, and a remark names it.
+far more (`_slots.py`). A site that clearly disagrees is left out, and so is one that shares nothing with anybody if
+the others are heard better without it. Only then are the others aligned, as usual, each component as it counts
+(`_ballot.py`). What one of unlike sites alone has found can neither be confirmed nor refuted: it gets a slot of its
+own, with little weight, and a remark names it.
 
 If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and left
 out.
@@ -43,6 +44,8 @@ ASK = (
     "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be "
     "right, or have seen something else."
 )
+COPIED = "Ask whether both are fits of the same data, and merge only one of them."
+LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
 # Who is right can be told from so many sites on.
 FEWEST = 3
 
@@ -154,10 +157,11 @@ class RobustMerge:
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
         for site, reason in self.reasons(sites).items():
-            kind = "site hardly counts" if self.sites[site].flagged else "site counts less"
-            yield Remark(
-                kind, f"{sites[site]} {reason}.", ASK, severity="warning" if self.sites[site].flagged else "note"
-            )
+            what, standing = f"{sites[site]} {reason}.", self.sites[site]
+            if standing.flagged:
+                yield Remark("site hardly counts", what, ASK if standing.copy_of is None else COPIED)
+            else:
+                yield Remark("site counts less", what, LESS, severity="note")
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
         each = [f"slot {slot}: {listed([sites[site] for site in who])}" for slot, who in self.thin_slots().items()]

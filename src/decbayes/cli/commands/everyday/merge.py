@@ -280,6 +280,13 @@ class Received:
     def rows(self) -> list[int] | None:
         return rows_behind(self.paths, self.posteriors)
 
+    def among(self, sites: Sequence[int]) -> "Received":
+        """Some of the files."""
+        keys = [*self.sent]
+        return Received(
+            [self.paths[site] for site in sites], {keys[site]: self.sent[keys[site]] for site in sites}, self.output
+        )
+
     @property
     def doubled(self) -> tuple[Remark, ...]:
         """What sketches of the sites' documents say, where they lie beside the files: a.sketch beside a.2.posterior."""
@@ -321,8 +328,7 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     elif options.robust:
         robust = robustly_merged(read, options)
         robust = replace(robust, posterior=replace(robust.posterior, remarks=robust.remarks(names)))
-        keep(robust.posterior, **found_by(robust.alignment, [names[site] for site in robust.merged]))
-        tell_robust(robust, names, output, options, telling)
+        tell_robust(robust, received.among(robust.merged), len(names), options, telling)
     else:
         reported = telling.reported(read)
         alignment = aligned(read, options.components, options.since, options.solving)
@@ -402,21 +408,29 @@ def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMe
         )
 
 
-def tell_robust(robust: "RobustMerge", names: list[str], output: Path, options: Aligning, telling: Telling) -> None:
-    """What is explained and drawn are the sites that count; remarks name the others."""
-    counted = [names[site] for site in robust.merged]
-    replace(telling, confidence=False).tell(robust.alignment, robust.posterior, counted, None, options.solving, None)
-    print_outcome(robust.alignment, robust.posterior.remarks, output)
+def tell_robust(robust: "RobustMerge", counted: Received, given: int, options: Aligning, telling: Telling) -> None:
+    """What is written, explained and drawn are the sites that count; remarks name the others."""
+    alignment, merged, names = robust.alignment, robust.posterior, counted.names
+    counted.keep(merged, **found_by(alignment, names))
+    replace(telling, confidence=False).tell(alignment, merged, names, None, options.solving, None)
+    print_outcome(alignment, merged.remarks, counted.output, sum(counted.rows or ()), given)
 
 
-def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0) -> None:
-    """One line on the merge; what became of earlier components, and the most important remarks."""
+def print_outcome(
+    alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0, given: int = 0
+) -> None:
+    """One line on the merge; what became of earlier components, and the most important remarks.
+
+    Of a robust merge also how many posteriors were `given`.
+    """
     structure = alignment.structure
     merged = alignment.merged()
     found = [many(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
     slots = [text for text in (*found, empty_slots(merged)) if text]
     behind = [many(persons, view_of(structure).record)] if persons else []
-    messages().print(f"{path}: {', '.join([many(len(alignment.posteriors), 'posterior'), *behind, *slots])}")
+    counted = len(alignment.posteriors)
+    posteriors = f"{counted} of {many(given, 'posterior')}" if given > counted else many(counted, "posterior")
+    messages().print(f"{path}: {', '.join([posteriors, *behind, *slots])}")
     print_modelled(alignment.posteriors[0], messages().print)
     if alignment.reason:
         messages().print(alignment.reason)
