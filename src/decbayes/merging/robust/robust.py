@@ -26,7 +26,6 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.recentring import recentred
-from decbayes.merging.remarking import site_names
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import tolerated_faults
@@ -142,13 +141,16 @@ class RobustMerge:
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
-        sites = tuple(names) if names is not None else site_names(len(self.sites))
+        sites = tuple(names) if names is not None else self._numbered()
         return self._with(sites, quick_remarks(self.alignment, [sites[site] for site in self.merged]))
 
     def warnings(self) -> tuple[Remark, ...]:
         """The warnings among the remarks; of topics these are found sooner than the rest."""
-        sites = site_names(len(self.sites))
+        sites = self._numbered()
         return warnings_in(self._with(sites, remarks_in_time(self.alignment, [sites[site] for site in self.merged])[1]))
+
+    def _numbered(self) -> tuple[str, ...]:
+        return tuple(f"site {site}" for site in range(len(self.sites)))
 
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
         """Those of a robust merge, and the usual ones: slots that were added make the shares of slots unlike anyway."""
