@@ -177,3 +177,20 @@ def test_robust_intervals_cover_where_plain_ones_do_not():
             held[name] += row["low"] <= 0.3 <= row["high"]
     assert held["plain"] < 130
     assert held["robust"] > 172
+
+
+def test_errors_have_at_least_one_degree_of_freedom_and_at_most_one_per_cluster():
+    """Sums of sites at a posterior that is not that of their rows may ask for less or more."""
+    model = model_of()
+    data = {"x": [0.0, 1.0, 2.0, 3.0, 1.0, 2.0], "y": [0, 2, 1, 9, 3, 2]}
+    errors, middle = model.robust_errors(model.fit(data).posterior), np.eye(2)
+
+    def deviation(squares, clusters=6):
+        (first, *_) = errors.deviations(middle, np.array([[squares, squares]]), clusters)["coefficients"].values()
+        return first[0]
+
+    gaussian = deviation(1e-12, clusters=10**9)
+    for squares, freedom in ((1e12, 1), (1e-12, 6)):
+        np.testing.assert_allclose(
+            deviation(squares) / gaussian, stats.t.ppf(0.95, freedom) / stats.norm.ppf(0.95), rtol=1e-4
+        )

@@ -218,6 +218,21 @@ def test_rare_outcomes_keep_their_level():
     assert np.abs(apart).max() < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::decbayes.errors.MergeWarning")
+@pytest.mark.parametrize("slopes", [(3.0, -2.0), (0.8, 0.3)])
+def test_sites_with_one_outcome_move_neither_weak_nor_strong_effects_far(slopes):
+    """A prior of variance 0.3 around 0 would move strong ones by 2.5 deviations."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    ill = rng.random(400) < 1 / (1 + np.exp(-x @ np.array(slopes)))
+    model = db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real", "b": "real"})
+    parts = np.array_split(np.argsort(ill, kind="stable"), 10)
+    one = model.fit({"ill": ill, "a": x[:, 0], "b": x[:, 1]}).posterior
+    merged = db.merge([model.fit_site({"ill": ill[p], "a": x[p, 0], "b": x[p, 1]}).posterior for p in parts])
+    apart = (merged.mean(COEFFICIENTS) - one.mean(COEFFICIENTS)) / one.deviation(COEFFICIENTS)
+    assert np.abs(apart).max() < 1.5
+
+
 def some_outcomes():
     """Few rows of both outcomes, for which several anchors are tried."""
     frame = {"ill": np.array([True, False, False, True]), "a": np.array([-1.0, 0.5, 0.2, 1.0])}

@@ -85,6 +85,7 @@ def notes(draw):
         step=draw(numbers(size, 1e15)),
         slope=draw(numbers(size * (size + 1) // 2, 1e30)) + 0.0,
         overlaps=draw(arrays(np.float64, draw(st.integers(0, 2)), elements=st.floats(0.0, 1.0))),
+        grid=draw(numbers((2, draw(st.sampled_from([0, 3])) if size else 0), 1e30)),
         scores=np.r_[9.0, 9.0, draw(numbers(19, 1e30))][: draw(st.sampled_from([0, 21]))],
     )
 

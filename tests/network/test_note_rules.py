@@ -61,7 +61,8 @@ def test_a_whole_note_is_what_was_sent():
     [
         ({"more": np.ones(1)}, "unknown parts"), ({"at": None}, "unknown parts"), ({"at": AT[:7]}, "unknown parts"),
         ({"at": AT.astype("<i8")}, "unknown parts"), ({"step": np.array([1.0, np.nan, 0.0])}, "not finite"),
-        ({"step": np.ones((3, 1))}, "not finite"), ({"overlaps": np.array([0, 1], dtype="<f4")}, "not finite"),
+        ({"step": np.ones((3, 1))}, "not finite"), ({"grid": np.ones(3)}, "not finite"),
+        ({"overlaps": np.array([0, 1], dtype="<f4")}, "not finite"),
         ({"overlaps": np.array([1.1])}, "shares from 0 to 1"), ({"overlaps": np.array([-0.1])}, "shares from 0 to 1"),
         ({"overlaps": np.zeros(3)}, "one per component"), ({"overlaps": np.zeros(2)}, ""),
         ({"slope": np.ones(5)}, "does not fit its vector"), ({"slope": None}, "does not fit its vector"),

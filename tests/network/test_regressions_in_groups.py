@@ -7,7 +7,7 @@ from parties import identities
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.network import Charter
+from decbayes.network import Charter, Rules
 from decbayes.network.protocol.limits import Limits
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
@@ -23,6 +23,7 @@ def test_agents_refine_coefficients_that_differ_from_site_to_site(rng):
         settings={"target": "y", "columns": COLUMNS, "varying": ["intercept"]},
         members={f"site {index}": member.public for index, member in enumerate(MEMBERS)},
         limits=Limits(members=8, refinements=20),
+        rules=Rules(intervals=True),
     )
     simulation = Simulation(charter, MEMBERS, rng=rng, weather=CALM)
     simulation.links = clique(len(MEMBERS), rng)
@@ -44,6 +45,15 @@ def test_agents_refine_coefficients_that_differ_from_site_to_site(rng):
     pairs = zip(charter.model.describe(merged), whole.describe(exact), strict=True)
     for own, other in pairs:
         assert abs(own["mean"] - other["mean"]) < 0.05 * other["deviation"]
+    for site in simulation.sites:
+        simulation.perform(site, site.agent.attach(site.agent.look()))
+    simulation.round()
+    belief = simulation.sites[0].agent.pool.believed()
+    expected = db.calibrate(charter.model, [site.shards["own"] for site in simulation.sites], merged)
+    assert (belief.why, belief.posterior.uncertainty) == ("", expected.uncertainty)
+    assert "half-Cauchy between sites" in expected.uncertainty
+    ((own,), (other,)) = map(charter.model.between, (belief.posterior, expected))
+    assert [own["low"], own["high"]] == pytest.approx([other["low"], other["high"]])
 
 
 def test_agents_explain_membership_in_classes_by_a_charter_that_carries_them(rng, tmp_path):

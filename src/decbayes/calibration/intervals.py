@@ -171,10 +171,10 @@ def calibrate(
         persons = [EACH] * len(data) if clusters is None else [Persons.of(labels) for labels in clusters]
         pairs = zip(data, persons, strict=True)
         return calibrated(merged, [Information.robust(model, shard, merged, of) for shard, of in pairs])
-    if method not in (None, "linear response", "half-Cauchy"):
+    ways = {None: Information.usual, "linear response": Information.of, "half-Cauchy": Information.half_cauchy}
+    if method not in ways:
         raise ValueError(f"method is 'linear response', 'robust', 'half-Cauchy' or 'bootstrap', not {method!r}.")
-    varies = method is None and isinstance(model, Regression) and bool(model.varying)
-    return calibrated(merged, informations(model, data, merged, half_cauchy=varies or method == "half-Cauchy"))
+    return calibrated(merged, informations(model, data, merged, ways[method]))
 
 
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:

@@ -1,6 +1,6 @@
 """The small sums that sites send in addition to their contributions, to calibrate a merged posterior."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,6 +64,15 @@ class Information:
         return replace(cls.of(model, data, posterior), grid=model.half_cauchy(posterior).sums(data))
 
     @classmethod
+    def usual(cls, model: Model, data: Any, posterior: Posterior, *, rules: bool = False) -> "Information":
+        """`half_cauchy` where a regression's terms vary, else `of`.
+
+        Under disclosure `rules` not where groups inside sites vary, too: sums for many values could tell these apart.
+        """
+        varies = isinstance(model, Regression) and bool(model.varying) and not (rules and model.within)
+        return (cls.half_cauchy if varies else cls.of)(model, data, posterior)
+
+    @classmethod
     def robust(cls, model: Model, data: Any, posterior: Posterior, clusters: Persons = EACH) -> "Information":
         """For robust errors: rows of one cluster, by default one row each, may depend on each other in any way.
 
@@ -121,12 +130,11 @@ class Information:
 
 
 def informations(
-    model: Model, shards: Iterable[Any], posterior: Posterior, *, half_cauchy: bool = False
+    model: Model, shards: Iterable[Any], posterior: Posterior, informed: Callable[..., Information] = Information.of
 ) -> list[Information]:
     """Each site's information, in parallel as set by `joblib.parallel_config`."""
     from joblib import Parallel, delayed
 
-    informed = Information.half_cauchy if half_cauchy else Information.of
     tasks = (delayed(informed)(model, shard, posterior) for shard in shards)
     return list(Parallel(n_jobs=jobs(), prefer="threads")(tasks))
 

@@ -54,3 +54,8 @@ def coarse(values: Array) -> Array:
     largest = np.abs(values).max(initial=0.0)
     step = 2.0 ** np.ceil(np.log2(EXACT * largest)) if largest > 0 else 1.0
     return np.asarray(np.rint(values / step) * step) + 0.0
+
+
+def coarse_columns(values: Array) -> Array:
+    """The same of each column, which have sizes of their own."""
+    return np.apply_along_axis(coarse, 0, values) if values.size else values

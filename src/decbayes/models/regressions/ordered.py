@@ -21,7 +21,7 @@ from decbayes.models.core.points import check_structure
 from decbayes.models.core.risks import Risks
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.logistic import Logistic
-from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
+from decbayes.models.regressions.outcome import FACTOR, Approximation, Generalized, Outcome
 from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import GAP, Cumulated, Thresholds
@@ -39,6 +39,7 @@ class Step(Logistic):
     ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
+    anchors: ClassVar[tuple[float, ...]] = Generalized.anchors
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]

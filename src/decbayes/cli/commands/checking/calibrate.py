@@ -21,7 +21,7 @@ from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
 from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
-from decbayes.disclosure.sums import between_few, coarse
+from decbayes.disclosure.sums import between_few, coarse, coarse_columns
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, save, write_whole
 from decbayes.models.core.model import Model
@@ -117,7 +117,7 @@ def write_part(
             "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
         )
     if rules is not None:
-        part = replace(part, grid=np.apply_along_axis(coarse, 0, part.grid) if part.grid.size else part.grid)
+        part = replace(part, grid=coarse_columns(part.grid))
         part = without_few(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     messages().print(
@@ -132,15 +132,13 @@ def write_part(
 
 def part_of(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:
     """With sums for many values of the deviations between sites, where a regression's terms vary."""
-    if not isinstance(model, Regression) or not model.varying:
-        return Information.of(model, observations, posterior)
-    if rules is not None and model.within:
+    part = Information.usual(model, observations, posterior, rules=rules is not None)
+    if isinstance(model, Regression) and model.within and not part.grid.size:
         messages().print(
             f"Deviations are calibrated by linear response: sums for many values of them could tell groups of "
             f"{model.within} apart."
         )
-        return Information.of(model, observations, posterior)
-    return Information.half_cauchy(model, observations, posterior)
+    return part
 
 
 def without_few(

@@ -12,7 +12,7 @@ from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
-from decbayes.models.regressions.outcome import FACTOR, Generalized
+from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -81,9 +81,8 @@ class FirstBroadcasts:
         anchors = self.anchors[:1] if few else self.anchors[1:] or self.anchors
         fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
         fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
-        believed = self._settled(fit.posterior, data, anchor)
-        sent = model.contributed(believed, data)
-        problem = model.problem(dict(believed.natural), data)
+        problem = model.problem(dict(Posterior.of_prior(model.structure).natural), data)
+        believed, sent = self._settled(fit.posterior, model.outcome.climb(problem), anchor)
         broadcast = model.outcome.broadcast_remarks(*model.fitted(believed.natural, problem))
         missing = of_terms(model.table.design.labels, problem.rows.design)
         rough = of_levels(present, every) if few else ()
@@ -106,20 +105,20 @@ class FirstBroadcasts:
             sent = self.model.contributed(fit.posterior, data)
             raise FitInterrupted(replace(fit, posterior=sent)) from None
 
-    def _settled(self, believed: Posterior, data: Any, anchor: Quadratic) -> Posterior:
-        """Where a first fit ends: its contribution and the anchor are what it believes, up to rounding.
+    def _settled(self, fitted: Posterior, climb: Climb, anchor: Quadratic) -> tuple[Posterior, Posterior]:
+        """Where a first fit ends, and what it sends: that and the anchor are what it believes, up to rounding.
 
         Half steps, since whole ones swing around the end where rows say little.
         """
-        here, moved = believed, np.inf
+        structure, here, moved = self.model.structure, fitted, np.inf
         for _ in range(SETTLING):
-            ahead = self._anchored(self.model.contributed(here, data), anchor).natural[FACTOR]
-            step = ahead - here.natural[FACTOR]
+            ahead = Posterior.from_natural(structure, climb.contributed(here.natural))
+            step = self._anchored(ahead, anchor).natural[FACTOR] - here.natural[FACTOR]
             if not np.abs(step).max() < moved:
                 break
-            believed, moved = here, float(np.abs(step).max())
-            here = Posterior.from_natural(self.model.structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
-        return believed
+            believed, sent, moved = here, ahead, float(np.abs(step).max())
+            here = Posterior.from_natural(structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
+        return believed, sent
 
     def beliefs(self, posterior: Posterior) -> list[Posterior]:
         return [self._anchored(posterior, anchor) for anchor in self.anchors] or [posterior]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.disclosure import Rules
-from decbayes.disclosure.sums import NOBODY, coarse, persons_between, tells_few
+from decbayes.disclosure.sums import NOBODY, coarse, coarse_columns, persons_between, tells_few
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, Refused
 from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PREFIX = "note/"
 SCORED = ("merged", "others", "own")
-NONE = np.zeros(0)
+NONE, NO_GRID = np.zeros(0), np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,7 @@ class Note:
             matrix = self.information.matrix
             # Adding zero turns −0.0 into 0.0, which is what those who read it have.
             parts |= {"step": self.information.contribution, "slope": upper(matrix) + 0.0}
+            parts |= {"grid": self.information.grid} if self.information.grid.size else {}
         if self.overlaps.size:
             parts["overlaps"] = self.overlaps
         if self.scores is not None:
@@ -67,10 +68,11 @@ def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
     parts = {name.removeprefix(PREFIX): part for name, part in arrays.items() if name.startswith(PREFIX)}
     if not parts:
         return None
-    if not parts.keys() <= {"at", "step", "slope", "overlaps", "scores"} or not names_posterior(parts):
+    if not parts.keys() <= {"at", "step", "slope", "grid", "overlaps", "scores"} or not names_posterior(parts):
         raise InvalidFile("the note has unknown parts.")
+    shaped = all(part.ndim == (2 if name == "grid" else 1) for name, part in parts.items())
     numbers = [part for name, part in parts.items() if name != "at"]
-    if not all(part.ndim == 1 and part.dtype == np.float64 and np.isfinite(part).all() for part in numbers):
+    if not shaped or not all(part.dtype == np.float64 and np.isfinite(part).all() for part in numbers):
         raise InvalidFile("the note holds values that are not finite numbers.")
     check_magnitudes(parts, charter.limits.magnitude)
     overlaps = parts.get("overlaps", NONE)
@@ -103,12 +105,12 @@ def information_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "In
     from decbayes.calibration import Information
 
     step, slope = parts.get("step", NONE), parts.get("slope", NONE)
-    size = len(step)
+    size, grid = len(step), parts.get("grid", NO_GRID)
     if len(slope) != size * (size + 1) // 2 or not fits(size, charter):
         raise InvalidFile("the note's matrix does not fit its vector, or is larger than a record may be.")
     if not size:
         return None
-    return Information(at, 1, step, mirrored(slope, size))
+    return Information(at, 1, step, mirrored(slope, size), grid=grid)
 
 
 def scores_from(at: str, parts: Mapping[str, Any], charter: Charter) -> "Scores | None":
@@ -166,7 +168,9 @@ def own_information(
         enough = persons.total(model.count(data)) >= size and fits(size, charter)
         if not enough or (rules is not None and tells_few(model, posterior, data, rules.least_cell, persons)):
             return None
-        information = Information.of(model, data, posterior)
+        information = Information.usual(model, data, posterior, rules=rules is not None)
+        if not fits(size, charter, information.grid.size):
+            information = replace(information, grid=NO_GRID)
         return information if rules is None else coarsened(information, model, data, posterior, persons)
     except NotCalibrated:
         return None
@@ -180,13 +184,13 @@ def coarsened(
     if posterior.structure.symmetry:
         sums, _ = persons_between(model, posterior, data, persons)
         between = float((sums - np.diag(sums.diagonal())).max() > NOBODY * model.count(data))
-    matrix = between * coarse(information.matrix)
-    return replace(information, contribution=coarse(information.contribution), matrix=matrix)
+    matrix, grid = between * coarse(information.matrix), coarse_columns(information.grid)
+    return replace(information, contribution=coarse(information.contribution), matrix=matrix, grid=grid)
 
 
-def fits(size: int, charter: Charter) -> bool:
-    """Whether a matrix of this many parameters fits into a record, and into the memory of its readers."""
-    return 8 * size**2 <= charter.limits.record_bytes
+def fits(size: int, charter: Charter, further: int = 0) -> bool:
+    """Whether a matrix of this many parameters, and further numbers, fit into a record, and into readers' memory."""
+    return 8 * (size**2 + further) <= charter.limits.record_bytes
 
 
 def obstacle(charter: Charter) -> str:
@@ -274,6 +278,8 @@ def intervals(
         why += ", or their notes have another number of parameters" if len(published) > len(parts) else ""
     if why or not parts:
         return posterior, why or "it holds no data"
+    if len({part.grid.shape for part in parts}) > 1:  # some disclose less than others
+        parts = [replace(part, grid=NO_GRID) for part in parts]
     from decbayes.calibration.intervals import by_response
 
     try:

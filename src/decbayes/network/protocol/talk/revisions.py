@@ -5,11 +5,12 @@ What agents conclude from it may differ; so agents of two revisions exchange not
 updated.
 """
 
-REVISION = 4
+REVISION = 5
 SINCE = {
     2: "votes of a key that was replaced or removed do not complete what was put to the vote before",
     3: "a group can add words to its vocabulary",
     4: "a sum opens without one member's part of the opening, and members can show what they have added",
+    5: "notes have sums for many values of a regression's deviations between sites",
 }
 """What has changed with each revision, in one clause."""
 
