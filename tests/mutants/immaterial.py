@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 AMOUNTS = re.compile(r"BLOCK|AT_ONCE|AT_A_TIME|MOST_KEPT|MOST_NUMBERS|MOST_SUMS|MOST_LOADED|WORTH_A_|_A_WORKER|SORTERS")
 # How often a loop may go round that otherwise ends by itself.
 CAPS = re.compile(r"(MOST|MAXIMAL)_(SWEEPS|PASSES|TURNS|STEPS)|HALVINGS|STEPS|SETTLING")
+# How many starts, candidates, points or draws a search or a sum is over at most.
+EFFORTS = re.compile(
+    r"TRIED|TRIES|(MOST_)?CANDIDATES|BEGINNINGS|EXCHANGES|NEAREST|RESTARTS|PARTNERS|LOOKED_AT|MOVES|POOL|POINTS|DRAWS"
+    r"|(TRIAL|LEVEL|DIVIDING)_PASSES|COOLING_SWEEPS|SPREAD_STEPS"
+)
 # Keywords that cost or save time and memory, or show how far a fit is.
 COSTS = {"progress", "n_jobs", "prefer", "cost", "copy", "check_finite", "overwrite_a", "overwrite_b", "assume_unique",
          "optimize", "threads", "device", "maxsize"}  # fmt: skip
@@ -34,6 +39,12 @@ def later_cap(change: Change) -> bool:
     return old < new and bool(CAPS.fullmatch(_assigned(change)))
 
 
+def wider_search(change: Change) -> bool:
+    """Whoever tries more finds the same or better, and pays for it. Trying less is another matter, and counts."""
+    old, new = _numbers(change)
+    return old < new and bool(EFFORTS.fullmatch(_assigned(change)))
+
+
 def tighter_tolerance(change: Change) -> bool:
     old, new = _numbers(change)
     return 0.0 < new < old < TOLERANCE
@@ -47,6 +58,7 @@ def only_a_cost(change: Change) -> bool:
 RULES: dict[str, Callable[[Change], bool]] = {
     "Time and memory: laws compare results in blocks of several sizes, on several threads.": only_an_amount,
     "A loop that ends by itself may go round more often: nothing changes but how long failures take.": later_cap,
+    "More starts, candidates or points: the same or a little better for more time, as benchmarks weigh.": wider_search,
     "A smaller tolerance makes a result more exact: the same but for its last digits.": tighter_tolerance,
     "The keyword says how much time or memory is spent, or whether progress is shown.": only_a_cost,
 }

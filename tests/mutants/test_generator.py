@@ -92,6 +92,7 @@ def test_messages_and_docstrings_are_left_alone():
         ("BLOCK = 1 << 20", set()),
         ("FEW, BLOCK = 3, 1 << 20", {"FEW, BLOCK = (4, 1 << 20)"}),
         ("MOST_STEPS = 40", {"MOST_STEPS = 20"}),
+        ("CANDIDATES = 10", {"CANDIDATES = 5"}),
         ("FEW = 40", {"FEW = 20", "FEW = 41", "FEW = 80"}),
         ("SAME = 1e-06", {"SAME = 0.001"}),
         ("f(progress=True, n_jobs=4)", {"pass"}),
