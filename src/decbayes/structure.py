@@ -132,6 +132,8 @@ class Structure:
                 "Build the structure that you need."
             )
         (coupled,) = self.symmetry
+        if count == self.components(coupled):
+            return self
         rows = {name: self.families[name].resized(self.prior[name], int(count)) for name in coupled.factors}
         return self.with_prior({**self.prior, **rows})
 

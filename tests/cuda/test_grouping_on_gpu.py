@@ -53,7 +53,8 @@ def test_trees_join_what_they_join_on_the_processor(gpu, small, structure, rng):
     _, parts, base = components(structure, posteriors(structure, rng))
     expected = joins.grown_labels(parts.shortened(20), base, SLOTS)
     assert len(joins.tree_ends(len(parts), SLOTS)) > 2, "more than one tree"
-    np.testing.assert_array_equal(grouping_cuda.grown_labels(gpu, parts.rows[0], SLOTS, short=20), expected)
+    sent = grouping_cuda.sent_rows(gpu, parts.rows[0])
+    np.testing.assert_array_equal(grouping_cuda.grown_labels(gpu, parts.rows[0], sent, SLOTS, short=20), expected)
 
 
 @pytest.mark.parametrize(("team", "late"), [(1, -1), (3, -1), (3, 0), (3, 1), (3, 2)])
@@ -66,7 +67,8 @@ def test_moves_end_where_they_end_on_the_processor_whichever_block_is_late(
     monkeypatch.setattr(gpu, "late", late, raising=False)
     _, parts, base = components(structure, posteriors(structure, rng, sites=20))
     start = rng.integers(0, SLOTS, len(parts))
-    ours, theirs = grouping_cuda.GpuSlotSearch(gpu, parts, start, SLOTS), SlotSearch(parts, start, base, SLOTS)
+    ours = grouping_cuda.GpuSlotSearch(gpu, parts, start, SLOTS, grouping_cuda.sent_rows(gpu, parts.rows[0]))
+    theirs = SlotSearch(parts, start, base, SLOTS)
     assert ours.value() == pytest.approx(theirs.value(), rel=1e-12)
     assert ours.moves() == pytest.approx(theirs.moves(), rel=1e-12)
     np.testing.assert_array_equal(ours.labels, theirs.labels)
@@ -76,7 +78,8 @@ def test_moves_end_where_they_end_on_the_processor_whichever_block_is_late(
 def test_slots_fall_in_the_same_halves(gpu, small, structure, rng):
     _, parts, base = components(structure, posteriors(structure, rng))
     labels = np.arange(len(parts)) % 3
-    ours, theirs = grouping_cuda.GpuSlotSearch(gpu, parts, labels, SLOTS), SlotSearch(parts, labels, base, SLOTS)
+    ours = grouping_cuda.GpuSlotSearch(gpu, parts, labels, SLOTS, grouping_cuda.sent_rows(gpu, parts.rows[0]))
+    theirs = SlotSearch(parts, labels, base, SLOTS)
     groups = [np.flatnonzero(labels == slot) for slot in range(3)]
     for (half, gain), (expected, worth) in zip(ours.halves(groups), theirs.halves(groups), strict=True):
         np.testing.assert_array_equal(half, expected)

@@ -7,6 +7,9 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 import decbayes as db
+from decbayes.families import dense
+from decbayes.models.topics._fitting import led_on
+from decbayes.updates import Update
 from decbayes.updates.rounds import Round, Sent
 
 WORDS, TOPICS = 30, 3
@@ -94,3 +97,32 @@ def test_restarts_leave_a_local_optimum_in_which_all_sites_are(rng):
     open_ended = db.refine(model, sites, bad, most=4, tolerance=0.0, restarts=1, rng=rng)
     assert len(open_ended.shifts) == 3
     assert open_ended.converged
+
+
+def test_a_round_goes_half_as_far_again_as_the_refit_and_counts_every_word_as_often(documents, lda, rng):
+    fits = [lda.fit(shard, rng=rng).posterior for shard in documents[:2]]
+    own = db.align(fits).relabelled()
+    merged = db.merging.product(own)
+    published = Update(lda).relearn(documents[0], own[0], merged, rng=rng)
+    refit = lda.fit(documents[0], prior=own[1], start=merged, rng=rng).posterior
+    before, after, sent = (
+        dense(posterior.contribution["topics"]) - dense(less.contribution["topics"])
+        for posterior, less in (
+            (own[0], db.Posterior.of_prior(lda.structure)),
+            (refit, own[1]),
+            (published, db.Posterior.of_prior(lda.structure)),
+        )
+    )
+    further = np.maximum(1.5 * after - 0.5 * before, 0.0)
+    np.testing.assert_allclose(sent, further * (after.sum(axis=0) / np.maximum(further.sum(axis=0), 1e-300)), atol=1e-4)
+    np.testing.assert_allclose(sent.sum(axis=0), documents[0].sum(axis=0), atol=1e-4)
+    assert np.abs(sent - after).max() > 0.01, "it did go further"
+
+
+def test_a_step_that_is_longer_starts_from_no_word_that_was_not_there():
+    """Words that are new at a site, and sites that have more data now, change shares of topics only."""
+    before, after = np.array([[2.0, 0.0, 1.0], [2.0, 0.0, 3.0]]), np.array([[6.0, 1.0, 0.0], [2.0, 3.0, 0.0]])
+    np.testing.assert_allclose(
+        led_on(csr_array(before), csr_array(after)).toarray(), [[7.0, 1.0, 0.0], [1.0, 3.0, 0.0]]
+    )
+    np.testing.assert_array_equal(led_on(csr_array(after), csr_array(after)).toarray(), after)

@@ -193,7 +193,7 @@ def largest(count: int, data: Array, columns: NDArray[np.int32]) -> NDArray[np.b
 
 def sparse_rows(contribution: Contribution, order: Indices | None = None) -> SparseRows:
     """The rows of a matrix in the given order, without its zeros."""
-    matrix = csr_array(contribution)
+    matrix = contribution if isinstance(contribution, csr_array) else csr_array(contribution)
     indptr = np.asarray(matrix.indptr, dtype=np.int32)
     indices, data = np.asarray(matrix.indices, dtype=np.int32), np.asarray(matrix.data, dtype=np.float64)
     # For an empty row, reduceat takes an entry of the next row, and no start may lie past the end.

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Array, Contribution
-from decbayes.families.matrices import Indices, is_sparse
+from decbayes.families.matrices import Indices, is_sparse, stored
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
@@ -217,7 +217,7 @@ def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Itera
 
 
 def is_prior(posterior: Posterior) -> bool:
-    return not any(csr_array(part).nnz for part in posterior.contribution.values())
+    return not any(stored(part).any() for part in posterior.contribution.values())
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
@@ -240,7 +240,8 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
     totals = [data_totals(posterior) for posterior in posteriors]
     # Sorted by a projection, equal sums are neighbours: a plain sum of counts is the same at sites of equal size.
     weights = 1.0 + np.arange(max(map(len, totals))) * GOLDEN % 1.0
-    sizes = np.array([np.abs(total) @ weights[: len(total)] for total in totals])
+    # Not `@`: a library with a thread per core takes longer to wake them than to multiply.
+    sizes = np.array([(np.abs(total) * weights[: len(total)]).sum() for total in totals])
     order = np.argsort(sizes, kind="stable")
     groups = [[order[0]]]
     for before, site in pairwise(order):

@@ -134,7 +134,7 @@ class Update:
 
     def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:
-            return learned
+            return self.model.overstepped(own, learned)
         # A mix of two contributions is a valid contribution; their difference need not be.
         before: Any = own.contribution
         after: Any = learned.contribution

@@ -6,6 +6,9 @@ import re
 from importlib.resources import files
 from typing import Any, Protocol
 
+# Shared memory in bytes that a kernel may have without being asked: asking takes as long as a launch.
+USUAL_SHARED = 48 << 10
+
 
 class Device(Protocol):
     """Arrays in the manner of NumPy, and the kernels of this folder."""
@@ -70,7 +73,7 @@ class CudaDevice:
         if not blocks:
             return
         kernel = self._kernel(name, file, *(f"-D{constant}={value}" for constant, value in constants.items()))
-        if shared_bytes > kernel.max_dynamic_shared_size_bytes:
+        if shared_bytes > USUAL_SHARED and shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
 

@@ -66,3 +66,23 @@ extern "C" __global__ void divide_columns(
         if (k < SLOTS) total[(int64)column * SLOTS + k] = sums[r] * profiles[(int64)column * SLOTS + k];
     }
 }
+
+// Values divided by the sum of their row (axis 1) or of their column; others where that is zero. A thread per value.
+extern "C" __global__ void normalise(
+    const double* values, const double* sums, const double* others, int axis, int64 count, double* made
+) {
+    int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= count) return;
+    double sum = sums[axis ? place / SLOTS : place % SLOTS];
+    made[place] = sum > 0 ? values[place] / sum : others[place];
+}
+
+// As far again as from `before` to `reached`, nearly, on a logarithmic scale. A thread per value.
+extern "C" __global__ void lead_on(
+    const double* reached, const double* before, double least, int64 count, double* made
+) {
+    int64 place = (int64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= count) return;
+    double ratio = fmax(reached[place], least) / fmax(before[place], least);
+    made[place] = fmax(reached[place] * ratio / sqrt(sqrt(sqrt(ratio))), least);
+}

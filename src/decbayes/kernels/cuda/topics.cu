@@ -331,6 +331,28 @@ extern "C" __global__ void sum_documents(const int* spans, const float* bounds, 
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+// Sums of each site's blocks, in their order: a warp per site.
+extern "C" __global__ void sum_blocks(const int* firsts, int width, const double* sums, double* totals) {
+    for (int k = threadIdx.x; k < width; k += LANES) {
+        double sum = 0;
+        for (int block = firsts[blockIdx.x]; block < firsts[blockIdx.x + 1]; ++block) sum += sums[(int64)block * width + k];
+        totals[(int64)blockIdx.x * width + k] = sum;
+    }
+}
+
+// Of each site digamma of its topics' totals, and the part of -KL(q(beta) || prior) that these have: a warp per site.
+extern "C" __global__ void know_totals(const double* before, const double* added, double* digammas, double* divergences) {
+    double divergence = 0;
+    for (int k = threadIdx.x; k < TOPICS; k += LANES) {
+        int64 place = (int64)blockIdx.x * TOPICS + k;
+        double total = before[place] + added[place], psi = digamma(total);
+        divergence += lgamma(total) - lgamma(before[place]) - added[place] * psi;
+        digammas[place] = psi;
+    }
+    divergence = sum_of_lanes(divergence);
+    if (threadIdx.x == 0) divergences[blockIdx.x] = divergence;
+}
+
 // The document of every entry. A warp per document.
 extern "C" __global__ void name_documents(const int64* offsets, int count, int* documents) {
     int number = (blockIdx.x * blockDim.x + threadIdx.x) / LANES, lane = threadIdx.x % LANES;

@@ -77,18 +77,24 @@ class Grouping:
         large = is_large(problem)
         problem = problem if large else problem.loaded()
         device = None if large and not keepable(problem) else device_of(problem)
-        labels = self._sample_labels(problem, device) if large else self._labels(problem, device)
+        components = None if large else Components.of(problem.factors, problem.contents)
+        labels = (
+            self._sample_labels(problem, device) if components is None else self._labels(problem, components, device)
+        )
         sites = split(labels, [contents[0].count for contents in problem.contents])
-        return Solution(sites, (), "none", self._division(problem, sites, large, device))
+        return Solution(sites, (), "none", self._division(problem, sites, components, device))
 
-    def _division(self, problem: Problem, sites: Slots, large: bool, device: "Device | None") -> Division | None:
+    def _division(
+        self, problem: Problem, sites: Slots, components: Components | None, device: "Device | None"
+    ) -> Division | None:
         if not self.passes or not divisible(problem):
             return None
         if device is None:
-            return divided(problem, sites, self.passes, SITES_AT_A_TIME if large else problem.sites)
+            return divided(problem, sites, self.passes, SITES_AT_A_TIME if components is None else problem.sites)
         from decbayes.merging.grouping.cuda.gpu_division import divided as divided_there
+        from decbayes.merging.grouping.cuda.gpu_search import sparse
 
-        return divided_there(device, problem, sites, self.passes)
+        return divided_there(device, problem, sites, self.passes, None if components is None else sparse(components))
 
     def _sample_labels(self, problem: Problem, device: "Device | None") -> Indices:
         """For components that are too many to search together: a sample is searched, and all follow it."""
@@ -99,8 +105,8 @@ class Grouping:
         labels[places] = self._searched(problem, sample, base, places, None, device, vacating=False)
         return followed(problem, labels, bases(sample.factors, float(evidence.sum()), problem.components))
 
-    def _labels(self, problem: Problem, device: "Device | None") -> Indices:
-        count, components = problem.components, Components.of(problem.factors, problem.contents)
+    def _labels(self, problem: Problem, components: Components, device: "Device | None") -> Indices:
+        count = problem.components
         base = bases(components.factors, float(components.evidence.sum()), count)
         if not problem.exchangeable:
             return anchored_labels(problem, components, [np.zeros_like(row) for row in base])

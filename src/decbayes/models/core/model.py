@@ -384,6 +384,10 @@ class Model(Settings):
         nothing = Posterior.of_prior(posterior.structure)
         return once.fit(data, prior=nothing, start=posterior).posterior
 
+    def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
+        """The contribution that a round publishes, given a site's last one and its refit; here the refit itself."""
+        return after
+
     def information(self, posterior: Posterior, data: Any) -> Array:
         """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
 

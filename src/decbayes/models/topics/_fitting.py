@@ -16,7 +16,7 @@ from decbayes.models.core.counts import Counts
 from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics
 from decbayes.models.topics._search import TopicSearch
 from decbayes.models.topics.document_prior import SHARES, LearnedPrior, contributions
-from decbayes.posterior import Posterior
+from decbayes.posterior import Posterior, unchecked
 
 if TYPE_CHECKING:
     from decbayes.kernels.cuda.device import Device
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
 # too little to tie them to that document.
 DISTINCTION = 0.1
+
+# A round goes this much further than the refit of a site. Below 1 it has the same fixed points, and converges.
+OVERSTEP = 0.5
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
 NEGLIGIBLE = 1e-6
@@ -83,7 +86,13 @@ class Site:
     def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
         """What statistics that are not negligible, and tables of the documents' prior, add to the prior."""
         contribution, (data, rows, indptr) = self.prior.contribution["topics"], entries
-        counted = csr_array((data, self.counts.words[rows], indptr), shape=contribution.shape)
+        parted = data.copy(), self.counts.words[rows].astype(np.int32), indptr.astype(np.int32)
+        counted = csr_array(parted, shape=contribution.shape)
+        if tables is None and not len(stored(contribution)) and np.isfinite(data).all():
+            # Positive numbers of words in their order: there is nothing that a posterior would have to check.
+            for part in (counted.data, counted.indices, counted.indptr):
+                part.flags.writeable = False
+            return unchecked(self.prior.structure, {"topics": counted})
         parts = {"topics": contribution + counted if len(stored(contribution)) else counted}
         learned = {} if tables is None else contributions(tables)
         parts |= {name: self.prior.contribution[name] + part for name, part in learned.items()}
@@ -143,6 +152,19 @@ def kept(statistics: Array) -> Entries:
     if len(data):
         keep_entries(statistics, NEGLIGIBLE, indptr, indices, data)
     return data, indices, indptr
+
+
+def led_on(before: Any, after: Any) -> csr_array:
+    """(topics, words) after a step that is longer by OVERSTEP; each word keeps its total."""
+    start, end = csr_array(before), csr_array(after)
+    totals = end.sum(axis=0)
+    known = np.maximum(start.sum(axis=0), np.finfo(float).tiny)
+    # A word that the last contribution had none of has nowhere to come from: it stays.
+    steps = np.where(start.sum(axis=0) > 0.0, OVERSTEP, 0.0)
+    moved = csr_array(end * (1.0 + steps) - start * (steps * totals / known))
+    moved.data = np.maximum(moved.data, 0.0)
+    moved.data *= (totals / np.maximum(moved.sum(axis=0), np.finfo(float).tiny))[moved.indices]
+    return moved
 
 
 def topics_at(posterior: Posterior, counts: Counts) -> Topics:

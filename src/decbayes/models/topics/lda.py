@@ -21,7 +21,7 @@ from decbayes.models.core.model import Method, children, each
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Number
-from decbayes.models.topics._fitting import NEGLIGIBLE, Site, search_of
+from decbayes.models.topics._fitting import NEGLIGIBLE, Site, led_on, search_of
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
@@ -256,6 +256,10 @@ class LatentDirichletAllocation(Predicting):
         """With documents whose topics have converged, as a prediction has them."""
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
+
+    def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
+        """Half as far again as the refit, word by word: rounds are slow like expectation maximisation."""
+        return self._with_topics(after, led_on(*(each.contribution["topics"] for each in (before, after))))
 
     def draw(
         self,

@@ -18,14 +18,20 @@ State = tuple[Any, Any]
 KERNELS, ROW_THREADS, COLUMN_THREADS, WARP = "division.cu", 128, 256, 32
 
 
-def divided(device: Device, problem: Problem, labels: tuple[Indices, ...], passes: int) -> Division | None:
-    """The same as `division.divided`, and the totals that the slots receive from all sites."""
+def divided(
+    device: Device, problem: Problem, labels: tuple[Indices, ...], passes: int, rows: SparseRows | None = None
+) -> Division | None:
+    """The same as `division.divided`, and the totals that the slots receive from all sites.
+
+    `rows` are those of all sites, if somebody has put them together already.
+    """
     xp, slots = device.xp, problem.components
-    first, *others = sparse_contents(problem)
-    rows = first.followed_by(others)
+    if rows is None:
+        first, *others = sparse_contents(problem)
+        rows = first.followed_by(others)
     counts, prior = GpuCounts(device, rows), xp.asarray(known_before(problem))
     whole = xp.eye(slots)[xp.asarray(np.concatenate(labels))]
-    undivided = normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
+    undivided = counts.normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
     shares, profiles = climbed(counts, prior, (KEPT * whole + (1.0 - KEPT) / slots, undivided), passes)
     shares = pruned(shares)
     divided_counts = counts.divided(shares, profiles)
@@ -47,24 +53,11 @@ def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State
     for step in range(passes):
         before, divided_counts = reached, counts.divided(*given)
         reached = (
-            normalised(divided_counts.rows, axis=1, otherwise=given[0]),
-            normalised(divided_counts.columns + prior, axis=0),
+            counts.normalised(divided_counts.rows, axis=1, otherwise=given[0]),
+            counts.normalised(divided_counts.columns + prior, axis=0),
         )
-        given = reached if step == 0 else tuple(led_on(reached[i], before[i], axis=1 - i) for i in range(2))
+        given = reached if step == 0 else tuple(counts.led_on(reached[i], before[i], axis=1 - i) for i in range(2))
     return reached
-
-
-def normalised(values: Any, *, axis: int, otherwise: Any = 0.0) -> Any:
-    """Values divided by their sum over an axis; another value where the sum is zero."""
-    sums = values.sum(axis=axis, keepdims=True)
-    filled = sums > 0.0
-    return np.where(filled, values / np.where(filled, sums, 1.0), otherwise)
-
-
-def led_on(reached: Any, before: Any, *, axis: int) -> Any:
-    """The extrapolation of two points, computed by the kernel `lead_on`."""
-    ratio = np.maximum(reached, FLOOR) / np.maximum(before, FLOOR)
-    return normalised(np.maximum(reached * ratio / np.sqrt(np.sqrt(np.sqrt(ratio))), FLOOR), axis=axis)
 
 
 class Divided(NamedTuple):
@@ -91,6 +84,26 @@ class GpuCounts:
         ends = xp.zeros(sparse.width + 1, dtype=np.int32)
         ends[1:] = xp.cumsum(xp.bincount(indices, minlength=sparse.width))
         return ends, entries, xp.asarray(owners)[entries]
+
+    def normalised(self, values: Any, *, axis: int, otherwise: Any = None) -> Any:
+        """Values divided by their sum over an axis; others, or zero, where the sum is zero."""
+        made, others = self._xp.empty_like(values), values if otherwise is None else otherwise
+        sums = values.sum(axis=axis)
+        self._each(made, "normalise", values, sums, others, np.int32(axis))
+        return made
+
+    def led_on(self, reached: Any, before: Any, *, axis: int) -> Any:
+        """The extrapolation of two points, as the processor's kernel of this name computes it."""
+        made = self._xp.empty_like(reached)
+        self._each(made, "lead_on", reached, before, np.float64(FLOOR))
+        return self.normalised(made, axis=axis)
+
+    def _each(self, made: Any, kernel: str, *arguments: Any) -> None:
+        """A kernel with one thread per number that is made."""
+        blocks = -(-made.size // COLUMN_THREADS)
+        self._device.launch(
+            KERNELS, kernel, blocks, COLUMN_THREADS, *arguments, np.int64(made.size), made, SLOTS=made.shape[1]
+        )
 
     def divided(self, shares: Any, profiles: Any) -> Divided:
         """Counts in proportion to shares (rows, slots) times profiles (columns, slots)."""

@@ -39,8 +39,10 @@ def searched(
     device: Device, components: Components, count: int, *, short: int, escapes: int, announce: Announce
 ) -> Indices:
     """The slot of each component, by the same search as on the CPU."""
-    labels = grown_labels(device, sparse(components), count, short=short)
-    search = GpuSlotSearch(device, components, labels, count)
+    rows = sparse(components)
+    sent = sent_rows(device, rows)
+    labels = grown_labels(device, rows, sent, count, short=short)
+    search = GpuSlotSearch(device, components, labels, count, sent)
     search.moves(announce=announce)
     escape(search, escapes)
     return search.labels
@@ -52,15 +54,22 @@ def sparse(components: Components) -> SparseRows:
     return rows
 
 
+def sent_rows(device: Device, rows: SparseRows) -> tuple[Any, ...]:
+    """The rows' parts on the GPU."""
+    return tuple(device.xp.asarray(part) for part in rows.parts)
+
+
 class GpuSlotSearch:
     """The slot of each component, as in `SlotSearch`; slots stay on the GPU. Evidence is the sums of the rows."""
 
-    def __init__(self, device: Device, components: Components, labels: Indices, count: int) -> None:
+    def __init__(
+        self, device: Device, components: Components, labels: Indices, count: int, sent: tuple[Any, ...]
+    ) -> None:
         xp, rows = device.xp, sparse(components)
         self.components, self.count = components, count
         self._device, self._xp, self._width = device, xp, rows.width
         self._order = components.order.astype(np.int32)
-        self._rows = tuple(xp.asarray(part) for part in (*rows.parts, rows.sums))
+        self._rows = *sent, xp.asarray(rows.sums)
         self._alone = xp.empty(len(components))
         starts, stops, _, data, sums = self._rows
         device.launch(KERNELS, "know_alone", len(components), 128, starts, stops, data, sums, self._alone)
@@ -155,9 +164,9 @@ class GpuSlotSearch:
         return self._device.to_host(placed).astype(np.intp), np.asarray(self._device.to_host(values))
 
 
-def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) -> Indices:
+def grown_labels(device: Device, rows: SparseRows, sent: tuple[Any, ...], count: int, *, short: int) -> Indices:
     """A given number of groups by trees of consecutive components, and trees of those, as in `joins.grown_labels`."""
-    counts = shortened(device, rows, short)
+    counts = shortened(device, rows, sent, short)
     totals, labels = counts.sum(axis=1), np.arange(rows.count)
     while True:
         ends = tree_ends(len(counts), count)
@@ -170,13 +179,13 @@ def grown_labels(device: Device, rows: SparseRows, count: int, *, short: int) ->
         counts, totals = counts[kept], totals[kept]
 
 
-def shortened(device: Device, rows: SparseRows, entries: int) -> Any:
-    """A matrix of the rows' largest entries, without empty columns."""
+def shortened(device: Device, rows: SparseRows, sent: tuple[Any, ...], entries: int) -> Any:
+    """A matrix of the rows' largest entries, without empty columns; `sent` are the rows' parts on the GPU."""
     xp, lengths = device.xp, (rows.stops - rows.starts).astype(np.int64)
     firsts = np.cumsum(lengths) - lengths
     owners = xp.asarray(np.repeat(np.arange(rows.count), lengths))
     places = xp.asarray(np.repeat(rows.starts - firsts, lengths)) + xp.arange(len(owners))
-    data, columns = xp.asarray(rows.data)[places], xp.asarray(rows.indices)[places]
+    data, columns = sent[3][places], sent[2][places]
     order = xp.argsort(-data, kind="stable")  # ties go to the first columns
     order = order[xp.argsort(owners[order], kind="stable")]
     kept = order[xp.arange(len(order)) - xp.asarray(firsts)[owners] < entries]
@@ -198,7 +207,7 @@ def joined_labels(device: Device, counts: Any, totals: Any, ends: Indices, fewes
         now = np.int32(fewest), width, step, counts, totals, losses, joined
         device.launch(TREES, "join_nearest", trees, THREADS, places, most, *now)
         arguments = width, step, np.int32(trees), counts, totals, joined, losses
-        device.launch(TREES, "compare_joined", trees * int(most), 128, places, most, *arguments)
+        device.launch(TREES, "compare_joined", trees * int(most), THREADS, places, most, *arguments)
     joins = device.to_host(joined)
     labels = []
     for tree, size in enumerate(sizes.tolist()):

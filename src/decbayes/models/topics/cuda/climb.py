@@ -1,8 +1,8 @@
 """The climb of topics on a GPU, of one site or of several at once.
 
 The words of every site have rows of their own, one site's after the other's, and so have its documents. A kernel then
-works on all sites at once, and a site is a span of rows and of documents. All arrays stay on the GPU; after each pass
-the bounds come back, and the topics' totals, which are summed here.
+works on all sites at once, and a site is a span of rows and of documents. All arrays stay on the GPU, the bounds of the
+sites, too, until somebody decides by them whether to go on.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma
 
 from decbayes.families import Array
 from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.counts import Counts
 from decbayes.models.topics._passes import Steps, Topics
-from decbayes.models.topics.cuda.corpus import KERNELS, THREADS, GpuCorpus, Spans, owners, spans_of, warps_for
+from decbayes.models.topics.cuda.corpus import KERNELS, THREADS, WARP, GpuCorpus, Spans, owners, spans_of, warps_for
 
 # Rows that one block sums.
 ROWS = 256
@@ -26,10 +25,10 @@ ROWS = 256
 
 @dataclass(frozen=True)
 class GpuReached:
-    """Expected counts of each word in each topic, (rows, topics), on the GPU; their sums over each site's rows here."""
+    """Expected counts of each word in each topic, (rows, topics), and their sums over each site's rows, on the GPU."""
 
     statistics: Any
-    totals: Array
+    totals: Any
     passes: int = 0
 
 
@@ -43,32 +42,30 @@ class GpuSearch:
         self._xp, self._topics = device.xp, len(steps.prior)
         self.rows = spans_of([len(topics.alpha) for topics in before])
         self._before = joined_there(self._xp, [topics.alpha for topics in before])
-        self._before_totals = np.stack([topics.totals for topics in before])
+        self._before_totals = self._xp.asarray(np.stack([topics.totals for topics in before]))
         self.row_sites = self._xp.asarray(owners(self.rows))
         self._prior = self._xp.asarray(steps.prior.astype(np.float32))
-        self._blocks = Spans(device, self.rows, ROWS)
+        self._blocks = Spans(device, self.rows, ROWS, len(sites), self._topics, range(len(sites)))
         self._corpus = GpuCorpus(device, sites, [span.start for span in self.rows], self._topics)
 
     def begin(self, statistics: Sequence[Any]) -> GpuReached:
         whole = joined_there(self._xp, statistics)
         return GpuReached(whole, self._sums(whole, self._xp.zeros(len(whole)))[0])
 
-    def step(self, reached: GpuReached, active: NDArray[np.bool_] | None = None) -> tuple[GpuReached, Array]:
-        """One pass over the documents of the sites that are `active`; the bound of each site."""
+    def step(self, reached: GpuReached, active: NDArray[np.bool_] | None = None) -> tuple[GpuReached, Any]:
+        """One pass over the documents of the sites that are `active`; the bound of each site, on the GPU."""
         xp = self._xp
         going = np.ones(len(self.rows), dtype=bool) if active is None else active
         flags = xp.asarray(going.astype(np.int32))
-        totals = self._before_totals + reached.totals
-        weights, scales, divergences = self._expect(reached.statistics, totals, flags)
+        weights, scales, divergences, of_totals = self._expect(reached.statistics, reached.totals, flags)
         fresh = reached.passes < self.ascent.warm_up or not reached.passes
         following = xp.zeros_like(reached.statistics)
-        bounds = np.zeros(len(self.rows))
+        bounds = -of_totals
         for chunk in self._corpus.chunks():
             bounds += chunk.update(weights, scales, self._prior, self.steps, flags, fresh=fresh)
             chunk.add_statistics(weights, following)
         sums, divergence = self._sums(following, divergences)
-        bounds += divergence - total_divergences(totals, self._before_totals)
-        return GpuReached(following, sums, reached.passes + 1), bounds
+        return GpuReached(following, sums, reached.passes + 1), bounds + divergence
 
     def statistics(self, reached: GpuReached, site: int = 0) -> Array:
         """(words, topics) of one site."""
@@ -78,7 +75,7 @@ class GpuSearch:
         """γ of every document given the topics before, and each document's part of the bound."""
         flags = self._xp.ones(len(self.rows), dtype=np.int32)
         nothing = self._xp.zeros_like(self._before)
-        weights, scales, _ = self._expect(nothing, self._before_totals, flags)
+        weights, scales, *_ = self._expect(nothing, self._xp.zeros_like(self._before_totals), flags)
         gammas, bounds = [], []
         for chunk in self._corpus.chunks():
             chunk.update(weights, scales, self._prior, self.steps, flags, fresh=True)
@@ -86,8 +83,12 @@ class GpuSearch:
             bounds.append(self.device.to_host(chunk.bounds))
         return np.concatenate(gammas).astype(np.float64), np.concatenate(bounds).astype(np.float64)
 
-    def _expect(self, statistics: Any, totals: Array, flags: Any) -> tuple[Any, Any, Any]:
+    def _expect(self, statistics: Any, totals: Any, flags: Any) -> tuple[Any, Any, Any, Any]:
+        """Weights and scales of each row, how far it is from the prior, and how far each site's totals are."""
         xp, rows = self._xp, len(self.row_sites)
+        digammas, of_totals = xp.empty_like(totals), xp.empty(len(totals))
+        known = self._before_totals, totals, digammas, of_totals
+        self.device.launch(KERNELS, "know_totals", len(totals), WARP, *known, TOPICS=self._topics)
         weights, scales = xp.empty((rows, self._topics), dtype=np.float32), xp.empty(rows, dtype=np.float32)
         divergences = xp.zeros(rows)
         self.device.launch(
@@ -97,7 +98,7 @@ class GpuSearch:
             THREADS,
             self._before,
             statistics,
-            xp.asarray(digamma(totals)),
+            digammas,
             self.row_sites,
             flags,
             np.int32(rows),
@@ -106,9 +107,9 @@ class GpuSearch:
             divergences,
             TOPICS=self._topics,
         )
-        return weights, scales, divergences
+        return weights, scales, divergences, of_totals
 
-    def _sums(self, statistics: Any, divergences: Any) -> tuple[Array, Array]:
+    def _sums(self, statistics: Any, divergences: Any) -> tuple[Any, Any]:
         """Of each site the totals of its topics, and how far they are from the prior."""
         blocks = self._blocks
         totals, divergence = self._xp.empty((len(blocks), self._topics)), self._xp.empty(len(blocks))
@@ -124,7 +125,7 @@ class GpuSearch:
             divergence,
             TOPICS=self._topics,
         )
-        return blocks.by_site(self.device.to_host(totals)), blocks.by_site(self.device.to_host(divergence))
+        return blocks.by_site(totals), blocks.by_site(divergence)
 
 
 class GpuTopicSearch:
@@ -140,8 +141,8 @@ class GpuTopicSearch:
 
     def step(self, reached: GpuReached) -> tuple[GpuReached, float]:
         # Document topics are updated in place: a pass that is interrupted changes them, never the topics.
-        following, (bound,) = self._search.step(reached)
-        return following, float(bound)
+        following, bounds = self._search.step(reached)
+        return following, float(bounds[0])
 
     def statistics(self, reached: GpuReached) -> Array:
         return self._search.statistics(reached)
@@ -149,13 +150,6 @@ class GpuTopicSearch:
     def tables(self, reached: GpuReached) -> Array | None:
         """A prior of documents that is learned is learned on the processor."""
         return None
-
-
-def total_divergences(totals: Array, before: Array) -> Array:
-    """Of each site the part of KL(q(β) ‖ prior) that its topics' totals have."""
-    from decbayes.kernels.documents import divergence
-
-    return np.array([divergence(after, prior) for after, prior in zip(totals, before, strict=True)])
 
 
 def joined_there(xp: Any, parts: Sequence[Any]) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.families import Array
 from decbayes.inputs.filed import spans_up_to
 from decbayes.kernels.cuda.device import Device
 from decbayes.models.core.counts import Counts
@@ -51,7 +50,7 @@ class GpuCorpus:
             yield from self._kept
             return
         for number, parts in enumerate(self._parts()):
-            chunk = GpuChunk(self._device, parts, self._topics, self._gammas.get(number))
+            chunk = GpuChunk(self._device, parts, self._topics, len(self._sites), self._gammas.get(number))
             if self._fits:
                 self._kept.append(chunk)
             yield chunk
@@ -87,7 +86,7 @@ class SitePart:
 class GpuChunk:
     """Documents on the GPU, by document and by word."""
 
-    def __init__(self, device: Device, parts: Sequence[SitePart], topics: int, gamma: Any = None) -> None:
+    def __init__(self, device: Device, parts: Sequence[SitePart], topics: int, sites: int, gamma: Any = None) -> None:
         xp = device.xp
         self._device, self._topics, self._xp = device, topics, xp
         read = [part.counts.part(part.span) for part in parts]
@@ -103,7 +102,7 @@ class GpuChunk:
         documents = spans_of([len(part) for part in read])
         self._sites = xp.asarray(np.repeat(np.array([p.site for p in parts], dtype=np.int32), [len(p) for p in read]))
         self._classes = list(self._by_length(lengths))
-        self._blocks = Spans(device, documents, DOCUMENTS, [part.site for part in parts])
+        self._blocks = Spans(device, documents, DOCUMENTS, sites, topics, [part.site for part in parts])
         count = len(lengths)
         self.gamma = xp.ones((count, topics), dtype=np.float32) if gamma is None else xp.asarray(gamma)
         self.bounds = xp.zeros(count, dtype=np.float32)
@@ -119,8 +118,8 @@ class GpuChunk:
         flags: Any,
         *,
         fresh: bool,
-    ) -> Array:
-        """Find the documents' topics; each site's part of the bound."""
+    ) -> Any:
+        """Find the documents' topics; each site's part of the bound, on the GPU."""
         for documents, warps, capacity in self._classes:
             floats = self._topics * (2 + warps + capacity) + 3 * WARP
             self._device.launch(
@@ -159,7 +158,7 @@ class GpuChunk:
             sums,
             TOPICS=self._topics,
         )
-        return self._blocks.by_site(self._device.to_host(sums), len(flags))
+        return self._blocks.by_site(sums)
 
     def add_statistics(self, weights: Any, statistics: Any) -> None:
         """Add what the documents say of the topics, each word's places in their order."""
@@ -242,27 +241,32 @@ class Places:
 
 
 class Spans:
-    """Spans of sites cut in blocks of at most `size`, and sums of the blocks by site."""
+    """Spans of sites, in their order, cut in blocks of at most `size`, and sums of the blocks by site."""
 
-    def __init__(self, device: Device, spans: Sequence[slice], size: int, sites: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, device: Device, spans: Sequence[slice], size: int, sites: int, topics: int, owners: Sequence[int]
+    ) -> None:
         cut = [
             (site, first, min(first + size, span.stop))
-            for site, span in zip(range(len(spans)) if sites is None else sites, spans, strict=True)
+            for site, span in zip(owners, spans, strict=True)
             for first in range(span.start, span.stop, size)
         ]
-        self._sites = np.array([site for site, _, _ in cut], dtype=np.intp)
-        self._most = max((span for span in self._sites), default=-1) + 1
+        self._device, self._count, self._sites, self._topics = device, len(cut), sites, topics
+        firsts = np.searchsorted([site for site, _, _ in cut], np.arange(sites + 1))
+        self._firsts = device.xp.asarray(firsts.astype(np.int32))
         self.on_device = device.xp.asarray(np.array([block[1:] for block in cut], dtype=np.int32).reshape(-1, 2))
 
     def __len__(self) -> int:
-        return len(self._sites)
+        return self._count
 
-    def by_site(self, sums: Array, sites: int | None = None) -> Array:
-        """Sums of each site's blocks, in their order."""
-        count, width = sites or self._most, sums[:1].size
-        places = self._sites[:, None] * width + np.arange(width)
-        total: Array = np.bincount(places.ravel(), np.ravel(sums), minlength=count * width).astype(np.float64)
-        return total.reshape(count, *sums.shape[1:])
+    def by_site(self, sums: Any) -> Any:
+        """Sums of each site's blocks, in their order, on the GPU."""
+        total = self._device.xp.empty((self._sites, *sums.shape[1:]))
+        width = np.int32(total.size // self._sites)
+        self._device.launch(
+            KERNELS, "sum_blocks", self._sites, WARP, self._firsts, width, sums, total, TOPICS=self._topics
+        )
+        return total
 
 
 def spans_of(sizes: Sequence[int]) -> list[slice]:

@@ -65,10 +65,13 @@ def climb_sites(search: GpuSearch, firsts: Sequence[First], ascent: Ascent, toke
     reached = search.begin([starts])
     # Without words there is nothing to learn.
     climbs = [Climb(starts[span], (0.0,), converged=True) for span in search.rows]
-    heights = np.empty((0, len(sizes)))
+    heights, waiting = np.empty((0, len(sizes))), []
     for number in range(1, ascent.passes + 1):
         reached, bounds = search.step(reached, active)
-        heights = np.vstack([heights, bounds])
+        waiting.append(bounds)
+        if number <= ascent.warm_up and number < ascent.passes:
+            continue  # nobody ends yet, and the GPU need not wait
+        heights, waiting = np.vstack([heights, *map(search.device.to_host, waiting)]), []
         ended = active & (number > ascent.warm_up + 1)
         if number > 1:
             ended &= abs(heights[-1] - heights[-2]) <= ascent.tolerance * sizes
