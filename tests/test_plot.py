@@ -1,5 +1,6 @@
 """Pictures show what they say: the numbers on the axes are those of the posterior."""
 
+import re
 from importlib.resources import files
 from itertools import combinations, pairwise
 
@@ -8,6 +9,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.reading import CLOSE
 from decbayes.plot.style import AMPS, BATCH, COLOURS, NAIVE, SHADES, SITES
 
@@ -43,14 +45,33 @@ def test_an_alignment_shows_each_component_in_its_slot_and_the_margins_as_colour
     assert drawn(axes, tmp_path) > 1000
 
 
-def test_padding_is_left_blank(sites):
+def test_a_site_with_nothing_in_a_slot_has_a_blank_there_and_slots_that_nobody_fills_are_left_out(sites):
     (coupled,) = STRUCTURE.symmetry
-    found = db.align(sites, components=5, solver=db.solvers.Matching())
-    axes = db.plot.alignment(found)
-    blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 5)
-    np.testing.assert_array_equal(blank, db.merging.support(found, coupled) == 0)
-    np.testing.assert_array_equal(blank, [permutation[coupled] < 0 for permutation in found.permutations])
+    fewer = db.Posterior(
+        sites[0].structure,
+        {name: weighted_rows(part, np.array([1.0, 1.0, 0.0])) for name, part in sites[0].contribution.items()},
+    )
+    found = db.align([fewer, *sites[1:]], components=5, solver=db.solvers.Matching())
+    axes, support = db.plot.alignment(found), db.merging.support(found, coupled)
+    filled = np.flatnonzero(support.sum(axis=0))
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*map(str, filled)]
+    assert len(filled) == 3
+    blank = np.array([text.get_text() == "" for text in axes.texts]).reshape(4, 3)
+    np.testing.assert_array_equal(blank, support[:, filled] == 0)
+    assert blank.sum() == 1
     np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), blank)
+
+
+def test_topics_are_drawn_by_name_without_slots_that_nobody_has_filled():
+    model = db.LatentDirichletAllocation(4, ("pawn", "rook", "tide", "mast"))
+    rows = np.array([[9.0, 8.0, 0.0, 0.0], [0.0, 0.0, 9.0, 8.0], [0.0] * 4, [0.0] * 4])
+    found = db.align([db.Posterior(model.structure, {"topics": rows})])
+    named = ["pawn, rook", "tide, mast"]
+    assert [axes.get_title().split(", ")[0] for axes in db.plot.topics(found.merged()).axes] == ["pawn", "tide"]
+    drawn_slots = [label.get_text() for label in db.plot.alignment(found).get_xticklabels()]
+    assert [name[:10] for name in drawn_slots] == named
+    html = found._repr_html_()
+    assert re.findall("<th[^>]*>([^<]*?)(?:, mast|, tide|, pawn|, rook)*</th>", html) == ["site", "pawn", "tide"]
 
 
 def test_components_that_share_a_slot_share_a_cell(sites):

@@ -17,6 +17,7 @@ from decbayes.posterior import Posterior
 from decbayes.views import Image, Interval, Point, Profile, Shares, View, Words, view_of
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
+from decbayes.views.texts import of_filled
 from decbayes.views.values import Shape
 from decbayes.views.view import as_images, contrast
 
@@ -45,7 +46,7 @@ def parts_of(kind: type[Any], posterior: Posterior, problem: str, **options: Any
 
 @styled()
 def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
-    """Small bar charts of each topic's leading words, with one scale.
+    """Small bar charts of each topic's leading words, with one scale; slots that hold no words are left out.
 
     `posterior` has topics, `top` is the number of words per topic, and `across` the number of charts in a row.
 
@@ -54,8 +55,9 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     ['topic 0', 'topic 1']
     """
     check_whole(1, top=top)
-    _, parts = parts_of(Words, posterior, "which has no words", top=top)
-    titles = [name or f"topic {topic}" for topic, name in enumerate(posterior.names or [""] * len(parts))]
+    view, every = parts_of(Words, posterior, "which has no words", top=top)
+    named = of_filled(posterior, view.names(posterior))
+    titles, parts = [name or f"topic {topic}" for topic, name in named.items()], [every[topic] for topic in named]
     longest = max(share for part in parts for _, share in part.words)
     figure, panels = grid(len(parts), across, width=1.55, height=0.5 + 0.145 * top)
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):

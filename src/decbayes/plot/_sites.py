@@ -16,6 +16,7 @@ from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, 
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
+from decbayes.views.texts import slot_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,8 @@ def alignment(
     `alignment` is what `db.align` returns, and `names` are those of its sites. With `confidence`
     (`db.merging.confidence`) the colour is the probability that a component belongs there, else the margin: the
     objective's loss in the next best slot, in nats. If a cell holds several components, the least sure one counts.
-    Framed cells are close calls; in grey ones a site has put nothing. Coupled sets stand side by side. `axes` are drawn
+    Framed cells are close calls; in grey ones a site has put nothing. Slots that nobody has filled are left out, and
+    topics have their names. Coupled sets stand side by side. `axes` are drawn
     on, if given.
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
@@ -52,13 +54,17 @@ def alignment(
     sets = alignment.posteriors[0].structure.symmetry
     if not sets:
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
-    labels = [cell_labels(alignment, coupled) for coupled in sets]
+    merged = alignment.merged()
+    slots = [slot_labels(merged, coupled) for coupled in sets]
+    labels = [cell_labels(alignment, coupled)[:, [*named]] for coupled, named in zip(sets, slots, strict=True)]
     values = reading.margins(alignment) if confidence is None else confidence.probabilities
-    sureness = np.hstack([least_sure(alignment, coupled, values) for coupled in sets])
-    size = max(1.6 + 0.36 * sureness.shape[1], 3.0), max(0.7 + 0.26 * len(sureness), 1.8)
+    pairs = zip(sets, slots, strict=True)
+    sureness = np.hstack([least_sure(alignment, coupled, values)[:, [*named]] for coupled, named in pairs])
+    longest = max(len(name) for named in slots for name in named.values())
+    size = max(1.6 + 0.36 * sureness.shape[1], 3.0), max(0.7 + 0.26 * len(sureness), 1.8) + 0.06 * longest
     axes = axes if axes is not None else new_axes(*size)
     draw_cells(axes, np.hstack(labels), sureness, probable=confidence is not None)
-    name_slots(axes, [each.shape[1] for each in labels])
+    name_slots(axes, [[*named.values()] for named in slots], upright=longest > 3)
     axes.set_yticks(range(len(sureness)), names if names is not None else map(str, range(len(sureness))))
     axes.set(xlabel="slot", ylabel="site")
     return axes
@@ -107,11 +113,11 @@ def frame_cells(axes: "Axes", framed: NDArray[np.bool_]) -> None:
         axes.add_patch(rectangle(corner, 0.92, 0.88, fill=False, edgecolor=NAIVE, linewidth=1.4))
 
 
-def name_slots(axes: "Axes", sizes: Sequence[int]) -> None:
-    """Slots are counted from 0 in each coupled set; a white line separates the sets."""
-    slots = [str(slot) for size in sizes for slot in range(size)]
-    axes.set_xticks(range(len(slots)), slots)
-    for edge in np.cumsum(sizes)[:-1]:
+def name_slots(axes: "Axes", sets: Sequence[Sequence[str]], *, upright: bool) -> None:
+    """Slots by name, or counted from 0 in each coupled set; a white line separates the sets."""
+    names = [name for named in sets for name in named]
+    axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0)
+    for edge in np.cumsum([*map(len, sets)])[:-1]:
         axes.axvline(edge - 0.5, color="white", linewidth=3)
 
 

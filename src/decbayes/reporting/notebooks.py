@@ -14,7 +14,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
-from decbayes.views.texts import estimate_row, of_filled, weights
+from decbayes.views.texts import estimate_row, of_filled, slot_labels, weights
 from decbayes.views.values import counted, listed, number
 from decbayes.views.view import INTERVAL
 
@@ -68,15 +68,16 @@ def remark_notes(remarks: Sequence[Remark]) -> list[Markup]:
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
     sure, fillings = sureness(value, coupled), reading.fillings(value, coupled)
-    slots = range(min(value.structure.components(coupled), MOST_SLOTS))
+    named = slot_labels(value.merged(), coupled)
+    slots = [*named][:MOST_SLOTS]
     rows = [
         [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
     close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker: more certain"
-    more = value.structure.components(coupled) - len(slots)
+    more = len(named) - len(slots)
     return [
-        table(["site", *slots], rows),
+        table(["site", *(named[slot] for slot in slots)], rows),
         note(close),
         left_out(len(fillings) - MOST_SITES, "site"),
         left_out(more, "component"),

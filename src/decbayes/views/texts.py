@@ -33,6 +33,14 @@ def of_filled(posterior: Posterior, described: Sequence[Described]) -> dict[int,
     return {slot: described[slot] for slot in filled(posterior, symmetry[0])}
 
 
+def slot_labels(posterior: Posterior, coupled: CoupledSet) -> dict[int, str]:
+    """The name of each slot that holds data, or its number where it has none."""
+    count = posterior.structure.components(coupled)
+    names = view_of(posterior.structure).names(posterior) if len(posterior.structure.symmetry) == 1 else ()
+    known = names if len(names) == count else [""] * count
+    return {slot: known[slot] or str(slot) for slot in filled(posterior, coupled)}
+
+
 def text_of(posterior: Posterior) -> str:
     """The model, where intervals come from, each component or coefficient in a line, and the remarks."""
     view = view_of(posterior.structure)
