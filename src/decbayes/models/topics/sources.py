@@ -207,7 +207,7 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
     if documents.chosen.language:
         report(f"Stop words are left out ({documents.chosen.language.capitalize()}); --stop-words none keeps them.")
     if documents.unknown:
-        report(f"{documents.unknown:,} words of the documents are {cause} and are ignored.")
+        report(f"{documents.unknown:,} occurrences of words are ignored: these words are {cause}.")
     if recipe.tokens == "words" and not recipe.tokenizer and unspaced(documents.vocabulary):
         report(f"Many words look like sentences of a script without spaces; {UNSPACED_REMEDY}.")
 
