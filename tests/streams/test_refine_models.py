@@ -119,10 +119,10 @@ def test_a_round_goes_half_as_far_again_as_the_refit_and_counts_every_word_as_of
     assert np.abs(sent - after).max() > 0.01, "it did go further"
 
 
-def test_a_step_that_is_longer_starts_from_no_word_that_was_not_there():
-    """Words that are new at a site, and sites that have more data now, change shares of topics only."""
-    before, after = np.array([[2.0, 0.0, 1.0], [2.0, 0.0, 3.0]]), np.array([[6.0, 1.0, 0.0], [2.0, 3.0, 0.0]])
-    np.testing.assert_allclose(
-        led_on(csr_array(before), csr_array(after)).toarray(), [[7.0, 1.0, 0.0], [1.0, 3.0, 0.0]]
-    )
+def test_words_that_are_new_or_hidden_take_the_plain_step():
+    """Of what counted more or less before, nobody knows where it comes from."""
+    before = np.array([[2.0, 0.0, 1.0, 5.0], [2.0, 0.0, 3.0, 5.0]])
+    after = np.array([[3.0, 1.0, 0.0, 1.0], [1.0, 3.0, 4.0, 2.0]])
+    expected = [[3.5, 1.0, 0.0, 1.0], [0.5, 3.0, 4.0, 2.0]]
+    np.testing.assert_allclose(led_on(csr_array(before), csr_array(after)).toarray(), expected)
     np.testing.assert_array_equal(led_on(csr_array(after), csr_array(after)).toarray(), after)

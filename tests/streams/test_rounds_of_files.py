@@ -253,3 +253,23 @@ def test_rounds_end_when_they_should():
     assert [found.over([1.0, last]) for last in (0.11, 0.1)] == [False, True]
     assert [given.at_most(most).rounds for most in (3, 4, 5)] == [3, 4, 4]
     assert [found.at_most(most).rounds for most in (3, 20)] == [3, 9]
+
+
+def test_words_that_join_stop_no_site_whose_rare_words_have_traded_places_with_them(rng):
+    old, new = [f"a{word:02}" for word in range(30)], [f"b{word:02}" for word in range(30)]
+    # Every document has three words of its own among those that are rare: of the old ones, or of the new ones.
+    counts = np.zeros((30, 60), dtype=int)
+    counts[:, :5] = rng.poisson(3.0, size=(30, 5))
+    counts[np.arange(30), 5 + np.arange(30) % 25] = 2
+    counts[np.arange(30), 30 + np.arange(30)] = 3
+    narrow, wide = (db.LatentDirichletAllocation(2, words, topic_prior=0.1) for words in (old, old + new))
+    own = narrow.fit(narrow.rare_unnamed(counts[:, :30], 5), rng=0).posterior
+    other = wide.fit(counts[::-1], rng=1).posterior
+    round_ = Round.of({"own": Sent(own), "other": Sent(other)})
+    traded = round_.model.rare_unnamed(counts, 5)
+    assert traded[:, :30].sum() != counts[:, :30].sum(), "an old word has the place of a new one, or the reverse"
+    assert round_.refined(traded, rng=rng).posterior.contribution["topics"].sum() == pytest.approx(
+        counts.sum(), rel=1e-3
+    )
+    with pytest.raises(StructureMismatch, match="not the posterior of these data alone"):
+        round_.refined(traded[:10], rng=rng)

@@ -272,7 +272,9 @@ class Round:
         """What this site has sent last; refused if it is not of these data."""
         name, latest = next(iter(self.sent.items()))
         known = latest.posterior.structure
-        check_data(model_for(known), self.model.restricted(data, known), latest.posterior, name)
+        # Where words have joined since, rare words may have traded places with these: nobody knows how many have.
+        most = None if known.labels == self.model.structure.labels else float(np.sum(self.model.units(data)))
+        check_data(model_for(known), self.model.restricted(data, known), latest.posterior, name, most)
         return latest
 
     def fitted_wide(
@@ -310,10 +312,15 @@ def slots_of(posterior: Posterior) -> int:
     return max((structure.components(coupled) for coupled in structure.symmetry), default=0)
 
 
-def check_data(model: Model, data: Any, posterior: Posterior, name: str) -> None:
-    """Refuse data that the site's posterior was not fitted to, as far as its numbers show."""
+def check_data(model: Model, data: Any, posterior: Posterior, name: str, most: float | None = None) -> None:
+    """Refuse data that the site's posterior was not fitted to, as far as its numbers show.
+
+    If `most` is given, the posterior may hold any number of units up to that.
+    """
     tally = model.tally(posterior)
     units, observations = float(np.sum(model.units(data))), float(model.count(data))
+    if tally is not None and most is not None:
+        units = min(float(np.max(tally.totals)), most)
     contradiction = None if tally is None else tally.contradiction(units, observations)
     if contradiction is not None:
         raise StructureMismatch(

@@ -158,10 +158,9 @@ def led_on(before: Any, after: Any) -> csr_array:
     """(topics, words) after a step that is longer by OVERSTEP; each word keeps its total."""
     start, end = csr_array(before), csr_array(after)
     totals = end.sum(axis=0)
-    known = np.maximum(start.sum(axis=0), np.finfo(float).tiny)
-    # A word that the last contribution had none of has nowhere to come from: it stays.
-    steps = np.where(start.sum(axis=0) > 0.0, OVERSTEP, 0.0)
-    moved = csr_array(end * (1.0 + steps) - start * (steps * totals / known))
+    # A word that counts more or less than in the last contribution is new or hidden there, and stays where it is.
+    steps = np.where(np.isclose(start.sum(axis=0), totals, rtol=1e-4, atol=1e-2), OVERSTEP, 0.0)
+    moved = csr_array(end * (1.0 + steps) - start * steps)
     moved.data = np.maximum(moved.data, 0.0)
     moved.data *= (totals / np.maximum(moved.sum(axis=0), np.finfo(float).tiny))[moved.indices]
     return moved
