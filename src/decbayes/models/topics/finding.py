@@ -65,8 +65,8 @@ def by_words(quality: Quality, words: Sequence[str]) -> Array:
     places = {word: place for place, word in enumerate(quality.posterior.structure.labels[FACTOR])}
     known = [places[word] for word in words if word in places]
     if not known:
-        known = "None of these words is" if len(words) > 1 else "This word is not"
-        raise InvalidData(f"{known} in the vocabulary. `decbayes show --top 50` lists the first words of each topic.")
+        none = "None of these words is" if len(words) > 1 else "This word is not"
+        raise InvalidData(f"{none} in the vocabulary. `decbayes show --top 50` lists the first words of each topic.")
     joint = quality.shares[:, known] * quality.learned[:, None]
     return np.asarray((joint / np.maximum(joint.sum(axis=0), 1e-300)).mean(axis=1))
 
