@@ -104,6 +104,19 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file that must not exist yet, durably and whole or not at all; a private one is its owner's alone."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def toml_table(name: str, table: Mapping[str, Any]) -> str:
     """A table as the text of a TOML file."""
     return f"[{name}]\n" + "".join(f"{toml_key(key)} = {toml_value(key, value)}\n" for key, value in table.items())

@@ -73,13 +73,28 @@ def test_expected_events_are_those_of_the_cumulative_hazard_and_add_up(rng):
 
 
 def test_small_groups_are_joined_to_their_neighbours(rng):
-    assert joined_groups([0, 3, 9, 2, 7, 1], 5).tolist() == [2, 2, 2, 4, 4, 4]
-    assert joined_groups([1, 1, 1], 5).tolist() == [2, 2, 2]
+    sizes = [0, 3, 9, 2, 7, 1]
+    joined = joined_groups(np.repeat(np.arange(6), sizes), lambda rows: rows.sum(keepdims=True), [5])
+    assert joined.tolist() == np.repeat([0, 2, 2, 4, 4, 4], sizes).tolist()
+    assert joined_groups(np.arange(3), lambda rows: rows.sum(keepdims=True), [5]).tolist() == [2, 2, 2]
     frame = patients(rng)
     model = survival(frame)
     found = Accuracy.of(model, frame, model.fit(frame).posterior, least=20)
     assert all(persons == 0 or persons >= 20 for persons in found.persons)
     assert sum(found.persons) == 60
+
+
+def test_groups_in_which_one_person_has_an_outcome_are_joined():
+    """One event in the last group, and none in the one before: both together would still single it out."""
+    x = np.repeat([-1.2, -0.7, -0.2, 0.2, 0.7, 1.2], 10)
+    events = np.concatenate([np.arange(10) < number for number in (0, 1, 3, 5, 0, 1)])
+    model = db.LogisticRegression("y", columns={"x": db.columns.Gaussian(0, 1), "y": db.columns.YesNo()})
+    slope_one = np.array([[0.0, 1e4, -5e3, 0.0, 0.0, -5e3]])  # Σ⁻¹m and −½Σ⁻¹, so that risks are x
+    known = db.Posterior(model.structure, {"coefficients": slope_one})
+    for flipped in (events, ~events):
+        found = Accuracy.of(model, {"x": x, "y": flipped}, known)
+        assert found.persons == (10, 0, 20, 30, 0, 0)
+        assert Accuracy.of(model, {"x": x, "y": flipped}, known, least_outcome=1).persons == (10,) * 6
 
 
 def test_files_are_read_again_and_others_are_refused(rng):

@@ -64,6 +64,17 @@ def test_rounds_by_files_end_in_a_posterior_that_states_its_promise(run, sites):
     assert exact is None, "no exact number of rows has left"
 
 
+def test_what_is_spent_is_recorded_beside_the_data_and_a_refusal_records_nothing(run, sites):
+    """Not in the folder of all releases, where sites would share one budget."""
+    status, _, text = run(f"{FIT} --site north -o all/north.0.release".format(site="north"))
+    assert (status, [path.name for path in (sites / "all").iterdir()]) == (0, ["north.0.release"]), text
+    assert "1 release" in run("ledger")[1]
+    run(f"{FIT} {SHARED} -o all/south.0.release".format(site="south"))
+    status, _, text = run("refine north.csv --private --folder all --site north --ledger other/empty.ledger")
+    assert (status, "does not know" in text or "ledger" in text) == (1, True)
+    assert not (sites / "other").exists()
+
+
 def test_a_site_waits_for_the_others(run, sites):
     begun(run, "north", "south")
     run("refine north.csv --private --folder all --site north --ledger north.ledger")

@@ -101,10 +101,25 @@ def test_the_link_of_ordered_levels_is_an_option_and_stays_with_the_file(run, wa
     assert run("merge a.posterior c.posterior -o n.posterior")[0] == 1
 
 
-def test_a_level_that_is_not_there_is_refused(run, trial):
+def test_a_level_that_is_not_there_is_refused_and_no_category_of_the_data_is_quoted(run, trial):
     status, _, errors = run("fit logistic-regression a.csv --formula status~age --yes cases -o a.posterior")
-    assert status == 2
-    assert "no category 'cases' in 'status'" in errors
+    assert (status, "no category 'cases' in 'status'" in errors, "control" in errors) == (2, True, False)
+    (trial / "agreed.columns").write_text('[["age", "real", 60, 10, 1], ["status", "yes/no"]]')
+    options = "--formula status~age --agreed-columns agreed.columns -o a.posterior"
+    assert "leave out --yes" in run(f"fit logistic-regression a.csv {options} --yes case")[2]
+
+
+def test_columns_beside_the_agreed_ones_are_not_ignored(run, trial):
+    """Whoever names the columns to use must not find others in the file."""
+    (trial / "agreed.columns").write_text('[["age", "real", 60, 10, 1], ["sex", "categorical", "f", "m"]]')
+    agreed = "--components 2 --agreed-columns agreed.columns -o a.posterior"
+    status, _, errors = run(f"fit classes a.csv --columns age {agreed}")
+    assert (status, "The agreed columns are age, sex" in errors) == (2, True)
+    assert run(f"fit classes a.csv --kinds age=count {agreed}")[0] == 2
+    assert not (trial / "a.posterior").exists()
+    assert run(f"fit classes a.csv --columns sex,age {agreed}")[0] == 0
+    status, _, errors = run("fit classes b.csv --columns sex --like a.posterior -o b.posterior")
+    assert (status, "The agreed columns are age, sex" in errors) == (2, True)
 
 
 def test_sites_that_model_different_levels_do_not_merge(run, trial):

@@ -79,3 +79,17 @@ def test_the_most_common_category_is_not_used_if_it_would_single_out_an_outcome(
     for place in range(len(column.categories)):
         seen = having(changed == place)
         assert not ((seen > 0) & (seen < least)).any()
+
+
+def test_it_is_said_how_many_common_categories_hide_rare_ones():
+    def having(chosen):
+        return np.array([chosen.sum()])
+
+    for names, counts, told in (
+        (("flu", "gout", "gulp"), (60, 30, 1), "1 of 3 categories is too rare and counts as 'other', with 1 more"),
+        (("flu", "gout", "other"), (60, 30, 1), "1 of 3 categories is too rare and counts as 'other', with 1 more"),
+        (("flu", "gulp", "other"), (60, 1, 30), "1 of 3 categories is too rare and counts as 'other'"),
+    ):
+        column = db.columns.Categorical(*names)
+        said = column.pooled(rows(*counts), having, LEAST, agreed=False, predictor=True)[2]
+        assert said.removesuffix(" to hide them") == told

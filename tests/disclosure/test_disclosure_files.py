@@ -1,6 +1,7 @@
 """Files say how they were made; receivers refuse what breaks their rules; releases are signed and recorded."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,7 +189,23 @@ def test_other_data_are_not_the_data_behind_a_file(run, draft, points, tmp_path)
         assert (status, why in errors) == (1, True)
     assert "--data" in run("release a.posterior --approve Kim")[2]
     assert not manifest_in(load_note(draft)).released
-    assert not (tmp_path / "releases.ledger").exists()
+    for wrong in (["--approve", "Kim", "--key", "no.key"], ["--approve", " "]):
+        assert run(["release", "a.posterior", "--data", "a.npy", *wrong])[0] == 1
+    assert not list(tmp_path.glob("releases.*"))
+
+
+def test_the_ledger_and_its_key_stay_with_the_data(run, draft, tmp_path):
+    """With the key others could look records up among the digests, and a released file may lie where all can read."""
+    (tmp_path / "shared").mkdir()
+    Path("a.posterior").rename("shared/a.posterior")
+    assert run("release shared/a.posterior --approve Kim --data a.npy")[0] == 0
+    assert [path.name for path in Path("shared").iterdir()] == ["a.posterior"]
+    assert len(Ledger("releases.ledger").entries()) == 1
+    Path("shared/releases.ledger").touch()
+    for command in ("preview shared/a.posterior --data a.npy", "release shared/a.posterior --approve Kim --data a.npy"):
+        status, _, errors = run(command)
+        assert (status, "beside the file, not beside the data" in errors) == (1, True)
+    assert run("preview shared/a.posterior --data a.npy --ledger releases.ledger")[0] == 0
 
 
 def test_a_preview_without_data_says_that_nothing_was_checked(run, draft, points):

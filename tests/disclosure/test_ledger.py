@@ -1,10 +1,13 @@
 """Nothing leaves a ledger, and nothing in it changes, unseen."""
 
+import resource
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from decbayes.disclosure import Entry, Ledger
+from decbayes.disclosure.releasing import site_key
 from decbayes.errors import DamagedLedger
 
 ENTRY = Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim")
@@ -59,3 +62,36 @@ def test_damage_is_named_and_nothing_is_added_behind_it(ledger, damage):
     with pytest.raises(DamagedLedger, match="backup"):
         ledger.append(ENTRY)
     assert ledger.path.read_bytes() == content
+
+
+@contextmanager
+def disk_with(room):
+    """No file may have more than that many bytes, as if the disk were full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("room", [0, 50])
+def test_a_line_that_does_not_fit_on_the_disk_leaves_the_ledger_as_it_was(ledger, room):
+    content = ledger.path.read_bytes()
+    with disk_with(len(content) + room), pytest.raises(OSError, match=r"site\.ledger"):
+        ledger.append(ENTRY)
+    assert ledger.path.read_bytes() == content
+    ledger.append(ENTRY)
+    assert len(ledger.entries()) == 4
+
+
+def test_a_ledgers_key_is_whole_or_refused(tmp_path):
+    """With an empty key everybody could compute the digests of records."""
+    ledger = Ledger(tmp_path / "site.ledger")
+    with disk_with(10), pytest.raises(OSError, match=r"site\.ledger\.key"):
+        site_key(ledger)
+    assert not list(tmp_path.iterdir())
+    assert len(site_key(ledger)) == 32
+    (tmp_path / "site.ledger.key").write_bytes(b"")
+    with pytest.raises(DamagedLedger, match="key is damaged"):
+        site_key(ledger)

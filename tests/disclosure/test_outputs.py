@@ -130,6 +130,16 @@ def test_counts_of_words_are_of_enough_documents(run, rng):
     assert together[together > 0].min() >= 5
 
 
+def test_lists_of_words_and_sketches_are_of_enough_documents_and_a_refusal_leaves_no_key(run, tmp_path):
+    for count in (19, 20):
+        (tmp_path / "a.jsonl").write_text(
+            "".join(json.dumps({"text": f"mast tide w{n % 2}"}) + "\n" for n in range(count))
+        )
+        for line in ("words a.jsonl --most-share 1 -o a.words", "sketch a.jsonl --key group.key -o a.sketch"):
+            assert (run(line)[0] == 0) == (count == 20)
+            assert list(tmp_path.glob("*.key")) + list(tmp_path.glob("a.[ws]*")) == [] or count == 20
+
+
 def test_rows_per_observation_are_not_for_others(run, files):
     assert "for this site, not for others" in run("transform a.npy safe.posterior -o a.csv")[2]
 
@@ -179,3 +189,56 @@ def test_a_table_of_counts_names_no_word_that_few_documents_have(run, rng, tmp_p
         assert b"porphyria" not in (tmp_path / "a").read_bytes()
         assert len(load("a").structure.labels["topics"]) == 11
         assert run(f"preview a --data {name}")[0] == 0
+
+
+@pytest.fixture
+def ward(rng, tmp_path):
+    """A site where one person of 200 has a category that others have agreed on, and a merge that knows them all."""
+    disease = np.where(rng.random(200) < 0.5, "flu", "asthma").astype(object)
+    disease[17] = "gout"
+    table = {"disease": disease, "age": rng.integers(20, 80, 200), "ill": rng.choice(["no", "yes"], 200)}
+    write_csv(tmp_path / "a.csv", table)
+    columns = {
+        "disease": db.columns.Categorical("asthma", "flu", "gout", "other"),
+        "age": db.columns.Gaussian(50, 20),
+        "ill": db.columns.YesNo(),
+    }
+    model = db.LogisticRegression("ill", columns=columns)
+    others = table | {"disease": rng.choice(["asthma", "flu", "gout", "other"], 200)}
+    save(model.fit(others).posterior, "m.posterior")
+    return model
+
+
+@pytest.mark.parametrize("robust", ["", " --robust"])
+def test_sums_for_calibrations_say_nothing_of_a_category_that_few_have(run, ward, robust):
+    assert run(f"calibrate m.posterior a.csv -o a.information{robust}")[0] == 0
+    contribution = Information.from_bytes(Path("a.information").read_bytes()).contribution
+    labels = list(ward.structure.labels["coefficients"])
+    squares = contribution[len(labels) :].reshape(len(labels), len(labels))
+    gout, other = labels.index("disease=gout"), labels.index("disease=other")
+    assert not squares[gout].any()
+    # Everybody who may be told from the rest is one of many: weights of a row are at most a quarter, halved here.
+    assert squares[other, other] < -1.0
+
+
+def test_regressions_have_no_overlaps(run, ward):
+    assert "has no components" in run("overlap a.csv m.posterior m.posterior -o a.overlaps")[2]
+
+
+def test_scores_do_not_tell_which_rare_category_somebody_has(run, ward, tmp_path):
+    """Posteriors that differ in one term would otherwise tell the outcome of the one person who has it."""
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace("gout", "other"))
+    for extra in ("", " --held-back 0.5", " --leave-one-out"):
+        for name in "ab":
+            assert run(f"validate {name}.csv m.posterior -o {name}.scores{extra}")[0] == 0
+        assert Path("a.scores").read_text() == Path("b.scores").read_text()
+
+
+def test_lists_of_columns_are_of_enough_persons(run, tmp_path, rng):
+    table = patients(rng, 20)
+    write_csv(tmp_path / "a.csv", table)
+    write_csv(tmp_path / "b.csv", {name: values[:19] for name, values in table.items()})
+    assert run("columns a.csv --columns age,sex -o a.columns")[0] == 0
+    status, _, errors = run("columns b.csv --columns age,sex -o b.columns")
+    assert (status, "19 persons; a file needs at least 20" in errors) == (1, True)
+    assert not (tmp_path / "b.columns").exists()

@@ -202,7 +202,7 @@ def test_scores_overlaps_and_sums_for_calibrations_count_persons(run, rng, tmp_p
         "validate few.csv a b -o x.scores",
         "calibrate a few.csv -o x.information",
     ):
-        assert "There are 15 observations" in run(f"{line} --person patient")[2]
+        assert "There are 15 persons" in run(f"{line} --person patient")[2]
         status, _, errors = run(line)
         assert status == 0, errors
         assert run(line.replace("few", "all") + " --person patient")[0] == 0

@@ -1,7 +1,7 @@
 """How well a regression orders observations, and whether it expects as many events as there are: sums over sites."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
 from decbayes.models.core.model import Model, Row
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.risks import Risks
+from decbayes.models.core.risks import Risks, outcome_groups
 from decbayes.posterior import Posterior
 
 # Where groups of risk end: differences of the linear predictor from that of somebody typical.
@@ -52,19 +52,32 @@ class Accuracy:
 
     @classmethod
     def of(
-        cls, model: Model, data: Any, posterior: Posterior, *, least: int = 5, persons: Persons = EACH
+        cls,
+        model: Model,
+        data: Any,
+        posterior: Posterior,
+        *,
+        least: int = 5,
+        least_outcome: int = 2,
+        persons: Persons = EACH,
     ) -> "Accuracy":
-        """The sums of one site's data. Groups with fewer than `least` persons are joined to the next."""
+        """The sums of one site's data. Groups are joined until each has at least the `least` persons, and none or at
+        least `least_outcome` of each outcome of two, or of other outcomes than the most common one.
+        """
         risks: Risks = model.risks(posterior, data)
         concordant, comparable = pairs(risks)
         group = np.searchsorted(EDGES, risks.risk)
-        having = [persons.among(group == place) for place in range(len(EDGES) + 1)]
-        joined = joined_groups(having, least)[group]
+        outcomes = outcome_groups(risks.observed)
+
+        def having(rows: NDArray[np.bool_]) -> Array:
+            return np.array([persons.among(rows), *(persons.among(rows & outcome) for outcome in outcomes)])
+
+        joined, places = joined_groups(group, having, [least] + [least_outcome] * len(outcomes)), range(len(EDGES) + 1)
 
         def summed(part: Array) -> tuple[float, ...]:
-            return tuple(float(part[joined == place].sum()) for place in range(len(having)))
+            return tuple(float(part[joined == place].sum()) for place in places)
 
-        kept = tuple(persons.among(joined == place) for place in range(len(having)))
+        kept = tuple(persons.among(joined == place) for place in places)
         observed, expected = summed(risks.observed), summed(risks.expected)
         return cls(posterior.digest, concordant, comparable, observed, expected, kept)
 
@@ -142,14 +155,18 @@ def pairs(risks: Risks) -> tuple[float, float]:
     return concordant, comparable
 
 
-def joined_groups(having: Sequence[int], least: int) -> NDArray[np.intp]:
-    """For each group the one that it is counted in: small ones are joined to the next, the last to the one before."""
-    place = np.arange(len(having), dtype=np.intp)
-    total, begin, last = 0, 0, -1
-    for group, persons in enumerate(having):
-        total += persons
-        if total >= least:
-            place[begin : group + 1], last, begin, total = group, group, group + 1, 0
-    if begin < len(having):
-        place[begin:] = last if last >= 0 else len(having) - 1
-    return place
+def joined_groups(
+    group: NDArray[np.intp], persons: Callable[[NDArray[np.bool_]], Array], least: Sequence[float]
+) -> NDArray[np.intp]:
+    """The group that each observation counts in: one of too few persons is joined to the next, the last to the one
+    before, until none is left.
+    """
+    joined, minima = group.copy(), np.asarray(least, dtype=np.float64)
+    while True:
+        places = np.unique(joined)
+        having = np.array([persons(joined == place) for place in places])
+        few = ((having > 0) & (having < minima)).any(axis=1)
+        if not few.any() or len(places) == 1:
+            return joined
+        small = int(few.argmax())
+        joined[joined == places[small]] = places[small + 1 if small + 1 < len(places) else small - 1]

@@ -255,7 +255,10 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
     columns = [column for column in columns if column.kind != Missing.kind] or columns
     kinds = sorted({column.kind for column in columns})
     if len(kinds) > 1:
-        raise InvalidStructure(f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which it is.")
+        raise InvalidStructure(
+            f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which, where the table is read: "
+            f"--kinds {name}={kinds[0]}, for example."
+        )
     return type(columns[0]).agreed(columns)
 
 

@@ -25,14 +25,16 @@ class RareCategories:
     Args:
         names: all categories.
         hidden: which of them are hidden.
-        asked: how many are rare; further ones are hidden with them.
+        asked: how many are rare.
         target: what all of them count as.
+        more: how many others are hidden with them.
     """
 
     names: Sequence[str]
     hidden: NDArray[np.bool_]
     asked: int
     target: str
+    more: int = 0
 
     @classmethod
     def of(
@@ -56,11 +58,12 @@ class RareCategories:
         few = not apart and not hidden[common] and shown(hidden)[0, 0] < least[0]
         if few and not too_few(shown(with_common), least)[0]:
             return cls(names, hidden, asked, names[common])
+        before = int(hidden.sum())
         for place in np.argsort(having[:, 0], kind="stable"):
             if not too_few(shown(hidden), least)[0]:
                 break
             hidden[place] = True
-        return cls(names, hidden, asked, OTHER)
+        return cls(names, hidden, asked, OTHER, int(hidden.sum()) - before)
 
     @property
     def others(self) -> list[str]:
@@ -74,6 +77,5 @@ class RareCategories:
         told = f"{self.asked} of {len(self.names)} categories {'is' if self.asked == 1 else 'are'} too rare and"
         if self.target != OTHER:
             return f"{told} {'counts' if self.asked == 1 else 'count'} as the most common one"
-        more = int(self.hidden.sum()) - self.asked - (OTHER in self.names)
         told += f" {'counts' if self.asked == 1 else 'count'} as '{OTHER}'"
-        return told + (f", with {more} more to hide them" if more > 0 else "")
+        return told + (f", with {self.more} more to hide them" if self.more else "")

@@ -1,5 +1,6 @@
 """The ledger of a site: what has left it, in order, so that nothing can be taken out or changed unseen."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -98,16 +99,24 @@ class Ledger:
 
     def append(self, entry: Entry, check: Callable[[list[Entry]], None] = lambda entries: None) -> None:
         """Add an entry behind the last one, on disk before this returns; `check` may refuse it, given all others."""
+        if not self.path.exists():
+            check([])  # a refusal leaves no empty ledger
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
+        with self.path.open("a+b", buffering=0) as file:
             lock(file, wait=True)
             file.seek(0)
-            before = list(self._checked(file.read()))
+            content = file.read()
+            before = list(self._checked(content))
             check(before)
             chained = replace(entry, before=before[-1].digest if before else FIRST)
-            file.write(canonical_json(chained.plain() | {CHECK: chained.digest}) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            line = canonical_json(chained.plain() | {CHECK: chained.digest}) + b"\n"
+            try:
+                if file.write(line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(len(content))  # half a line would stop all later releases
+                raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def spend(self, spending: "Spending", *, once: bool = False) -> None:
         """Record a private release before it is sent; refused if it spends more than its data set has left.

@@ -28,7 +28,14 @@ class Prepared:
 
 
 def prepared(
-    model: Model, data: Any, rules: Rules, *, agreed: bool = False, persons: Any = None, blind: bool = True
+    model: Model,
+    data: Any,
+    rules: Rules,
+    *,
+    agreed: bool = False,
+    persons: Any = None,
+    blind: bool = True,
+    fitted: bool = True,
 ) -> Prepared:
     """The model and the data without values that too few persons have.
 
@@ -39,6 +46,7 @@ def prepared(
         agreed: whether other sites use the same columns already; categories then stay as they are.
         persons: whom each observation is about, by name or number, where a person may have several.
         blind: whether rare words trade places, so that a fit cannot tell which of them occur.
+        fitted: whether the model is fitted to them, and not only compared with them.
 
     >>> table = {"ward": ["heart"] * 150 + ["bone"] * 48 + ["burns", "skin"], "age": np.arange(200.0) % 60}
     >>> model = db.LatentClasses.from_frame(table, components=2)
@@ -51,8 +59,8 @@ def prepared(
     count = model.count(data)
     behind = Persons.of(persons).checked(count)
     check_said(model)
-    check_size(behind.total(count), model, rules, "" if behind.numbers is None else "persons")
-    columns = getattr(model, "columns", None)
+    check_size(behind.total(count), unit_of(model, behind), rules)
+    columns = getattr(model, "columns", None) if fitted else None
     if isinstance(columns, Mapping):
         check_columns(columns, rows_of(model, data), rules)
     try:
@@ -61,7 +69,8 @@ def prepared(
         raise NotDisclosed(str(error)) from None
     for name, column in getattr(model, "columns", {}).items() if isinstance(columns, Mapping) else ():
         check_levels(name, column, behind.total(count), rules)
-    check_coefficients(model, behind.total(count), rules)
+    if fitted:
+        check_coefficients(model, behind.total(count), rules)
     data = model.rare_unnamed(data, rules.least_documents, behind) if blind else data
     return Prepared(model, data, tuple(changed), behind)
 
@@ -76,9 +85,15 @@ def check_said(model: Model) -> None:
         )
 
 
-def check_size(count: int, model: Model, rules: Rules, unit: str = "") -> None:
+def unit_of(model: Model, persons: Persons) -> str:
+    """What the rules count."""
+    if persons.numbers is not None:
+        return "persons"
+    return {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
+
+
+def check_size(count: int, unit: str, rules: Rules) -> None:
     if count < rules.least_observations:
-        unit = unit or {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
         raise NotDisclosed(f"There are {count} {unit}; a file needs at least {rules.least_observations}. {MADE_UP}")
 
 
@@ -127,6 +142,7 @@ def pooled_columns(
     columns: Mapping[str, Column], points: Array, rules: Rules, persons: Persons = EACH
 ) -> tuple[dict[str, Column], list[str]]:
     """What a list of columns may say of them: no category that too few persons have."""
+    check_size(persons.total(len(points)), "persons", rules)
     check_columns(columns, points, rules)
     there = [persons.among(known) for known in ~np.isnan(points).T]
     scarce = [name for name, having in zip(columns, there, strict=True) if 0 < having < rules.least_cell]

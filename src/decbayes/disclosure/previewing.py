@@ -234,7 +234,7 @@ def about_origin(
 
 def about_size(model: Model, persons: int, rules: Rules) -> Iterator[Statement]:
     try:
-        check_size(persons, model, rules)
+        check_size(persons, "persons", rules)
         yield Statement("who is in it", f"{persons:,} persons; at least {rules.least_observations} are needed")
         check_coefficients(model, persons, rules)
     except DecbayesError as error:

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -17,11 +16,13 @@ from decbayes.disclosure.ledger import Entry, Ledger
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DamagedLedger, NotDisclosed
+from decbayes.files import write_new
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.structure import canonical_json
 
 PURPOSE = b"decbayes release 1\0"
+KEY_BYTES = 32
 Sign = Callable[[bytes], bytes]
 
 
@@ -55,8 +56,7 @@ def release(
     >>> done.released
     True
     """
-    if not approver.strip():
-        raise NotDisclosed("A release needs the name of whoever approves it: --approve NAME.")
+    check_approver(approver)
     if manifest.rules is not None:
         check_difference(members, manifest, ledger, manifest.rules)
     unsigned = replace(manifest, approver=approver, reason=reason, date=date or manifest.date, key=key.hex())
@@ -77,6 +77,11 @@ def release(
         )
     )
     return signed
+
+
+def check_approver(name: str) -> None:
+    if not name.strip():
+        raise NotDisclosed("A release needs the name of whoever approves it: --approve NAME.")
 
 
 def signed_bytes(manifest: Manifest) -> bytes:
@@ -161,7 +166,11 @@ def site_key(ledger: Ledger) -> bytes:
         if ledger.path.exists() and any(entry.members for entry in ledger.entries()):
             raise DamagedLedger(f"{path} is missing: without it nothing can be compared with earlier releases.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(32))
-    return path.read_bytes()
+        write_new(path, secrets.token_bytes(KEY_BYTES), private=True)
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise DamagedLedger(
+            f"{path} is damaged: its digests would let others guess records. Restore it from a backup; if nothing has "
+            "been released yet, remove it."
+        )
+    return key

@@ -149,9 +149,7 @@ def check_hold_back(share: float) -> None:
 
 LedgerPath = Annotated[
     Path | None,
-    Parameter(
-        help="With --private: this site's ledger; default: releases.ledger beside the output.", show_default=False
-    ),
+    Parameter(help="With --private: this site's ledger; default: releases.ledger beside the data.", show_default=False),
 ]
 DataSet = Annotated[str, Parameter(help="With --private: whose privacy is spent; each name has a budget of its own.")]
 RowsPerPerson = Annotated[PositiveInt, Parameter(help="With --private: the most rows that one person has.")]

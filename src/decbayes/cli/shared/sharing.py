@@ -18,6 +18,7 @@ from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load, load_note, save
 from decbayes.inputs.tables import LeftOut
+from decbayes.inputs.texts import STANDARD_INPUT
 from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model
@@ -25,12 +26,14 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
+    from decbayes.disclosure import Ledger
     from decbayes.disclosure.preparing import Prepared
 
 NONE, USUAL = "none", "usual"
 PUBLIC = "public_documents"
 HELD_BACK = "held back"
 VARIABLE = "DECBAYES_RULES"
+LEDGER = "releases.ledger"
 RulesOption = Annotated[
     str | None,
     Parameter(
@@ -199,6 +202,22 @@ def save_draft(
     return draft
 
 
+def ledger_beside(data: Sequence[Path], named: Path | None, file: Path) -> "Ledger":
+    """This site's ledger: where its data are, which stay; a file that is to leave may lie in a folder of all sites."""
+    from decbayes.disclosure import Ledger
+
+    if named is not None:
+        return Ledger(named)
+    path = (Path() if not data or data[0] == STANDARD_INPUT else data[0].parent) / LEDGER
+    strayed = file.parent / LEDGER
+    if strayed.exists() and not (path.exists() and path.samefile(strayed)):
+        raise NotDisclosed(
+            f"{strayed} lies beside the file, not beside the data. If it is this site's and nobody else can read that "
+            f"folder, name it: --ledger {strayed}. Otherwise name this site's own, or move it there with its key."
+        )
+    return Ledger(path)
+
+
 def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior], rules: Rules | None) -> None:
     """Refuse files that break the receiver's rules; where nobody has asked for rules, a remark on drafts will do."""
     if rules is not None:
@@ -240,12 +259,13 @@ def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[
     return rows if len(rows) == len(paths) else None
 
 
-def check_to_send(model: Model, observations: Any, rules: Rules | None, persons: Persons = EACH) -> None:
-    """Refuse to write sums over too few persons for others."""
-    if rules is not None:
-        from decbayes.disclosure.preparing import check_size
+def safe_to_send(model: Model, observations: Any, rules: Rules | None, persons: Persons = EACH) -> Any:
+    """What sums for others are taken over: as in a fit, without values that too few persons have; refuses too few."""
+    if rules is None:
+        return observations
+    from decbayes.disclosure.preparing import prepared
 
-        check_size(persons.checked(model.count(observations)).total(model.count(observations)), model, rules)
+    return prepared(model, observations, rules, agreed=True, persons=persons, blind=False, fitted=False).data
 
 
 def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bool_]:

@@ -22,6 +22,7 @@ from decbayes.inputs.tables import LeftOut, Report
 from decbayes.models.core.model import ignore
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
+from decbayes.models.core.risks import most_common, outcome_groups
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
@@ -414,20 +415,6 @@ class Table:
 def of_observations(observation: NDArray[np.intp], rows: Gaps, count: int) -> Gaps:
     """Which of so many observations have one of some rows."""
     return np.asarray(np.bincount(observation, weights=rows, minlength=count) > 0)
-
-
-def outcome_groups(targets: Array, *, each: bool = False) -> list[Gaps]:
-    """Rows whose outcome is not the most common one; and of two outcomes also those with the other. Or of `each`."""
-    if each:
-        return [targets == value for value in np.unique(targets)]
-    others = targets != most_common(targets)
-    return [others, ~others] if len(np.unique(targets)) == 2 else [others]
-
-
-def most_common(numbers: Array) -> float:
-    """The value that most rows have, the smallest of several."""
-    values, times = np.unique(numbers, return_counts=True)
-    return float(values[times.argmax()]) if len(values) else np.nan
 
 
 def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:

@@ -138,9 +138,8 @@ def answered(name: str, column: Column, yes: str) -> Column:
     if not yes or (isinstance(column, YesNo) and yes == column.yes):
         return column
     if yes not in (categories := column.categories if isinstance(column, Categorical | YesNo) else ()):
-        raise InvalidStructure(
-            f"There is no category '{yes}' in '{name}' to count as yes; there are: {', '.join(categories)}."
-        )
+        remedy = "`decbayes columns` lists its categories" if categories else "It is yes or no already; leave out --yes"
+        raise InvalidStructure(f"There is no category '{yes}' in '{name}' to count as yes. {remedy}.")
     return YesNo(yes, *(category for category in categories if category != yes))
 
 

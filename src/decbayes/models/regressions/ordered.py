@@ -188,7 +188,7 @@ class OrderedRegression(Regression):
         ordered = names_of(levels=self.levels or ()) or entries
         if sorted(ordered) != sorted(entries):
             raise InvalidStructure(
-                f"The levels {', '.join(ordered)} are not those of '{self.target}': {', '.join(entries)}."
+                f"The levels {', '.join(ordered)} are not those of '{self.target}'. `decbayes columns` lists them."
             )
         if self.link not in LINKS:
             raise InvalidStructure(f"link is {' or '.join(map(repr, LINKS))}, not {self.link!r}.")

@@ -12,7 +12,7 @@ from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.describe import rows_table
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.cli.shared.terminal import output as console
@@ -65,9 +65,9 @@ def of_data(posterior: Posterior, path: Path, rules: str | None, person: str) ->
     model, in_force = model_for(posterior.structure), rules_named(rules)
     observations = model.read(the_data(model, [path]), report=messages().print)
     persons = persons_of(model, [path], person)
-    check_to_send(model, observations, in_force, persons)
-    least = 1 if in_force is None else in_force.least_cell
-    return Accuracy.of(model, observations, posterior, least=least, persons=persons)
+    observations = safe_to_send(model, observations, in_force, persons)
+    least, of_outcome = (1, 1) if in_force is None else (in_force.least_cell, in_force.least_outcome)
+    return Accuracy.of(model, observations, posterior, least=least, least_outcome=of_outcome, persons=persons)
 
 
 def of_file(path: Path) -> Accuracy:

@@ -15,7 +15,7 @@ from decbayes.calibration.intervals import by_response
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
@@ -104,7 +104,7 @@ def write_part(
         )
     observations = model.read(the_data(model, data), columns=columns, report=messages().print)
     persons = persons_of(model, data, person)
-    check_to_send(model, observations, rules, persons)
+    observations = safe_to_send(model, observations, rules, persons)
     part = (
         Information.robust(model, observations, posterior, persons)
         if robust

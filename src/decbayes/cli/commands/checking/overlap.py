@@ -12,9 +12,9 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import (
     PersonOption,
     RulesOption,
-    check_to_send,
     persons_of,
     rules_named,
+    safe_to_send,
     small_components,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
@@ -47,10 +47,12 @@ def overlap(
     if not others:
         raise StructureMismatch("Name the posteriors of the other sites after this site's own.")
     read = same_columns([load(path) for path in (site_posterior, *others)])
+    if not read[0].structure.symmetry:
+        raise StructureMismatch(f"{site_posterior} has no components, so there are no matches to check.")
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     in_force = rules_named(rules)
-    check_to_send(model, observations, in_force, persons_of(model, [data], person))
+    observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person))
     if small_components(read[0], in_force).any():
         raise NotDisclosed(f"{site_posterior} has components that too few have. Fit it again under the rules.")
     with messages().status("comparing"):

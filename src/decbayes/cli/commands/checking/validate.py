@@ -15,12 +15,13 @@ from decbayes.calibration.validation import validate as scored
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, check_to_send, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.columns.cells import is_missing
 from decbayes.disclosure import Rules
+from decbayes.disclosure.preparing import check_size, unit_of
 from decbayes.errors import InvalidData, NotDisclosed, StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
@@ -142,6 +143,7 @@ def site_scores(
     model = model_for(read[0].structure)
     observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
     persons = persons_of(model, [data], person)
+    observations = safe_to_send(model, observations, rules, persons)
     if share is not None:
         if not 0.0 < share < 1.0:
             raise WrongArgument(f"--held-back must be between 0 and 1, not {share:g}.")
@@ -160,10 +162,13 @@ def site_scores(
 
 def check_scores(model: Model, observations: Any, rules: Rules | None, persons: Persons, compared: int) -> None:
     """Refuse to write scores for others from which single observations could be told."""
-    check_to_send(model, observations, rules, persons)
-    if rules is not None and persons.total(model.count(observations)) < compared:
+    if rules is None:
+        return
+    rows = model.count(observations)
+    check_size(persons.checked(rows).total(rows), unit_of(model, persons), rules)
+    if persons.total(rows) < compared:
         raise NotDisclosed(
-            f"Scores of {compared} posteriors on {model.count(observations)} observations would reveal single ones. "
+            f"Scores of {compared} posteriors on {rows} observations would reveal single ones. "
             "Score fewer, or score more observations."
         )
 
@@ -179,19 +184,21 @@ def left_out_scores(
     data, *paths = files
     read = [load(path) for path in paths]
     models = [model_for(posterior.structure) for posterior in read]
-    observations, persons = rows_for_all(models, data, person)
+    observations, persons = rows_for_all(models, data, person, rules)
     compared = candidates(paths, read, None)
     check_scores(models[0], observations, rules, persons, len(compared))
     with messages().status("scoring"):
         return scored(models[0], compared, observations, leave_one_out=True, persons=persons)
 
 
-def rows_for_all(models: Sequence[Model], path: Path, person: str) -> tuple[Any, Persons]:
+def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules | None) -> tuple[Any, Persons]:
     """The same rows for all models: where their columns differ, those in which none of these columns is missing."""
     first = models[0]
     listed = [getattr(model, "columns", {}) for model in models]
     if all(columns == listed[0] for columns in listed[1:]):
-        return first.read(the_data(first, [path]), report=messages().print), persons_of(first, [path], person)
+        persons = persons_of(first, [path], person)
+        observations = first.read(the_data(first, [path]), report=messages().print)
+        return safe_to_send(first, observations, rules, persons), persons
     names = list(dict.fromkeys(name for columns in listed for name in columns))
     frame = read_frame(table_file(path), [*names, *([person] if person and person not in names else [])])
     gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)

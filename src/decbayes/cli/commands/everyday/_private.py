@@ -8,7 +8,7 @@ from decbayes.cli.shared.common_options import Accounts, Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import Told, persons_of
+from decbayes.cli.shared.sharing import Told, ledger_beside, persons_of
 from decbayes.cli.shared.standard_streams import print_json
 from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.disclosure import Ledger, Persons
@@ -34,19 +34,17 @@ def release_round(
     anchor: Posterior | PrivateMerge,
     privacy: Privacy,
     output: Path,
-    accounts: Accounts,
+    ledger: Ledger,
+    data_set: str,
     site: str,
     persons: Persons,
     as_json: bool,
 ) -> None:
     """Record one round of one site in its ledger, and write it."""
-    ledger = Ledger(accounts.ledger or output.parent / "releases.ledger")
-    release = model.release(
-        anchor, observations, privacy, ledger=ledger, site=site, data_set=accounts.data_set, persons=persons
-    )
+    release = model.release(anchor, observations, privacy, ledger=ledger, site=site, data_set=data_set, persons=persons)
     save_release(release, output)
     rounds = model.mechanism().rounds
-    account = next(each for each in ledger.accounts() if each.data_set == accounts.data_set)
+    account = next(each for each in ledger.accounts() if each.data_set == data_set)
     messages().print(
         plain(
             f"{output}: release {release.round + 1} of {rounds}, {privacy}. Data set '{account.data_set}' has spent "
@@ -87,7 +85,8 @@ def refine_privately(
     check_output(output, *data, *paths)
     observations = model.read(the_data(model, data), report=Told(), **reading.options(type(model)))
     persons = persons_of(model, data, person, **reading.options(type(model)))
-    release_round(model, observations, anchor, privacy, output, accounts, site, persons, as_json)
+    ledger = ledger_beside(data, accounts.ledger, output)
+    release_round(model, observations, anchor, privacy, output, ledger, accounts.data_set, site, persons, as_json)
 
 
 def next_round(releases: Sequence[Release], site: str) -> tuple[Model, Posterior | PrivateMerge, Privacy] | list[str]:

@@ -1,7 +1,7 @@
 """`decbayes fit`: the posterior of one site's data. Each model has a command, and its settings are the options."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
@@ -41,6 +41,7 @@ from decbayes.cli.shared.sharing import (
     SiteOption,
     Told,
     least_in_list,
+    ledger_beside,
     persons_of,
     public_documents,
     public_note,
@@ -58,7 +59,7 @@ from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import FitInterrupted
-from decbayes.models.core.model import Model
+from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.registry import command_name, model_for
 from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
 from decbayes.models.core.settings import number_of
@@ -248,7 +249,8 @@ def fit_privately(
     model, observations = model_and_data(kind, file, like, settings, Told())
     persons = persons_of(model, [file], person, **reading)
     prior = Posterior.of_prior(model.structure)
-    release_round(model, observations, prior, privacy, output, accounts, site, persons, as_json)
+    ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
+    release_round(model, observations, prior, privacy, output, ledger, accounts.data_set, site, persons, as_json)
 
 
 def beside(before: Sent | None, public: Any) -> dict[str, Any]:
@@ -378,7 +380,16 @@ def model_and_data(
     kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any], report: Report
 ) -> tuple[Model, Any]:
     """The model of another posterior or of the settings, and the file's observations."""
-    return built(kind, data, settings, report) if like is None else agreed(kind, data, like, settings, report)
+    named, told = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
+    if told and settings.get("kinds"):
+        raise WrongArgument("--kinds and --agreed-columns exclude each other: the list says what columns hold.")
+    read = built(kind, data, settings, report) if like is None else agreed(kind, data, like, settings, report)
+    columns = getattr(read[0], "columns", None)
+    if (told or like) and named and isinstance(columns, Mapping) and not columns.keys() <= {*named}:
+        raise WrongArgument(
+            f"The agreed columns are {', '.join(columns)}, and --columns names others. Leave it out, or agree on these."
+        )
+    return read
 
 
 def built(kind: type[Model], data: Any, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:

@@ -15,7 +15,7 @@ from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_said
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, plain, print_written, progress_bar
+from decbayes.cli.shared.terminal import many, messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.files import write_whole
@@ -157,7 +157,7 @@ def write_report(
         write_text(output, text)
         for path in tables:
             write_whole(path, WRITERS[path.suffix](paper_table(findings, about)))
-    print_written(output, f"{len(posteriors)} posteriors, {len(text.encode()) / 1000:,.0f} kB")
+    print_written(output, f"{many(len(posteriors), 'posterior')}, {len(text.encode()) / 1000:,.0f} kB")
     if as_json:
         print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
     return answer(findings, about)

@@ -15,6 +15,7 @@ from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_in_list
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.disclosure import Rules
+from decbayes.disclosure.preparing import check_size
 from decbayes.errors import InvalidData
 from decbayes.inputs.documents import (
     Choice,
@@ -28,6 +29,7 @@ from decbayes.inputs.documents import (
 )
 from decbayes.inputs.recipes import Recipe, stopping, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
+from decbayes.models.core.persons import EACH
 from decbayes.models.topics import LatentDirichletAllocation
 from decbayes.models.topics.sources import authors, report_reading, text_source
 
@@ -101,10 +103,12 @@ def words_of(
     """The words that a site may list, and how they were made."""
     recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
     choice = Choice(least_in_list(least_documents, rules), most_share, most_words, *stopping(stop_words, recipe))
-    return listed(list(data), reading, recipe, choice, person)
+    return listed(list(data), reading, recipe, choice, person, rules)
 
 
-def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str) -> Vocabulary:
+def listed(
+    data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str, rules: Rules | None
+) -> Vocabulary:
     for path in data:
         if path != STANDARD_INPUT:
             path.stat()  # a missing file is said to be missing, not to hold no texts
@@ -118,13 +122,16 @@ def listed(data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, p
     documents = read_documents(source, recipe=recipe, choice=choice)
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
     counts, least = documents.counts, choice.least_documents
+    whose = authors(source, person) if person else EACH
+    if rules is not None:
+        check_size(whose.total(counts.shape[0]), "persons" if person else "documents", rules)
     if not person:
         chosen = documents.chosen
         common = tuple((word, number // least * least) for word, number in chosen.common)
         size = chosen.size // least * least
         return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least), size, common)
     model = LatentDirichletAllocation(1, documents.vocabulary)
-    having = model.documents_with(counts, authors(source, person)).astype(np.int64)
+    having = model.documents_with(counts, whose).astype(np.int64)
     enough = np.flatnonzero(having >= least)
     if not len(enough):
         raise InvalidData(f"No word is used by {least} or more different persons.")

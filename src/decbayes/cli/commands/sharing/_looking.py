@@ -1,7 +1,7 @@
 """What `preview` and `release` look at: a file, the data behind it, and what has left so far."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,12 +35,8 @@ from decbayes.models.core.registry import model_for
 
 LedgerOption = Annotated[
     Path | None,
-    Parameter(help="What has left this site; default: releases.ledger beside the file.", show_default=False),
+    Parameter(help="What has left this site; default: releases.ledger beside the data.", show_default=False),
 ]
-
-
-def ledger_for(file: Path, path: Path | None) -> Ledger:
-    return Ledger(path or file.parent / "releases.ledger")
 
 
 def judged_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
@@ -61,11 +57,9 @@ def previewed(
     ledger: Ledger,
     reading: Reading,
     others: Sequence[Path] = (),
-    *,
-    keep: bool = False,
-) -> tuple[Preview, list[str]]:
-    """What a file tells, given the data behind it; and keyed digests of the persons in them, for a ledger that exists
-    or is to `keep` them.
+) -> tuple[Preview, Callable[[], list[str]]]:
+    """What a file tells, given the data behind it; and what makes keyed digests of the persons in them, for the ledger
+    and with a key beside it.
     """
     posterior, note, manifest = load(path), load_note(path), manifest_of(path)
     model = model_for(posterior.structure)
@@ -73,12 +67,12 @@ def previewed(
         preview, posterior, rules=rules, manifest=manifest, ledger=ledger, others=[load(other) for other in others]
     )
     if not files:
-        return look(), []
+        return look(), list
     safe = data_behind(model, files, reading, manifest)
-    members = person_digests(model, safe.data, ledger, safe.persons) if keep or ledger.path.exists() else []
+    digests = partial(person_digests, model, safe.data, ledger, safe.persons)
     made: Made = "round" if note.get("round") else "on top" if note.get("holds") else "fit"
-    seen = look(safe.data, members=members, persons=safe.persons, made=made)
-    return replace(seen, private=(*pooled_away(model, files, manifest), *seen.private)), members
+    seen = look(safe.data, members=digests() if ledger.path.exists() else [], persons=safe.persons, made=made)
+    return replace(seen, private=(*pooled_away(model, files, manifest), *seen.private)), digests
 
 
 def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:

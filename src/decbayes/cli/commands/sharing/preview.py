@@ -5,10 +5,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, ledger_for, previewed
+from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, previewed
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import RulesOption, manifest_of
+from decbayes.cli.shared.sharing import RulesOption, ledger_beside, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.reporting.previews import preview_page
@@ -55,7 +55,7 @@ def show(
     page: Path | None,
     others: list[Path] | None,
     rules: str | None,
-    ledger: Path | None = None,
+    ledger: Path | None,
     *,
     as_json: bool,
     reading: Reading,
@@ -63,7 +63,8 @@ def show(
     """Print what a file says of whom, and write it as a page."""
     check_output(page, file, *(data or []), *(others or []))
     in_force = judged_by(rules, file, manifest_of(file))
-    seen, _ = previewed(file, data or [], in_force, ledger_for(file, ledger), reading, others or [])
+    records = ledger_beside(data or [], ledger, file)
+    seen, _ = previewed(file, data or [], in_force, records, reading, others or [])
     if page is not None:
         write_text(page, preview_page(seen))
         messages().print(f"{page}: for your eyes, not for others")

@@ -6,9 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from decbayes.base.extras import require_extra
-from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, ledger_for, previewed
+from decbayes.cli.commands.sharing._looking import LedgerOption, judged_by, previewed
 from decbayes.cli.shared.common_options import Reading
-from decbayes.cli.shared.sharing import RulesOption, manifest_of
+from decbayes.cli.shared.sharing import RulesOption, ledger_beside, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Manifest
@@ -16,7 +16,7 @@ from decbayes.disclosure import release as released
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.previewing import Preview
-from decbayes.disclosure.releasing import Sign
+from decbayes.disclosure.releasing import Sign, check_approver
 from decbayes.errors import NotDisclosed
 from decbayes.files import load, load_note, save
 from decbayes.posterior import Posterior
@@ -48,13 +48,14 @@ def release(
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Approve a draft that breaks no rule: it is signed, says so, and is written into the ledger."""
-    posterior, records = load(file), ledger_for(file, ledger)
+    posterior, records = load(file), ledger_beside(data or [], ledger, file)
     manifest = checked_draft(file, posterior)
     if not data and manifest.rules is not None:
         raise NotDisclosed(f"Name the data behind {file} (--data): they are looked at once more before it leaves.")
-    seen, members = previewed(file, data or [], judged_by(rules, file, manifest), records, reading, keep=True)
+    seen, digests = previewed(file, data or [], judged_by(rules, file, manifest), records, reading)
     check_seen(file, seen, manifest)
     public, sign = signing(key)
+    check_approver(approve)
     done = released(
         manifest,
         file.name,
@@ -62,7 +63,7 @@ def release(
         approver=approve,
         reason=reason,
         date=today(),
-        members=members,
+        members=digests(),
         key=public,
         sign=sign,
     )

@@ -355,7 +355,7 @@ def size_and_note(merged: Merged, agreement: Agreement) -> tuple[dict[str, int |
     rows, persons = round(merged.share.rows), round(merged.share.persons)
     words = in_words(model_for(merged.posterior.structure))
     manifest = Manifest(merged.posterior.digest, words, agreement.rules, rows=rows, persons=persons)
-    return {"rows": rows, "persons": persons}, {KEY: manifest.plain()}
+    return {"rows": rows, "persons": persons}, {KEY: manifest.plain(), "several": True}
 
 
 def number_of_slots(posterior: Posterior) -> int:

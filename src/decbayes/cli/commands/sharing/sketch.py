@@ -47,17 +47,13 @@ def sketch(
     in_force = rules_named(rules)
     source = text_source(files, reading.columns, reading.format, reading.encoding, reading.whole, reading.strict)
     texts = (text for _, text in source.read(LeftOut()))
-    made = Sketch.of(texts, key_in(key), least=0 if in_force is None else in_force.least_observations)
+    secret = key.read_bytes() if key.exists() else secrets.token_bytes(32)
+    made = Sketch.of(texts, secret, least=0 if in_force is None else in_force.least_observations)
+    if not key.exists():
+        write_whole(key, secret, private=True)
+        messages().print(f"{key}: a new key. Give it to all sites of the group, and to nobody who merges.")
     write_text(output, json.dumps(made.plain()) + "\n")
     print_written(output, f"{made.documents:,} documents, {len(made.hashes):,} keyed hashes")
-
-
-def key_in(path: Path) -> bytes:
-    """The group's key; a new one if there is none yet, readable by its owner only."""
-    if not path.exists():
-        write_whole(path, secrets.token_bytes(32), private=True)
-        messages().print(f"{path}: a new key. Give it to all sites of the group, and to nobody who merges.")
-    return path.read_bytes()
 
 
 def compare(files: list[Path], as_json: bool) -> None:

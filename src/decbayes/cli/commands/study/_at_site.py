@@ -20,7 +20,7 @@ from decbayes.cli.commands.study._where import (
     tell_turn,
 )
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import manifest_of, persons_of, rules_named
+from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
@@ -42,7 +42,7 @@ from decbayes.updates.exchange import site_name
 MARKS = {"fine": " ", "look": "?", "stop": "✗"}
 STOPPED = 3
 STATEMENT = ("topic", "text", "severity")
-RULES, LEDGER = "rules.toml", "releases.ledger"
+RULES = "rules.toml"
 # Options of topics that say which words count; the agreed list of words says it, too.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
 Stricter = Annotated[
@@ -194,7 +194,8 @@ def shown(study: Study, site: str, *, as_json: bool = False) -> int:
     ]
     alike = others if study.sites[site].latest < 0 else []
     data, rules = remembered_data(study, site, None), rules_of_drafts(study, site)
-    return show(draft, data, page, alike, rules, as_json=as_json, reading=reading_of(study))
+    ledger = private_folder(study, site) / LEDGER
+    return show(draft, data, page, alike, rules, ledger, as_json=as_json, reading=reading_of(study))
 
 
 def release(

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from decbayes.cli.commands.checking.calibrate import write_part
-from decbayes.cli.commands.study._at_site import LEDGER, check_approver, rules_of_drafts
+from decbayes.cli.commands.study._at_site import check_approver, rules_of_drafts
 from decbayes.cli.commands.study._together import calibratable, merge_into
 from decbayes.cli.commands.study._where import (
     ANY_SITE,
@@ -16,7 +16,7 @@ from decbayes.cli.commands.study._where import (
     remembered_data,
     tell_problems,
 )
-from decbayes.cli.shared.sharing import rules_named
+from decbayes.cli.shared.sharing import LEDGER, rules_named
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Entry, Ledger
 from decbayes.disclosure.ledger import today

@@ -22,7 +22,7 @@ from decbayes.cli.commands.topics._effects import (
 from decbayes.cli.shared.common_options import Reading, the_data
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, check_to_send, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written
 from decbayes.cli.shared.terminal import output as results
@@ -140,7 +140,7 @@ def data_of(
     in_force = rules_named(rules)
     data = model.read(the_data(model, files), report=messages().print, **options)
     persons = persons_of(model, files, person, **options)
-    check_to_send(model, data, in_force, persons)
+    data = safe_to_send(model, data, in_force, persons)
     return data, persons, 0 if in_force is None else in_force.least_documents
 
 

@@ -94,4 +94,4 @@ def of_terms(labels: tuple[str, ...], matrix: Array) -> Iterator[Remark]:
     missing = [label for label, column in zip(labels, matrix.T, strict=True) if "=" in label and not column.any()]
     if missing:
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        yield Remark("missing category", f"No row has {shown}.", "Others estimate these terms.", severity="note")
+        yield Remark("missing category", f"No row counts as {shown}.", "Others estimate these terms.", severity="note")

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from decbayes.errors import InvalidKey
+from decbayes.files import write_new
 
 AgentId = bytes
 """SHA-256 of an agent's public key."""
@@ -105,19 +106,6 @@ def secret_pem(secret: bytes) -> bytes:
 
 def private_pem(key: PrivateKeyTypes) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file that must not exist yet, durably and whole or not at all; a private one is its owner's alone."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def agent_id(public: bytes) -> AgentId:

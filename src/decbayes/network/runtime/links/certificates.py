@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from decbayes.errors import InvalidCertificate
-from decbayes.network.protocol.group.keys import private_pem, write_new
+from decbayes.files import write_new
+from decbayes.network.protocol.group.keys import private_pem
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
 
