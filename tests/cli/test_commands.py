@@ -550,6 +550,10 @@ def test_an_interrupted_fit_leaves_its_best_state(run, sites, monkeypatch):
     status, _, errors = run("fit mixture a.csv --columns x,y -o a.posterior --debug")
     assert (status, "FitInterrupted" in errors, "Traceback" in errors) == (130, True, True)
     assert db.load(sites / "a.posterior") == posterior
+    # Whoever is about to release or merge it is told, and what is kept to go on is nobody else's.
+    assert "The fit was interrupted" in run("show a.posterior")[1]
+    assert "The fit was interrupted" in run("merge a.posterior -o m.posterior")[2]
+    assert (sites / "a.posterior.unfinished").stat().st_mode & 0o077 == 0
 
 
 def test_commands_of_models_are_known_without_loading_these():

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.terminal import plain
+from decbayes.cli.shared.terminal import many, plain
 from decbayes.errors import InvalidData
 from decbayes.models import topics as topic_models
 from decbayes.posterior import Posterior
+from decbayes.remarks import MOST_SHOWN
 from decbayes.views import view_of
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def remarks(topics: Quality) -> list[str]:
     lines = [topics.said()]
     if topics.duplicates:
         names = [f"{topic} ({plain(name)})" for topic, name in enumerate(topics.names)]
-        pairs = "; ".join(f"{names[first]} and {names[second]}" for first, second in topics.duplicates)
-        lines.append(f"Nearly the same: topics {pairs}. A merge with fewer --components would join them.")
+        pairs = [f"{names[first]} and {names[second]}" for first, second in topics.duplicates]
+        more = len(pairs) - MOST_SHOWN
+        told = "; ".join(pairs[:MOST_SHOWN]) + (f"; and {many(more, 'more pair')}" if more > 0 else "")
+        lines.append(f"Nearly the same: topics {told}. A merge with fewer --components would join them.")
     return lines
 
 

@@ -22,8 +22,12 @@ from decbayes.inputs.texts import STANDARD_INPUT
 from decbayes.models.core.ascent import Ascent, Fit, FitInterrupted, OnPass, Pass, Paused
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 NOTE, STATE = "note.json", "best.posterior"
+UNFINISHED = Remark(
+    "unfinished", "The fit was interrupted before it had converged.", "Run its command again to finish it."
+)
 
 
 class Counted:
@@ -77,7 +81,7 @@ class Unfinished:
         note = {"command": command, "draft": draft.digest, "passes": self.passes, "starts": self.starts}
         folder, made = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
         shutil.rmtree(made, ignore_errors=True)
-        made.mkdir()
+        made.mkdir(mode=0o700)
         save(self.posterior, made / STATE)
         note["paused"] = None if self.paused is None else written(self.paused, made, "state")
         (made / NOTE).write_text(json.dumps(note), encoding="utf-8")

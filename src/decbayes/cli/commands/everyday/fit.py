@@ -52,7 +52,7 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import fitting, many, messages, plain
-from decbayes.cli.shared.unfinished import Counted, Unfinished, fit_on, forget, named
+from decbayes.cli.shared.unfinished import UNFINISHED, Counted, Unfinished, fit_on, folder_of, forget, named
 from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
@@ -310,9 +310,13 @@ def fitted(
             report = Counted(bar) if left is None else left.counted(bar)
             fit = fit_on(model, observations, left, seed, report, **on_top(before))
     except FitInterrupted as interruption:
-        draft = write(interruption.fit.posterior)
+        reached = interruption.fit.posterior
+        draft = write(replace(reached, remarks=(UNFINISHED, *reached.remarks)))
         Unfinished.after(report, interruption, left).save(output, command, draft)
-        messages().print(f"Interrupted; the best state so far is in {output}. The same command goes on from there.")
+        messages().print(
+            f"Interrupted; the best state so far is in {output}. The same command goes on from there. Do not send "
+            f"{folder_of(output)}: nothing is hidden in it."
+        )
         raise
     structure, bound = fit.posterior.structure, fit.bound[-1]
     if fit.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
