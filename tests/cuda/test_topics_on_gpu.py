@@ -25,7 +25,7 @@ def corpus(rng, documents=14, length=40, topics=4):
 
 
 def model_of(topics, **ascent):
-    settings = {"passes": 6, "tolerance": 1e-3, "warm_up": 3} | ascent
+    settings = {"passes": 3, "tolerance": 1e-3, "warm_up": 2} | ascent
     return db.LatentDirichletAllocation(topics, VOCABULARY, topic_prior=0.05, ascent=db.Ascent(**settings))
 
 
