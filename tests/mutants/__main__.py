@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--sample", type=int, default=440, help="how many mutants, known equivalents among them")
     parser.add_argument("--only", default="", help=f"files with this in their path, such as {', '.join(AREAS)}")
-    parser.add_argument("--part", default="", help="of that sample, only files with this in their path")
+    parser.add_argument("--part", nargs="+", default=[""], help="of that sample, files with one of these in their path")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests for each mutant, as they take without it")
     parser.add_argument("--jobs", "-j", type=int, default=1, help="processes")
     parser.add_argument(
@@ -178,7 +178,8 @@ def main() -> int:
     arguments = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
     drawn = sample({file: mutants(file) for file in files(arguments.only)}, arguments.sample, arguments.seed)
-    chosen = [mutant for mutant in drawn if arguments.part in mutant.file and not is_equivalent(mutant)]
+    parts = [mutant for mutant in drawn if any(part in mutant.file for part in arguments.part)]
+    chosen = [mutant for mutant in parts if not is_equivalent(mutant)]
     if arguments.list:
         for mutant in chosen:
             print(described(mutant, "listed", ""))

@@ -208,7 +208,7 @@ class Site:
         if terms.round > 1 or isinstance(self.folder.agreement, PrivateAgreement):
             return
         opened = self._opened() | {self._model(): members_of(terms)}
-        write_whole(self._made() / OPENED, json.dumps(opened, sort_keys=True).encode(), private=True)
+        write_whole(self._made() / OPENED, json.dumps(opened).encode(), private=True)
 
     def _model(self) -> str:
         """The model with any number of components."""
