@@ -375,6 +375,29 @@ def test_members_take_part_in_another_sum_of_the_same_members(tmp_path):
     assert len(again.folder.results()) == 2
 
 
+def test_sums_that_were_begun_side_by_side_are_not_both_opened(tmp_path):
+    """What was opened meanwhile counts when a part is opened, not only when a sum begins."""
+    every, fewer = Sites(tmp_path, rounds=1), Sites(tmp_path, names=NAMES[:3], folder="fewer", rounds=1)
+    fewer.turns().turns("east")
+    every.turns(times=3)
+    assert len(every.folder.results()) == 1
+    with pytest.raises(SumRefused, match="north has opened a sum of this model over other members"):
+        fewer.visit("north")
+    assert len(fewer.folder.next().messages["masked"]) == 3
+    assert not fewer.folder.next().messages["opening"]
+
+
+def test_a_site_is_asked_with_the_merge_before_and_its_own_part_in_it(tmp_path):
+    sites, asked = Sites(tmp_path), []
+    for name in NAMES * 6:
+        sites.site(name).advance(lambda *given, name=name: asked.append((name, *given)) or share_of(sites.values[name]))
+    rounds = {number: (before, own) for name, number, before, own in asked if name == "west"}
+    assert {*rounds} == {1, 2}
+    assert rounds[1] == (ANCHOR, None)
+    merged = sites.folder.results()[0].posterior
+    assert rounds[2] == (merged, share_of(sites.values["west"]).posterior)
+
+
 def test_mixtures_of_any_number_of_components_are_one_model(tmp_path):
     """Sums over other members are refused whatever number of slots the anchor has."""
     model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)

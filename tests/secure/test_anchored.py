@@ -131,7 +131,9 @@ def test_features_go_into_one_slot_each(rng):
 def test_a_posterior_of_another_model_is_refused():
     anchor = db.models.GaussianMean(variance=1.0).fit(np.ones((3, 1))).posterior
     other = db.models.GaussianMean(variance=2.0).fit(np.ones((3, 1))).posterior
-    with pytest.raises(StructureMismatch, match="does not fit the anchor"):
+    with pytest.raises(
+        StructureMismatch, match=r"does not fit the anchor: the model.s variance is 1\.0 in one and 2\.0 in the other"
+    ):
         in_slots(other, anchor)
 
 
