@@ -69,12 +69,19 @@ def texts():
     quality = db.texts.Quality(merged, top=4)
     periods = ["2024-01", "2024-02"] * 20
     covariates = pd.DataFrame({"year": np.arange(40) / 10.0, "kind": ["p", "q"] * 20})
+    effects = db.texts.effects(merged, counts, covariates, "year + kind")
+    prevalence = db.texts.prevalence(merged, counts, site="s", periods=periods, least=2)
     return {
         "merged": merged,
         "coherence": quality.co_occurrence([counts]).coherence(),
         "diversity": quality.diversity,
-        "prevalence": db.texts.prevalence(merged, counts, site="s", periods=periods, least=2).plain(),
-        "effects": db.texts.effects(merged, counts, covariates, "year + kind"),
+        "prevalence": prevalence.plain(),
+        "quality": [
+            getattr(quality, name) for name in ("used", "shares", "words", "said", "affinity", "telling", "names")
+        ],
+        "finest": (quality.duplicates, quality.co_occurrence([counts]).plain()),
+        "effects": (effects, effects.estimate(merged), effects.rows(merged), effects.rows(merged, level=0.6)),
+        "prevalence of each": prevalence.rows(merged),
         "shares": topic_shares(model, [counts[:20], counts[20:]], merged),
         "priors": db.texts.with_priors(fits, topic_prior=0.2, document_prior=0.3),
         "found": db.texts.find(merged, "a b c"),

@@ -10,6 +10,7 @@ from decbayes.errors import DecbayesError
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.regressions.robust_errors import RobustErrors
+from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 
 # Fits and files are elsewhere; the rest return models, or what `draw` of another test covers.
 LEFT_OUT = {"draw", "fit", "fit_many", "fit_site", "for_data", "sized_for", "for_posterior", "structure_for", "score",
@@ -52,6 +53,9 @@ def methods_of(model, shards, fits, attempted):
     if isinstance(robust := found.get("robust_errors"), RobustErrors):
         found["robust_errors"] = sums = robust.sums(shards[1])
         found["robust_deviations"] = robust.deviations(*sums)
+    if isinstance(deviations := found.get("half_cauchy"), HalfCauchy):
+        found["half_cauchy"] = sums = deviations.sums(shards[1])
+        found["half_cauchy_quantiles"] = deviations.quantiles(sums)
     return found
 
 

@@ -61,7 +61,7 @@ def of_group(group):
     drawn = (rng.integers(slots, size=size), rng.choice([0.0, 0.2, 0.7, 1.0], size), 9.0 * rng.random(size))
     starts = {
         "settled": _slots.settled(group, drawn[0] if group.coupled else group.row, slots),
-        "gathered": _slots.gathered(group, elected),
+        "gathered": _slots.settled(group, _slots.gathered(group, elected), len(elected)),
         "drawn": _slots.Settled(group, slots, *drawn, 1.0 + rng.random(size)),
     }
     found = {
@@ -99,11 +99,11 @@ def votes_of(name):
 def elected_of(name):
     """The election of a robust merge, part by part."""
     ballot = ballot_of(unlike_sites(name))
-    best = ballot.best()
     outcome = ballot.decided()
+    best = _ballot.Outcome(ballot, ballot.settled(), tuple(range(len(ballot.posteriors))))
     return {
-        "best": (best.heard, best.strangers, best.spare, [part.labels for part in best.parts]),
-        "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.vacant, outcome.own),
-        "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare, outcome.dismissed),
+        "best": (best.heard, best.strangers, best.slots, [part.labels for part in best.parts]),
+        "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.own),
+        "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare),
         "copies": [robust.copies(ballot_of([*ballot.posteriors[:4], *ballot.posteriors[1:3]]).groups)],
     }
