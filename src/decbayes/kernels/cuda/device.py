@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -40,6 +41,9 @@ class Device(Protocol):
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the same content."""
+
+    def later(self, array: Any) -> Callable[[], Any]:
+        """Begin to bring its content here; the call waits for that, and for nothing that is launched afterwards."""
 
     def free_bytes(self) -> int:
         """How much memory is left."""
@@ -89,6 +93,19 @@ class CudaDevice:
 
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)
+
+    def later(self, array: Any) -> Callable[[], Any]:
+        import cupyx
+
+        here, arrived = cupyx.empty_pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
+        array.get(out=here, blocking=False)
+        arrived.record()
+
+        def waited() -> Any:
+            arrived.synchronize()
+            return here
+
+        return waited
 
     def free_bytes(self) -> int:
         pool = self.xp.get_default_memory_pool()

@@ -62,16 +62,20 @@ def climb_sites(search: GpuSearch, firsts: Sequence[First], ascent: Ascent, toke
     """Passes over all sites that have not converged yet; what they reach stays on the GPU."""
     sizes = np.array(tokens, dtype=np.float64)
     active, starts = sizes > 0.0, begun(firsts, search.device.xp)
-    reached = search.begin([starts])
+    # One pass is always on its way before the last one is looked at: the GPU waits for nobody's decision, and what a
+    # site that has ended gets from it is not used.
+    coming = search.step(search.begin([starts]), active)
     # Without words there is nothing to learn.
     climbs = [Climb(starts[span], (0.0,), converged=True) for span in search.rows]
     heights, waiting = np.empty((0, len(sizes))), []
     for number in range(1, ascent.passes + 1):
-        reached, bounds = search.step(reached, active)
-        waiting.append(bounds)
+        reached, bounds = coming
+        waiting.append(search.device.later(bounds))
+        if number < ascent.passes:
+            coming = search.step(reached, active)
         if number <= ascent.warm_up and number < ascent.passes:
-            continue  # nobody ends yet, and the GPU need not wait
-        heights, waiting = np.vstack([heights, *map(search.device.to_host, waiting)]), []
+            continue  # nobody ends yet
+        heights, waiting = np.vstack([heights, *(arrived() for arrived in waiting)]), []
         ended = active & (number > ascent.warm_up + 1)
         if number > 1:
             ended &= abs(heights[-1] - heights[-2]) <= ascent.tolerance * sizes
