@@ -99,11 +99,11 @@ def test_restarts_leave_a_local_optimum_in_which_all_sites_are(rng):
     assert open_ended.converged
 
 
-def test_a_round_goes_half_as_far_again_as_the_refit_and_counts_every_word_as_often(documents, lda, rng):
+def test_the_first_round_goes_half_as_far_again_as_the_refit_and_counts_every_word_as_often(documents, lda, rng):
     fits = [lda.fit(shard, rng=rng).posterior for shard in documents[:2]]
     own = db.align(fits).relabelled()
     merged = db.merging.product(own)
-    published = Update(lda).relearn(documents[0], own[0], merged, rng=rng)
+    published = Update(lda, first=True).relearn(documents[0], own[0], merged, rng=rng)
     refit = lda.fit(documents[0], prior=own[1], start=merged, rng=rng).posterior
     before, after, sent = (
         dense(posterior.contribution["topics"]) - dense(less.contribution["topics"])
@@ -117,6 +117,12 @@ def test_a_round_goes_half_as_far_again_as_the_refit_and_counts_every_word_as_of
     np.testing.assert_allclose(sent, further * (after.sum(axis=0) / np.maximum(further.sum(axis=0), 1e-300)), atol=1e-4)
     np.testing.assert_allclose(sent.sum(axis=0), documents[0].sum(axis=0), atol=1e-4)
     assert np.abs(sent - after).max() > 0.01, "it did go further"
+    plain = Update(lda).relearn(documents[0], own[0], merged, rng=rng).contribution["topics"]
+    np.testing.assert_allclose(dense(plain), after, atol=1e-9)
+    refined = db.refine(lda, documents[:2], fits, rounds=2, rng=0, schedule="parallel")
+    once = Update(lda, first=True).relearn_all(documents[:2], own, merged, rng=rng)
+    twice = Update(lda).relearn_all(documents[:2], once, db.merging.product(once), rng=rng)
+    assert refined.merged == db.merging.product(twice), "the second round is plain"
 
 
 def test_words_that_are_new_or_hidden_take_the_plain_step():

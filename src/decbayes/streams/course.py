@@ -67,7 +67,8 @@ class Course:
     def _next(self) -> list[Posterior]:
         if self.afresh and not self.shifts:
             return fresh_round(self.update, self.shards, self.own, self.rng)
-        after = ROUNDS[self.schedule](self.update, self.shards, self.own, self.rng)
+        update = replace(self.update, first=not self.shifts)
+        after = ROUNDS[self.schedule](update, self.shards, self.own, self.rng)
         if self.extrapolation is None:
             return after
         return self.extrapolation.followed(self.own, after, self.bound)

@@ -255,7 +255,7 @@ class Round:
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
         latest = self._own(data)
-        update = Update(model, damping=damping)
+        update = Update(model, damping=damping, first=self.number == 0)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
         sites = tuple(sorted(other.site for other in self.sent.values()))
         holds = (*latest.holds, latest.posterior.digest)

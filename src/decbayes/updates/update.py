@@ -57,12 +57,14 @@ class Update:
     """A site's updates: a model, and the epoch if earlier data are in the prior.
 
     With `damping` below 1 a site goes only that part of the way to its new contribution, which stabilises updates that
-    would overshoot because all sites make them at the same time.
+    would overshoot because all sites make them at the same time. In the `first` round after a merge, which blurs what
+    sites have found, a model may go further than its refit says (`Model.overstepped`); later rounds would not converge.
     """
 
     model: Model
     epoch: Epoch | None = None
     damping: float = 1.0
+    first: bool = False
 
     def __post_init__(self) -> None:
         if not is_number(self.damping) or not 0.0 < self.damping <= 1.0:
@@ -134,7 +136,7 @@ class Update:
 
     def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:
-            return self.model.overstepped(own, learned)
+            return self.model.overstepped(own, learned) if self.first else learned
         # A mix of two contributions is a valid contribution; their difference need not be.
         before: Any = own.contribution
         after: Any = learned.contribution

@@ -385,7 +385,7 @@ class Model(Settings):
         return once.fit(data, prior=nothing, start=posterior).posterior
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
-        """The contribution that a round publishes, given a site's last one and its refit; here the refit itself."""
+        """What a site publishes in the first round, given its first contribution and its refit; here the refit."""
         return after
 
     def information(self, posterior: Posterior, data: Any) -> Array:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # too little to tie them to that document.
 DISTINCTION = 0.1
 
-# A round goes this much further than the refit of a site. Below 1 it has the same fixed points, and converges.
+# The first round goes this much further than the refit of a site.
 OVERSTEP = 0.5
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.

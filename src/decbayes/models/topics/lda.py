@@ -258,7 +258,7 @@ class LatentDirichletAllocation(Predicting):
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
-        """Half as far again as the refit, word by word: rounds are slow like expectation maximisation."""
+        """Half as far again as the refit, word by word: the blur of a merge is slow to go, as in EM."""
         return self._with_topics(after, led_on(*(each.contribution["topics"] for each in (before, after))))
 
     def draw(

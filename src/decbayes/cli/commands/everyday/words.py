@@ -13,7 +13,7 @@ from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_in_list, rules_named
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, print_written
+from decbayes.cli.shared.terminal import many, messages, print_written
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import check_size
 from decbayes.errors import InvalidData
@@ -75,7 +75,8 @@ def words(
         stops = Choice(stop_words=stopping(stop_words, together.recipe)[0]).stops
         vocabulary = together.without(stops).without_common(most_share)
         if vocabulary.common:
-            messages().print(f"{len(vocabulary.common):,} words that most documents of all sites have are left out.")
+            left_out = many(len(vocabulary.common), "word")
+            messages().print(f"Left out, because most documents of all sites have them: {left_out}.")
     else:
         how: dict[str, Any] = {"stop_words": stop_words, "ngrams": ngrams, "tokens": tokens, "keep_case": keep_case}
         how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}
