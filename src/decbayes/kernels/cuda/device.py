@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -95,9 +96,8 @@ class CudaDevice:
         return self.xp.asnumpy(array)
 
     def later(self, array: Any) -> Callable[[], Any]:
-        import cupyx
-
-        here, arrived = cupyx.empty_pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
+        pinned = import_module("cupyx").empty_pinned  # other memory is copied in between, and waited for
+        here, arrived = pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
         array.get(out=here, blocking=False)
         arrived.record()
 
