@@ -212,7 +212,7 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert "One broadcast: probably within" in merged[2]
     for name in "ab":
         assert run(f"calibrate m.posterior {name}.csv --robust -o {name}.information")[0] == 0
-    assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
+    status, shown, _ = run("calibrate m.posterior a.information b.information -o r.posterior")
     robust, plain = (db.load(trial / name) for name in ("r.posterior", "m.posterior"))
     model = db.PoissonRegression.from_structure(plain.structure)
     frames = [model.read(trial / f"{name}.csv") for name in "ab"]
@@ -220,6 +220,8 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert robust.deviation("coefficients") == pytest.approx(expected.deviation("coefficients"), rel=1e-4)
     assert model.coefficients(robust)[1]["deviation"] > 1.2 * model.coefficients(plain)[1]["deviation"]
     assert "robust errors, 2 sites" in run("show r.posterior")[1]
+    assert status == 0
+    assert all(f"{row[end]:.4g}" in shown for row in model.coefficients(robust) for end in ("mean", "low", "high"))
 
 
 def test_accuracy_by_files_is_the_sum_of_the_sites(run, trial):

@@ -6,6 +6,7 @@ from scipy.special import expit
 from scipy.stats import nbinom, norm, poisson
 
 import decbayes as db
+from decbayes.models.regressions._estimates import ratio_text
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.negative_binomial import NegativeBinomial
@@ -303,3 +304,17 @@ def test_rows_for_which_outcomes_are_drawn_stay_as_they_are(name):
     drawn = db.simulate(model, 20, rng=2, data=data).data
     np.testing.assert_array_equal(data, before)
     assert (drawn != before).any()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "per", "text"),
+    [
+        (1.0011, 0.99861, 1.00363, 1.0, "1.0011 (0.9986 to 1.0036)"),  # not 1 (0.999 to 1)
+        (3.92, 3.1749, 4.8606, 10.0, "3.92 (3.17 to 4.86) per 10"),
+        (0.00344, 0.000924, 0.0128, 1.0, "0.00344 (0.000924 to 0.0128)"),
+        (40.0, 20.0, 80.0, 1.0, "40 (20 to 80)"),
+        (1.0, 1.0, 1.0, 1.0, "1 (1 to 1)"),
+    ],
+)
+def test_ratios_have_the_digits_that_their_intervals_leave(ratio, low, high, per, text):
+    assert ratio_text({"ratio": ratio, "low": low, "high": high, "per": per}) == text

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,5 +167,8 @@ def as_ratio(row: Mapping[str, Any], per: float) -> dict[str, Any]:
 
 
 def ratio_text(row: Mapping[str, Any]) -> str:
-    text = "{ratio:.3g} ({low:.3g} to {high:.3g})".format(**row)
+    """A ratio and its interval, to the digits that the interval leaves; small ones to three."""
+    width = row["high"] - row["low"]
+    digits = f".{min(max(1 - floor(log10(width)), 2), 6)}f" if row["low"] >= 0.1 and 0.0 < width < 10.0 else ".3g"
+    text = "{ratio:{digits}} ({low:{digits}} to {high:{digits}})".format(digits=digits, **row)
     return text if row["per"] == 1.0 else f"{text} per {row['per']:g}"

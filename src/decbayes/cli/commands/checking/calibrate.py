@@ -1,8 +1,9 @@
 """`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from sys import maxsize
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
+from decbayes.views import view_of
 
 ENDING = ".information"
 # Rows that are printed; the file has them all.
@@ -76,10 +78,11 @@ def calibrate(
     elif files and len(parts) == len(files):
         calibrated = by_response(read, [read_part(path) for path in parts])
         save(calibrated, output)
+        rows = view_of(calibrated.structure).parameters(calibrated, top=maxsize, level=level)
         if as_json:
-            print_json(*calibrated.summary(level=level))
+            print_json(*rows)
         else:
-            print_intervals(calibrated, level)
+            print_intervals(rows)
         messages().print(f"{output}: {calibrated.uncertainty}")
     else:
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
@@ -185,8 +188,7 @@ def read_part(path: Path) -> Information:
         raise InvalidFile(f"{path} cannot be read. {error}") from error
 
 
-def print_intervals(posterior: Posterior, level: float) -> None:
-    rows = posterior.summary(level=level)
+def print_intervals(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", box=None)
     for row in rows[:MOST_ROWS]:
         texts = [plain(str(row[name])) for name in ("factor", "component", "quantity", "entry")]

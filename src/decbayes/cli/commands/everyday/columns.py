@@ -81,7 +81,7 @@ def listed_for(
 ) -> dict[str, Column]:
     """The columns of a table that a model uses, and sums over its rows."""
     if not model and not options["formula"].lstrip().startswith("Surv"):
-        raise WrongArgument("Name the model of the --formula: --model negative-binomial-regression, for example.")
+        raise WrongArgument("Name the model of the --formula: --model logistic-regression, for example.")
     try:
         kind = kind_called(model or "survival-regression")
         if unknown := [name for name in ("formula", "yes") if name in options and not takes(kind, name)]:

@@ -26,7 +26,7 @@ from decbayes.views import view_of
 
 EVERYTHING = 1 << 62
 EXACT = 12
-NUMBERS = ("mean", "deviation", "lower", "upper", "ratio", "ratio_lower", "ratio_upper")
+NUMBERS = ("mean", "deviation", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "ratio_per")
 DESCRIBED = ("model", "structure", "posterior", "level", "uncertainty")
 
 
