@@ -89,6 +89,20 @@ def chain(rng, apart, length):
     return (apart * path + rng.normal(size=length))[:, None]
 
 
+def real_clusters(name, covariance, count):
+    """Three random parts of a real table, in standard deviations: the sites are the same, and no model is true."""
+
+    def drawn(rng):
+        from sklearn import datasets
+
+        table = getattr(datasets, f"load_{name}")().data[:, :5]
+        table = (table - table.mean(axis=0)) / table.std(axis=0)
+        model = db.GaussianMixture(count, table.shape[1], covariance=covariance)
+        return model, np.array_split(table[rng.permutation(len(table))], 3)
+
+    return drawn
+
+
 def regression(kind, sites, rows, between=0.0):
     """Two real columns and a yes/no column; `between` is the deviation of a slope between sites."""
     kinds = {"linear": "real", "logistic": "yes/no", "poisson": "count", "negative binomial": "count"}
@@ -135,6 +149,12 @@ SAME = {
     "latent classes, 20 × 40": classes(0.4, 20, 40),
     "hidden Markov, 8 × 3 sequences of 20": states(3.0, 8, 3, 20),
     "hidden Markov, overlapping, 8 × 3 sequences of 20": states(1.5, 8, 3, 20),
+    "wine, three random parts, diagonal": real_clusters("wine", "diagonal", 3),
+    "wine, three random parts, full": real_clusters("wine", "full", 3),
+    "iris, three random parts, diagonal": real_clusters("iris", "diagonal", 3),
+    "iris, three random parts, full": real_clusters("iris", "full", 3),
+    "cancer, three random parts, diagonal": real_clusters("breast_cancer", "diagonal", 2),
+    "cancer, three random parts, full": real_clusters("breast_cancer", "full", 2),
     "linear regression, 30 × 15": regression("linear", 30, 15),
     "logistic regression, 10 × 20": regression("logistic", 10, 20),
     "logistic regression, 20 × 60": regression("logistic", 20, 60),

@@ -38,6 +38,20 @@ def test_where_a_few_draws_have_all_of_the_weight_the_shape_is_infinite(tail):
     assert "misses part" in str(Diagnosis(np.inf, 1000))
 
 
+def test_an_approximation_whose_ratios_hardly_differ_is_close_whatever_their_tail(rng):
+    """A logistic regression of a thousand rows is normal to a few per cent, and k is about 0.9."""
+    predictor = rng.normal(size=1000)
+    table = np.column_stack([predictor, rng.random(1000) < 1 / (1 + np.exp(-0.5 * predictor))])
+    model = db.LogisticRegression("y", columns={"x": "real", "y": "yes/no"})
+    found = db.checking.diagnose(model, [table], model.fit(table).posterior)
+    assert found.shape > 0.5
+    assert found.counting > 0.99
+    assert found.close
+    assert "of the draws count" in str(found)
+    assert not Diagnosis(0.8, 1000, 0.94).close
+    assert "misses part" in str(Diagnosis(0.8, 1000, 0.94))
+
+
 def total(blocks):
     """Σ log p(x | θ) over all observations, for each draw."""
     return np.concatenate([*blocks], axis=1).sum(axis=1)

@@ -15,6 +15,7 @@ from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
 from decbayes.merging import alignment as aligning
 from decbayes.merging.grouping.shared import predictive_gains
+from decbayes.merging.placing import as_labelled
 from decbayes.merging.remarking import data_totals, remarks_on, same_totals, share_gains
 from decbayes.remarks import from_plain, lines
 
@@ -128,6 +129,8 @@ def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
     few = [fitted([-10.0, 10.0], rng, 6) for _ in range(3)]
     assert "small sites" in kinds(few)
     assert "small sites" not in kinds(few[:1])
+    refined = as_labelled(few)  # as rounds leave them
+    assert "small sites" not in {remark.kind for remark in db.merging.remarks(refined)}
 
 
 def test_a_warning_of_many_remarks_says_where_the_others_are(rng, monkeypatch):

@@ -15,25 +15,33 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 
-# Up to this shape the approximation is close.
-CLOSE = 0.5
+# Up to this shape the approximation is close, and also where the ratios say that this share of draws counts: a shape
+# says how heavy a tail is, not how much is in it. Ratios that differ by a few per cent may have a large one.
+CLOSE, NEARLY_ALL = 0.5, 0.95
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The shape k of the importance ratios' tail, estimated from a number of draws."""
+    """The shape k of the importance ratios' tail, estimated from a number of draws, and the share of them that counts.
+
+    The share is (Σ r)² / (S Σ r²) of the ratios r of S draws: 1 if all are equal.
+    """
 
     shape: float
     draws: int
+    counting: float = 0.0
 
     @property
     def close(self) -> bool:
-        return self.shape <= CLOSE
+        return self.shape <= CLOSE or self.counting >= NEARLY_ALL
 
     def __str__(self) -> str:
         if self.shape == -np.inf:
             return "The posterior is exact."
         text = f"k = {self.shape:.2f}"
+        if self.close and self.shape > CLOSE:
+            return f"{text}, but {self.counting:.0%} of the draws count: the approximation is close to the posterior."
         if self.close:
             return f"{text}: the approximation is close to the posterior."
         if self.shape <= FAIR:
@@ -73,7 +81,9 @@ def diagnose(
     for shard in shards:
         for some in known.log_likelihoods(values, shard):
             ratios = ratios + some.sum(axis=1)
-    return Diagnosis(pareto_shape(ratios), draws)
+    weights = np.exp(ratios - ratios.max()) if np.isfinite(ratios.max()) else np.zeros(draws)
+    counting = float(weights.sum() ** 2 / (draws * max(weights @ weights, TINY)))
+    return Diagnosis(pareto_shape(ratios), draws, counting)
 
 
 def contribution_terms(posterior: Posterior, values: Any) -> Array:

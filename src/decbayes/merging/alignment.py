@@ -58,7 +58,7 @@ class Alignment(Displayed):
         ids: the ids that slots inherit from the sites' components.
         reason: why there are this many slots, in a sentence; empty if the number was given.
         decided: what decided on their number: "given" by the caller, the "largest" site, "auto", or how well sites
-            predict each other ("predictions").
+            predict each other ("predictions"); of posteriors that were refined in common slots, "rounds".
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)

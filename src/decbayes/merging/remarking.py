@@ -35,6 +35,7 @@ MORE_SLOTS: Mapping[Decided, str] = {
     "largest": 'Merge with more components; "auto" looks for how many.',
     "auto": 'Merge with more components than "auto" took, and compare both on held-out data.',
     "predictions": "Merge with more components, and compare both on held-out data.",
+    "rounds": "Begin again with more components, and compare both on held-out data.",
 }
 
 
@@ -52,7 +53,7 @@ def remarks_on(
         found += separate(of_set.evidence, names)
         found += unlike_shares(structure, coupled, of_set)
         found += near_duplicates(of_set)
-        found += small_sites(of_set)
+        found += small_sites(of_set) if decided != "rounds" else ()
     return ordered(found)
 
 
@@ -133,8 +134,8 @@ def small_sites(shared: Shared) -> Iterator[Remark]:
     if len(shared.evidence) > 1 and shared.per_parameter < LEAST_PER_PARAMETER:
         yield Remark(
             "small sites",
-            "Sites have too few data to find the components alone.",
-            "Unless they were refined together, refine first; do not rely on the intervals.",
+            "Sites have too few data to find the components alone: one broadcast may be far from one fit of all data.",
+            "Take rounds (refine) before you rely on components or intervals.",
             f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
             "note",
         )

@@ -96,9 +96,9 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         least = float(np.nanmin(apart.probability))
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {findings.nouns(len(names))}: {listed(names)}.",
-            "Intervals assume that all sites share the same values: do not rely on them there.",
-            f"p = {least:.1g} if the sites were the same. ×: spread between sites relative to chance.",
+            f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: {listed(names)}.",
+            "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
+            f"p = {least:.1g} if the sites were the same and the model held; ×: spread relative to chance.",
         )
 
 

@@ -125,7 +125,7 @@ class CoefficientView(View):
             "sites differ",
             f"Sites differ by more than chance in {named}: intervals, which assume equal coefficients, are too narrow.",
             f"{varying} a round (refine).",
-            f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same.",
+            f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same and the model held.",
         )
 
     def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:

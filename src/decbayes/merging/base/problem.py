@@ -29,7 +29,7 @@ Number = int | Literal["auto", "largest"] | None
 """How many slots a merge has: "auto" estimates it; "largest" is that of the posterior with the most components; None
 depends on the model (see `merge`)."""
 
-Decided = Literal["given", "largest", "auto", "predictions"]
+Decided = Literal["given", "largest", "auto", "predictions", "rounds"]
 """What decided on the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
 
 OnMatch = Callable[[], None]

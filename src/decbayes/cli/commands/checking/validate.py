@@ -75,7 +75,9 @@ def validate(
     ] = "",
     person: PersonOption = "",
     rules: RulesOption = None,
-    as_json: Annotated[bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, close")] = False,
+    as_json: Annotated[
+        bool, json_option("posterior", *KEYS, "or with --approximation shape, draws, counting, close")
+    ] = False,
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites.
 

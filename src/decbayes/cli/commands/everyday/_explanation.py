@@ -31,6 +31,7 @@ MEANING = (
     "between sites: the standard deviation between sites that would explain the rest,\n"
     "in the units of the data"
 )
+ASSUMED = "p-value: if the sites were the same and the components had the model's shape."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
@@ -102,7 +103,7 @@ def verdict(differences: Sequence[Difference], probability: float) -> Iterator[s
     notable = ", ".join(term.name for term in differences if term.notable)
     why = f"explained by {notable}" if notable else "no single term explains it"
     clear = why if probability < RARELY else "no clear difference"
-    yield f"All terms together: p = {probability:.2g} if the sites were the same; {clear}."
+    yield f"All terms together: p = {probability:.2g} if the sites were the same and the model held; {clear}."
 
 
 def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
@@ -155,7 +156,7 @@ def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Mapping[
             ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
             table.add_row(str(slot), ratio, f"{apart.probability[slot]:.2g}", between_text(apart, merged, slot), text)
     output().print(table)
-    output().print(f"{MEANING}, of the entry that stands out most.")
+    output().print(f"{MEANING}, of the entry that stands out most.\n{ASSUMED}")
 
 
 def between_text(apart: Heterogeneity, merged: Posterior, slot: int) -> str:
