@@ -56,6 +56,10 @@ def test_a_group_is_founded_grows_and_shows_one_fingerprint(command, tmp_path):
     assert (list(grown.members), grown.id) == (["a", "b", "c"], charter.id), "earlier records stay valid"
     assert command("charter", "show", file)[1] == out
     assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0, "nobody else may read a key"
+    with SqliteStore(tmp_path / "a.store", grown):
+        pass
+    status, _, told = command("posterior", file, "--store", tmp_path / "a.store", "-o", tmp_path / "early.posterior")
+    assert (status, "this is the prior" in told) == (3, True), "an agent that has heard of nobody"
 
 
 def test_a_new_charter_has_the_usual_rules_unless_told_otherwise(command, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """A study by files: what lies in its folder says what is done, whose turn it is, and what does not count."""
 
 import json
+import re
 import shutil
 from contextlib import chdir
 from dataclasses import replace
@@ -74,6 +75,20 @@ def test_nothing_that_was_not_released_lies_in_the_shared_folder(finished):
     assert all(manifest["approver"] == "Dr Kim" for manifest in manifests)
     assert not [*(folder / "stay").rglob("*.ledger*")]
     assert (folder / "stay.private" / "north" / "releases.ledger").exists()
+    assert all(
+        path.stat().st_mode & 0o077 == 0 for path in (folder / "stay.private", folder / "stay.private" / "north")
+    )
+
+
+def test_a_changed_protocol_is_explained_anew(finished, run, tmp_path):
+    done, _ = finished
+    study = tmp_path / "stay"
+    shutil.copytree(done / "stay", study)
+    assert "written again" not in run("study", "status", "--study", "stay")[2]
+    text = (study / "protocol.toml").read_text(encoding="utf-8")
+    (study / "protocol.toml").write_text(re.sub('south = ".*"', 'south = "Dr Lee"', text), encoding="utf-8")
+    assert "protocol.md and checklist.md are written again" in run("study", "status", "--study", "stay")[2]
+    assert "Dr Lee" in (study / "protocol.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("damage", ["draft", "half", "other site", "stranger", "other protocol"])

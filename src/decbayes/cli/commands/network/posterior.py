@@ -10,7 +10,7 @@ from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import many, plain
+from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.errors import TransportFailed
 from decbayes.files import load, save
 from decbayes.posterior import Posterior
@@ -42,7 +42,7 @@ def posterior(
 ) -> int:
     """Print and save the merged posterior of all contributions that an agent has received.
 
-    Ends with 3 if the store is damaged, so that contributions are missing.
+    Ends with 3 if nobody counts yet, or if the store is damaged, so that contributions are missing.
     """
     require_extra("net", task="decbayes posterior")
     from decbayes.network.runtime.store import stored, stored_parts
@@ -69,6 +69,9 @@ def posterior(
         print_json(summary | {name: answer.description[name] for name in further if name in answer.description})
     else:
         print_summary(summary, answer.description, agreed)
+    if not summary["observations"]:
+        messages().print("Nobody counts yet, and this is the prior: ask again when the agent has heard from others.")
+        return LOOK
     return LOOK if store is not None and "damaged" in answer.description else WELL
 
 

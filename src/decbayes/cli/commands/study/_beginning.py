@@ -13,7 +13,16 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.cli.commands.study._asking import asked_protocol
-from decbayes.cli.commands.study._where import ANY_SITE, ANY_STUDY, AtSite, Seed, Where, private_folder, tell_turn
+from decbayes.cli.commands.study._where import (
+    ANY_SITE,
+    ANY_STUDY,
+    AtSite,
+    Seed,
+    Where,
+    private_folder,
+    tell_turn,
+    write_pages,
+)
 from decbayes.cli.shared.running import WrongArgument, complaint
 from decbayes.cli.shared.sharing import rules_named
 from decbayes.cli.shared.terminal import messages
@@ -23,7 +32,6 @@ from decbayes.errors import InvalidProtocol
 from decbayes.files import save, write_whole
 from decbayes.models.core.model import Model, split_names
 from decbayes.study.agreed_list import kind_of, reading_parameters
-from decbayes.study.explaining import checklist, page
 from decbayes.study.folder import CHECKLIST, PAGE, Study
 from decbayes.study.protocol import FILE, Protocol
 
@@ -203,12 +211,6 @@ def made_up_rows(columns: Mapping[str, Column], rng: np.random.Generator) -> str
     writer.writerow(columns)
     writer.writerows(zip(*values.values(), strict=True))
     return lines.getvalue()
-
-
-def write_pages(study: Study) -> None:
-    """The protocol in plain words, and the checklist."""
-    write_whole(study.folder / PAGE, page(study).encode())
-    write_whole(study.folder / CHECKLIST, checklist(study).encode())
 
 
 def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:

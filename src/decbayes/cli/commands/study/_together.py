@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.study._where import ANY_STUDY, Where, tell_problems, tell_turn
+from decbayes.cli.commands.study._where import ANY_STUDY, Where, tell_problems, tell_turn, write_pages
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import many, messages, output, plain
@@ -14,7 +14,9 @@ from decbayes.errors import InvalidProtocol
 from decbayes.files import load, load_note, save
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import EXACT, JOINT, Posterior
-from decbayes.study.folder import Released, Study
+from decbayes.study.explaining import page
+from decbayes.study.folder import CHECKLIST, PAGE, Released, Study
+from decbayes.study.protocol import FILE
 from decbayes.study.whose_turn import steps
 from decbayes.updates.rounds import Round
 from decbayes.updates.update import shift
@@ -42,6 +44,9 @@ def status(*, where: Where = ANY_STUDY, as_json: Annotated[bool, json_option("st
     """
     study = where.opened()
     tell_problems(study)
+    if (study.folder / PAGE).exists() and (study.folder / PAGE).read_bytes() != page(study).encode():
+        write_pages(study)
+        messages().print(f"{FILE} has changed: {PAGE} and {CHECKLIST} are written again.")
     if as_json:
         print_json(*({name: getattr(step, name) for name in KEYS} for step in steps(study)))
         return

@@ -15,7 +15,8 @@ from decbayes.errors import InvalidData
 from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.study.agreed_list import kind_of
-from decbayes.study.folder import Study, site_folders
+from decbayes.study.explaining import checklist, page
+from decbayes.study.folder import CHECKLIST, PAGE, Study, site_folders
 from decbayes.study.whose_turn import turn
 
 REMEMBERED = "site.toml"
@@ -74,7 +75,8 @@ def private_folder(study: Study, site: str) -> Path:
     """The folder of what stays at a site; it is made on first use, and says so."""
     folder = study.private / site
     if not folder.exists():
-        folder.mkdir(parents=True)
+        study.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
         (folder / "README.md").write_text(READ_ME, encoding="utf-8")
         messages().print(f"{folder}: drafts and the ledger stay here. Do not share this folder.")
     return folder
@@ -124,6 +126,12 @@ def one_or_all(kind: type[Model], data: Sequence[Path]) -> Any:
             "Names of sites and people are options: --site NAME, --approve NAME."
         )
     return data[0]
+
+
+def write_pages(study: Study) -> None:
+    """The protocol in plain words, and the checklist."""
+    write_whole(study.folder / PAGE, page(study).encode())
+    write_whole(study.folder / CHECKLIST, checklist(study).encode())
 
 
 def tell_problems(study: Study) -> None:
