@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 import decbayes as db
 from decbayes.errors import DecbayesError, InvalidStructure
 from decbayes.models.core.ascent import FitInterrupted
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import kind_called
 from decbayes.models.likelihoods.likelihood import squared_distances
+from decbayes.models.regressions.formulas.factors import factor_of
 from decbayes.models.regressions.ordered import gap_derivatives
+from decbayes.models.sequences.chains import stationary
 from decbayes.models.sequences.rare_moves import hidden, table_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -166,3 +170,76 @@ def test_settings_that_cannot_be_are_refused():
             db.LinearRegression("y", columns=columns, varying=("intercept",), **wrong)
     with pytest.raises((ValueError, InvalidStructure)):
         db.LogisticRegression("y", columns={"a": "real", "y": "yes/no"}, approximation="guess")
+
+
+# A scale that nothing has where variances are known, a tolerance of which any is one, and stickiness of none.
+ANY = {
+    ("known variance", "prior_scale"),
+    ("topics", "document_tolerance"),
+    ("topics, prior learned", "document_tolerance"),
+}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_numbers_that_no_setting_can_be_are_refused(name):
+    model, _ = ZOO[name]
+    for setting in fields(model):
+        if not isinstance(getattr(model, setting.name), float) or (name, setting.name) in ANY:
+            continue
+        for wrong in (-1.0, np.nan, np.inf, *([0.0] if setting.name != "stickiness" else [])):
+            with pytest.raises((ValueError, DecbayesError)), np.errstate(invalid="ignore"):
+                _ = replace(model, **{setting.name: wrong}).structure
+
+
+def test_many_fits_are_those_of_single_shards_with_their_own_numbers():
+    model = db.GaussianMixture(2, 1, variance=1.0, ascent=db.Ascent(passes=2, restarts=0))
+    shards = [np.random.default_rng(seed).normal(size=(15, 1)) * 3.0 for seed in range(3)]
+    fits = model.fit_many(shards, rng=5)
+    assert [fit.bound for fit in fits] == [fit.bound for fit in model.fit_many(shards, rng=5)]
+    assert [fit.bound for fit in fits] != [fit.bound for fit in model.fit_many(shards, rng=6)]
+    starts = [fit.posterior for fit in fits]
+    for fit, shard, start in zip(model.fit_many(shards, rng=5, starts=starts), shards, starts, strict=True):
+        assert fit.bound == model.fit(shard, start=start, rng=1).bound
+    for fit, shard in zip(model.fit_many(shards, rng=5, priors=starts, starts=starts), shards, strict=True):
+        assert fit.bound[0] != model.fit(shard, start=starts[0], rng=1).bound[0]
+
+
+def test_the_number_of_components_is_that_of_the_start_or_the_prior():
+    model = db.GaussianMixture("auto", 1, variance=1.0, ascent=db.Ascent(passes=2))
+    data = np.random.default_rng(1).normal(size=(30, 1)) * 4.0
+    three = replace(model, components=3).fit(data, rng=1).posterior
+    assert len(model.fit(data, start=three, rng=1).posterior.mean("weights")) == 3
+    assert len(model.fit(data, prior=three, rng=1).posterior.mean("weights")) == 3
+
+
+FEW_ENOUGH = {
+    "bs(x, df=3)": 3, "bs(x, df=50)": 50, "bs(x, df=51)": 0, "bs(x, df=2)": 0, "ns(x, df=1)": 1, "ns(x, df=0)": 0,
+    "poly(x, 9)": 9, "poly(x, 10)": 0, "poly(x, 0)": 0, "bs(x, df=4, degree=4)": 4, "bs(x, df=3, degree=4)": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "number"), FEW_ENOUGH.items())
+def test_splines_and_polynomials_have_so_many_functions(text, number):
+    columns = {"x": db.columns.Gaussian(5.0, 2.0)}
+    if not number:
+        with pytest.raises(InvalidStructure):
+            factor_of(text, columns)
+        return
+    assert factor_of(text, columns).numbers({"x": np.linspace(1, 9, 5)}, whole=False).shape == (5, number)
+
+
+def test_shares_of_states_that_last_are_those_that_a_move_keeps(rng):
+    moves = rng.dirichlet(np.ones(4), 4)
+    shares = stationary(moves)
+    np.testing.assert_allclose(shares @ moves, shares, atol=1e-12)
+    assert shares.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(stationary(np.array([[1.0, 0.0], [0.5, 0.5]])), [1.0, 0.0], atol=1e-12)
+
+
+def test_persons_of_several_parts_are_numbered_on():
+    named, everyone = Persons.of(["a", "b", "a"]), Persons.of(None)
+    both = Persons.joined([(everyone, 2), (named, 3)])
+    assert both.total(5) == 4
+    assert both.among(np.array([True, True, False, False, False])) == 2
+    assert both.among(np.array([False, False, True, False, True])) == 1
+    assert both.among(np.array([False, True, True, True, False])) == 3
