@@ -289,7 +289,9 @@ class Tables:
             for part, lie in zip(truth, self.lie, strict=True):
                 part[most] = lie[most]
         else:
-            truth[0][most] += 4.0 / np.sqrt(self.REAL) * rng.choice([-1.0, 1.0], size=self.REAL)
+            # In a direction of its own: two sites with the same one would share a lie.
+            way = rng.normal(size=self.REAL)
+            truth[0][most] += 4.0 * way / np.linalg.norm(way)
         return self._frame(labels, truth, rng)
 
     def distances(self, reference: Posterior, merged: Posterior) -> np.ndarray:

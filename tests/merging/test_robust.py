@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.merging import Robust, Standing, robust_merge
+from decbayes.merging.robust import _ballot
 from decbayes.posterior import Posterior
 
 # Robust merges begin with as many slots as the largest site has components.
@@ -152,6 +153,20 @@ def test_what_three_sites_have_beside_all_that_others_know_keeps_its_slot(honest
     (extra,) = np.flatnonzero(merged.posterior.mean("components")[:, 0] > 20.0)
     assert f"slot {extra}: site 0, site 1, site 2." in said.what
     assert said.is_warning
+
+
+def test_what_three_of_unlike_sites_share_is_kept_and_they_are_named_together(rng):
+    """True or invented, they send the same: three of ten that know a fourth cluster, in the place of one of theirs."""
+    shards = [points(rng, shares=np.roll([0.5, 0.5, 0.0], site)) for site in range(10)]
+    shared = [
+        np.where((labels == site)[:, None], 30.0 + rng.normal(size=(60, 2)), shard)
+        for site, (shard, labels) in enumerate(shards[:3])
+    ]
+    merged = robust_merge(fitted(KNOWN, [*shared, *(shard for shard, _ in shards[3:])], rng))
+    assert flagged(merged) == []
+    (slot,) = np.flatnonzero(merged.posterior.mean("components")[:, 0] > 20.0)
+    assert merged.thin_slots() == {slot: [0, 1, 2]}
+    assert "few sites" in [remark.kind for remark in merged.warnings()]
 
 
 @pytest.mark.parametrize("faulty", [1, 3])
@@ -391,6 +406,16 @@ def test_the_order_of_sites_changes_no_bit(sites):
     assert others.posterior.digest == merged.posterior.digest
     np.testing.assert_array_equal(others.weights[::-1], merged.weights)
     assert others.sites[::-1] == merged.sites
+
+
+def test_only_what_counts_is_aligned_and_that_once(sites, monkeypatch):
+    """All else follows from comparisons of components, two at a time: an alignment of everybody would cost as much."""
+    seen = []
+    aligned = _ballot.aligned
+    monkeypatch.setattr(_ballot, "aligned", lambda given, *rest: seen.append(len(given)) or aligned(given, *rest))
+    merged = robust_merge(sites)
+    assert seen == [len(merged.merged)]
+    assert merged.warnings() == tuple(remark for remark in merged.remarks() if remark.is_warning)
 
 
 def test_labels_change_no_bit(sites):

@@ -49,6 +49,14 @@ def test_a_compromise_gives_way_to_two_that_their_voters_like_better():
     assert sorted(elected(group, 2, 0).tolist()) == [0, 1]
 
 
+def test_a_vote_that_is_not_heard_comes_before_better_ones_for_what_has_a_slot():
+    """Seven agree with A and nearly with B, six the other way round; one has C. B gets a slot that is left over."""
+    weights = np.array([[1.0, 0.7, 0.0]] * 7 + [[0.7, 1.0, 0.0]] * 6 + [[0.0, 0.0, 1.0]])
+    group = SimpleNamespace(site=np.arange(14), sites=14, votes=np.ones(14), likeness=SimpleNamespace(weights=weights))
+    for slots, spare, chosen in ((1, 0, [0]), (1, 4, [0]), (2, 0, [0, 2]), (3, 0, [0, 1, 2]), (5, 5, [0, 1, 2])):
+        assert sorted(elected(group, slots, spare).tolist()) == chosen
+
+
 def test_two_parts_of_one_thing_count_if_they_agree_together(rng):
     """A site has split a topic that others have as one; what it has in another slot is judged by itself."""
     whole, other = np.array([60.0, 60.0, 0.0, 0.0]), np.array([0.0, 0.0, 60.0, 60.0])
