@@ -341,10 +341,14 @@ def test_regressions_in_other_units_are_named_and_hardly_count(rng):
     assert merged.posterior == plain(posteriors[2:])
 
 
-def test_sites_that_know_little_of_a_coefficient_do_not_speak_for_those_in_other_units(rng):
-    """They agree with everybody: with the five that know it, and with the three that have its column in other units."""
+@pytest.mark.parametrize(("knowing", "others"), [(5, 3), (3, 4)])
+def test_sites_that_know_little_of_a_coefficient_do_not_speak_for_those_in_other_units(rng, knowing, others):
+    """They agree with everybody: with those that know it, and with the three that have its column in other units.
+
+    Of equal numbers those are believed who do not claim to know it far better than all others.
+    """
     frames = []
-    for spread, unit in [(1.0, 10.0)] * 3 + [(1.0, 1.0)] * 5 + [(0.1, 1.0)] * 3:
+    for spread, unit in [(1.0, 10.0)] * 3 + [(1.0, 1.0)] * knowing + [(0.1, 1.0)] * others:
         a, b = spread * rng.normal(size=80), rng.normal(size=80)
         frames.append({"a": unit * a, "b": b, "y": a - b + rng.normal(size=80)})
     model = db.LinearRegression.from_frame(frames[4], "y ~ a + b")
@@ -360,6 +364,17 @@ def test_sites_that_agree_in_full_outnumber_those_that_agree_in_part():
     merged = robust_merge(posteriors)
     assert flagged(merged) == [0, 1, 2]
     assert merged.posterior == plain(posteriors[3:])
+
+
+def test_two_large_sites_that_differ_by_more_than_chance_are_no_copies(rng):
+    """By what the cap leaves of their evidence, they could be."""
+    model = db.models.GaussianMean(variance=1.0, prior_variance=100.0, dimension=6)
+    sites = [model.fit(rng.normal(size=(50, 6))).posterior for _ in range(6)]
+    large = [model.fit(np.full((100, 6), mean)).posterior for mean in (0.0, 0.005, 0.0)]
+    merged = robust_merge([*sites, *(times(site, 10_000.0 + n) for n, site in enumerate(large))])
+    assert {site: standing.copy_of for site, standing in enumerate(merged.sites) if standing.copy_of is not None} == {
+        6: 8
+    }
 
 
 def simulated(model, rng, size, count=6):

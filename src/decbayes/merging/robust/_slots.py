@@ -142,9 +142,11 @@ def most_heard(begun: Settled, places: Indices) -> Settled:
     labels = (begun.labels + slots * np.arange(times)[:, None]).ravel()
     nothing = np.zeros(cores.size)
     tried = Settled(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).lasting()
-    # Those who agree in full decide: who knows little of some coefficient agrees in part with everybody.
-    full, heard = (one.votes.sum(axis=0).reshape(times, slots) for one in (replace(tried, weights=tried.core), tried))
-    best = (full + heard / (1.0 + group.sites)).argmax(axis=0)[begun.labels]
+    # Those who agree in full decide: who knows little of some coefficient agrees in part with everybody. Who claims far
+    # more than others has half a vote: in other units, a few know a coefficient better than all others together.
+    trusted = replace(tried, weights=tried.core * np.tile(0.5 + 0.5 * group.scale[group.site], times))
+    full, heard = (one.votes.sum(axis=0).reshape(times, slots) for one in (trusted, tried))
+    best = (full + FAINT * heard).argmax(axis=0)[begun.labels]
     return Settled(group, slots, begun.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.judged))
 
 
