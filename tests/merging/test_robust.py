@@ -315,6 +315,15 @@ def test_topics_of_faulty_sites_are_named_and_hardly_move_those_of_unequal_sites
     assert distance(merged.posterior) < distance(plain(posteriors)) + 0.05 < distance(plain([liar, *posteriors]))
 
 
+def test_a_mixed_up_vocabulary_is_found_though_topics_of_short_texts_may_be_any_of_several(rng):
+    """Sites' topics differ so much that each other one is tolerated; there are no slots for those of nobody else."""
+    topics, words = rng.dirichlet(np.full(100, 0.1), size=8), tuple(map(str, range(100)))
+    model = db.LatentDirichletAllocation(8, words, ascent=db.Ascent(passes=30, tolerance=1e-3))
+    shards = [rng.poisson(8 * rng.dirichlet(np.full(8, 0.3), size=40) @ topics) for _ in range(8)]
+    shards[0] = shards[0][:, rng.permutation(100)]
+    assert flagged(robust_merge(fitted(model, map(csr_array, shards), rng))) == [0]
+
+
 def test_a_topic_that_mixes_two_slots_counts(rng):
     """A small site that cannot tell two topics apart disagrees with each, and agrees with both together."""
     topics = rng.dirichlet(np.full(WORDS, 0.1), size=3)

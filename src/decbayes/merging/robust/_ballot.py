@@ -106,7 +106,20 @@ class Ballot:
             return settled(group, group.row, len(structure.prior[group.names[0]]))
         slots = self.slots(group)
         chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
-        return settled(group, gathered(group, chosen), max(slots, len(chosen)))
+        voted = settled(group, gathered(group, chosen), max(slots, len(chosen)))
+        return self._aligned(voted, slots) if group.counted and is_vague(group, chosen, slots) else voted
+
+    def _aligned(self, voted: Settled, slots: int) -> Settled:
+        """As in an alignment of all, unless the vote silences some or has further slots, and more votes are heard.
+
+        Where topics of sites usually differ so much that one may be any of several others, sites with topics of their
+        own are not silenced. In an alignment they take slots that the others need.
+        """
+        scales = [group.scale[group.site] for group in self.groups]
+        alignment = aligned(self.weighted(scales, scales), slots, self.solver)[0]
+        first = settled(voted.group, *slots_in(alignment, voted.group))
+        selective = (voted.weights < 0.5)[voted.group.known].any() or voted.slots > slots
+        return voted if selective and voted.votes.sum() > first.votes.sum() + BETTER else first
 
     def slots(self, group: Group) -> int:
         """The number of slots that was given, or the largest site's number of components."""
@@ -257,6 +270,12 @@ class Outcome:
             nothing = np.repeat(np.isin(self.merged, self.kept).astype(np.float64), slots)
             by_group.append(np.divide(counted, total, out=nothing, where=total > 0.0).reshape(-1, slots))
         return np.concatenate(by_group, axis=1)
+
+
+def is_vague(group: Group, chosen: Indices, slots: int) -> bool:
+    """Whether some agree with several of the elected, or with so few that slots are left."""
+    agreeing = (group.likeness.weights[:, chosen] > 0.5)[group.known].sum(axis=1)
+    return bool(len(chosen) < slots or (agreeing > 1).any())
 
 
 def main_party(part: Settled) -> Sites:
