@@ -166,6 +166,18 @@ def test_a_neighbour_may_send_so_much_and_have_so_much_sent():
     assert agent.on_bytes("two", encode(greeting(agent, root=bytes(32))))[1:] == []
 
 
+def test_records_that_never_come_are_reported_once():
+    agent = agent_of()
+    agent._gossip.overdue.append((KEYS[0].id, 7, bytes(32)))
+    (report,) = [effect for effect in agent.on_tick() if isinstance(effect, Report)]
+    assert (report.event, report.fields["origin"], report.fields["version"]) == ("overdue", KEYS[0].id.hex(), 7)
+    assert events(agent.on_tick()) == []
+    stranger = agent_of(key=KEYS[4])
+    stranger._gossip.overdue.append((KEYS[0].id, 7, bytes(32)))
+    assert events(stranger.on_tick()) == [], "whoever has no seat is given no records"
+    assert stranger._gossip.overdue == []
+
+
 # ---- votes
 
 

@@ -415,6 +415,7 @@ def test_mixtures_of_any_number_of_components_are_one_model(tmp_path):
         else:
             with pytest.raises(SumRefused, match="has opened a sum of this model over other members"):
                 turns()
+            assert not sites.folder.next().begun, "not even a key is sent"
 
 
 def test_findings_are_lines_and_plain_values(tmp_path):

@@ -179,6 +179,7 @@ def test_one_message_of_each_in_the_order_of_names():
         ({"absent": -1}, "absent must be 0 or 1"),
         ({"absent": True}, "absent must be 0 or 1"),
         ({"step": 2.0**20}, "step must be a power of two"),
+        ({"step": "0.5"}, "step must be a power of two"),
     ],
 )
 def test_terms_that_no_sum_has_are_refused(changed, why):
