@@ -86,6 +86,8 @@ def test_a_note_is_no_longer_than_any_exchange_makes_it(monkeypatch):
 
 def test_the_same_data_are_not_given_twice():
     check_once({"a": Sent(A), "b": Sent(B)})
+    with pytest.raises(StructureMismatch, match=r"^c and b hold the same data"):
+        check_once({"a": Sent(A), "b": Sent(B), "c": Sent(C, (B.digest,))})
     for twice in (
         {"a": Sent(A), "x": Sent(A)},
         {"a": Sent(A), "a.1": later(C, A)},
@@ -114,6 +116,7 @@ def test_a_round_says_who_is_missing_and_which_exchange_it_is():
     first = Round.of({"a": Sent(A), "b": Sent(B)})
     expected = hashlib.sha256("\n".join(sorted((A.digest, B.digest))).encode()).hexdigest()
     assert (first.number, first.exchange, first.missing) == (0, expected, 0)
+    assert not Round(first.sent, first.slots).auto
     np.testing.assert_allclose(parts(first.merged), parts(A) + parts(B))
     np.testing.assert_allclose(parts(first.others), parts(B))
     sent = first.refined(np.full((4, 1), 1.0), rng=np.random.default_rng(0))
@@ -271,6 +274,7 @@ def test_a_sketch_has_the_smallest_hashes_of_different_documents(monkeypatch):
 def test_what_is_no_sketch_is_refused(change):
     fine = {"format": "decbayes sketch 1", "documents": 2, "group": "g", "hashes": ["0", f"{(1 << 64) - 1:x}"]}
     assert Sketch.of_plain(fine).documents == 2
+    assert Sketch.of_plain(fine | {"hashes": ["7"]}).hashes == (7,)
     with pytest.raises(InvalidData, match="no sketch"):
         Sketch.of_plain(fine | change)
 

@@ -85,6 +85,12 @@ def test_without_takes_away_and_a_shift_is_in_deviations():
     precision = 1 / 9 + 4 / 2
     moved = db.Posterior(MEAN.structure, {"mean": parts(one)[None] + [[0.7, 0.0]]})
     assert shift(one, moved) == pytest.approx(0.7 / precision * np.sqrt(precision) / np.sqrt(2), rel=1e-9)
+    # Of other precisions: that of the later posterior from the earlier one.
+    later = of(2.0, 9)
+    ratio = precision / (1 / 9 + 9 / 2)
+    away = later.mean("mean").item() - one.mean("mean").item()
+    divergence = 0.5 * (ratio - 1.0 - log(ratio) + precision * away**2)
+    assert shift(one, later) == pytest.approx(np.sqrt(2 * divergence / 2), rel=1e-9)
     assert shift(one, one) == pytest.approx(0.0, abs=1e-6)
     assert shift(PRIOR, PRIOR) == 0.0
 
@@ -196,6 +202,13 @@ def test_slots_are_joined_down_to_a_number_or_to_the_best_bound():
         apart = sum(family.kl(after.natural[name], prior[name]) for name, family in families.items())
         assert joining.learned(after) == pytest.approx(apart)
     assert best_number([[1.0, 5.0, 2.0], [1.0, 1.0, 6.0]]) == 2
+
+
+def test_a_model_is_made_anew_only_for_another_number_of_components():
+    model = replace(MIXTURE, ascent=db.Ascent(7))
+    assert joining.sized(model, slots([1, 1, 1, 1])) is model
+    other = joining.sized(model, slots([1, 1, 1]))
+    assert (other.components, other.ascent) == (3, db.Ascent(7))
 
 
 def test_orders_of_slots_are_counted_but_for_empty_ones():
