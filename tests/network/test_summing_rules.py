@@ -1,6 +1,7 @@
 """What groups that open only sums refuse, what an agent does after a loss, and what people are told."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import decbayes as db
 from decbayes.errors import InvalidCharter, InvalidData, Refused, StoreFailed
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
-from decbayes.network.protocol.group.decisions import open_ballot
+from decbayes.network.protocol.group.decisions import check_words, open_ballot
 from decbayes.network.protocol.group.motions import Open
 from decbayes.network.protocol.group.motions import Part as PriorPart
+from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.sums import Packet, Part, Played, packet_from
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
@@ -517,3 +519,13 @@ def test_own_parts_are_durable_before_they_are_sent():
     assert agent.pool.sums.entries() == []
     agent.on_persisted(persist.item)
     assert len(agent.pool.sums.entries()) == 1
+
+
+def test_words_join_no_group_that_opens_only_sums_and_its_members_are_told_what_to_do():
+    points = np.array([[-5.0], [0.0], [5.0]])
+    charter = mixture(db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0).fit(points, rng=0).posterior)
+    wanted = SimpleNamespace(kind="words", words=("anchor",))
+    with pytest.raises(InvalidCharter, match="Found another group with the longer list"):
+        question_of(wanted, charter)
+    with pytest.raises(Refused, match="Found another group with the longer list"):
+        check_words(("anchor",), charter)

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.models.topics.quality import Quality
-from decbayes.reporting.topic_map import places_of
+from decbayes.reporting.topic_map import one_word_each, parted, places_of
 
 WORDS = [f"w{n}" for n in range(30)]
 
@@ -48,3 +48,19 @@ def test_like_topics_are_near_each_other():
     places = places_of(Quality(db.Posterior(model.structure, {"topics": counts})), range(4))
     apart = np.linalg.norm(places[:, None] - places, axis=2)
     assert apart[0, 1] < 0.5 * min(apart[0, 2], apart[0, 3], apart[2, 3])
+
+
+def test_circles_make_room_for_each_others_names_and_stay_on_the_map(rng):
+    radii = np.array([46.0, 40.0, 40.0, 20.0, 7.0, 7.0])
+    centres = np.array([[60.0, 60.0], [60.0, 60.0], [70.0, 60.0], [65.0, 60.0], [400.0, 300.0], [400.0, 300.0]])
+    moved = parted(centres, radii)
+    far = np.linalg.norm(moved[:, None] - moved, axis=2) + np.eye(6) * 1e9
+    assert (far >= 0.75 * (radii[:, None] + radii)).all()
+    assert (moved >= radii[:, None]).all()
+    alone = parted(np.array([[100.0, 100.0], [300.0, 300.0]]), np.array([40.0, 40.0]))
+    np.testing.assert_allclose(alone, [[100.0, 100.0], [300.0, 300.0]], atol=0.1)
+
+
+def test_no_two_topics_are_marked_with_the_same_word():
+    names = ["game, team, player", "game, hockey, pit", "team, game, car", "", "game, team, hockey"]
+    assert one_word_each(names) == ["game", "hockey", "team", "", "game"]

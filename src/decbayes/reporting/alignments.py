@@ -20,6 +20,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)
 SHADES = 10
 MOST_LEAVES = 600
+MOST_WRITTEN = 2  # numbers in a cell
 LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
 SHADE = "Darker blue: a larger share of the site's own data."
 
@@ -37,7 +38,8 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
         return figure(picture(findings, coupled), f"{sizes} {SHADE}")
     return figure(
         written(findings, coupled),
-        f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here). {SHADE}",
+        f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here, 5× if five). ",
+        SHADE,
         f" ? marks a close call. ≠ marks a {findings.view.noun} on which the site disagrees with the others.",
     )
 
@@ -53,10 +55,7 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
     # Where a site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
     slots = findings.filled(coupled)
-    titles, hidden = findings.titles(coupled), findings.hidden(coupled)
-    named: list[str | int] = [
-        slot if hidden[slot] or title.endswith(f" {slot}") else title for slot, title in enumerate(titles)
-    ]
+    named = findings.labels(coupled)
     across = [tag("th", tag("span", named[slot]), scope="col", title=slot) for slot in slots]
     head = tag("tr", tag("th", "site", scope="col"), across)
     rows = [
@@ -90,7 +89,7 @@ def cell(
     observations, value = number(round(findings.shared[coupled].evidence[place])), sure.text(*place)
     return tag(
         "td",
-        "+".join(map(str, components)),
+        "+".join(map(str, components)) if len(components) <= MOST_WRITTEN else f"{len(components)}×",
         tag("sup", marks) if marks else None,
         class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
         title=f"{findings.names[place[0]]}, component {place[1]}: {observations} {findings.unit}, {sure.name} {value}",

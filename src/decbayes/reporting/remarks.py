@@ -77,10 +77,11 @@ def influential(findings: Findings) -> Iterator[Remark]:
 def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     shared = findings.shared[coupled]
     if shared.private:
-        names = [f"{slot} ({findings.names[site]})" for slot, site in shared.private]
+        titles = findings.labels(coupled)
+        names = [f"{titles[slot]} ({findings.names[site]})" for slot, site in shared.private]
         yield Remark(
             "one site",
-            f"{findings.nouns(len(names))} found by one site only: {listed(names)}.",
+            f"{findings.nouns(len(names))} found by one site only: {listed(names, apart='; ')}.",
             "No other site confirms them. This is normal if sites see different things.",
             severity="note",
         )
@@ -91,12 +92,14 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if coupled not in findings.heterogeneity:
         return
     apart = findings.heterogeneity[coupled]
-    names = [f"{slot} ({number(float(apart.ratio[slot]))} ×)" for slot in range(len(apart.ratio)) if apart.differ(slot)]
+    titles, ratios = findings.labels(coupled), apart.ratio
+    names = [f"{titles[slot]} ({number(float(ratios[slot]))} ×)" for slot in range(len(ratios)) if apart.differ(slot)]
     if names:
         least = float(np.nanmin(apart.probability))
         yield Remark(
             "sites differ",
-            f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: {listed(names)}.",
+            f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
+            f"{listed(names, apart='; ')}.",
             "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
             f"p = {least:.1g} if the sites were the same and the model held; ×: spread relative to chance.",
         )

@@ -17,11 +17,17 @@ from decbayes.views import Findings
 from decbayes.views.values import number
 
 WIDTH, HEIGHT, MARGIN, LARGEST = 520.0, 420.0, 56.0, 46.0
+LEAST, STROKE = 7.0, 2.0  # radius, and width of a line
+# Circles come nearer than this share of touching, so that labels can be read; they move in so many steps.
+APART, STEPS = 0.8, 300
 WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
 # λ of pyLDAvis: how much a word's probability in the topic counts; the rest is how much more frequent it is there.
 ORDERS = (1.0, 1.0 - COMMON, 0.4)
 USUAL = 1
-CAPTION = "Topics that are near each other have similar words; areas are shares of all words. "
+CAPTION = (
+    "Topics that are near each other have similar words, except that circles make room for each other's names; areas "
+    "are shares of all words. "
+)
 CHOOSING = (
     "Choose a topic to see its words and the sites that have it. λ = 1 ranks words by probability, smaller λ favours "
     "words that other topics hardly use; elsewhere this report ranks by λ = 0.8."
@@ -38,9 +44,10 @@ def topic_map(findings: Findings) -> Markup | None:
         return None
     buttons = [button(place, order) for place, order in enumerate(ORDERS)]
     ranked = [leading(relevance(quality.shares, quality.learned, 1.0 - order), WORDS) for order in ORDERS]
-    panels = [panel(findings, quality, slot, ranked) for slot in shown]
+    largest_first = sorted(shown, key=lambda slot: -quality.learned[slot])
+    panels = [panel(findings, quality, slot, ranked) for slot in largest_first]
     drawn = tag("div", drawing(quality, shown), class_="chart")
-    beside = tag("div", tag("p", "Choose a topic.", class_="note"), panels, class_="panels")
+    beside = tag("div", panels, class_="panels")
     return figure(
         tag("div", buttons, drawn, beside, class_="topic-map"), CAPTION, tag("span", CHOOSING, class_="screen")
     )
@@ -66,19 +73,47 @@ def places_of(quality: Quality, shown: Sequence[int]) -> Array:
 
 
 def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
-    places = places_of(quality, shown)
+    places, share = places_of(quality, shown), quality.learned / quality.learned.sum()
     across = spanning(places[:, 0], MARGIN, WIDTH - MARGIN)
     up = spanning(places[:, 1], HEIGHT - MARGIN, MARGIN)
-    share = quality.learned / quality.learned.sum()
-    largest = float(share[shown].max())
+    radii = np.maximum(LARGEST * np.sqrt(share[shown] / share[shown].max()), LEAST)
+    centres = parted(np.array([(across(x), up(y)) for x, y in places]), radii)
+    marks = one_word_each([quality.names[slot] for slot in shown])
     drawn = []
-    for slot, (x, y) in sorted(zip(shown, places, strict=True), key=lambda pair: -share[pair[0]]):
-        radius = max(LARGEST * float(np.sqrt(share[slot] / largest)), 7.0)
-        name = quality.names[slot]
-        circle = tag("circle", cx=across(x), cy=up(y), r=radius, class_=f"blob c{slot % COLOURS}")
-        label = tag("text", name.split(",")[0], class_="mark", x=across(x), y=up(y) + 4.0)
-        drawn.append(tag("a", tag("title", f"{name}: {share[slot]:.1%}"), circle, label, href=f"#topic-{slot}"))
+    for place in np.argsort(-share[shown], kind="stable").tolist():
+        slot, (x, y) = shown[place], centres[place]
+        circle = tag("circle", cx=x, cy=y, r=radii[place], class_=f"blob c{slot % COLOURS}")
+        label = tag("text", marks[place], class_="mark", x=x, y=y + 4.0)
+        told = tag("title", f"{quality.names[slot]}: {share[slot]:.1%}")
+        drawn.append(tag("a", told, circle, label, href=f"#topic-{slot}"))
     return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
+
+
+def parted(centres: Array, radii: Array) -> Array:
+    """Circles moved apart until none covers another's label, as far as there is room; the others stay."""
+    least = APART * (radii[:, None] + radii)
+    np.fill_diagonal(least, 0.0)
+    low, high = radii[:, None] + STROKE, np.array([WIDTH, HEIGHT]) - radii[:, None] - STROKE
+    # Circles in one place would not know which way to go.
+    centres = centres + 0.01 * np.arange(len(centres))[:, None]
+    for _ in range(STEPS):
+        apart = centres[:, None] - centres
+        far = np.hypot(*apart.transpose(2, 0, 1))
+        near = far < least
+        if not near.any():
+            break
+        lacking = np.where(near, least - far, 0.0) / np.maximum(far, 1.0)
+        centres = np.clip(centres + 0.25 * (lacking[:, :, None] * apart).sum(axis=1), low, high)
+    return centres
+
+
+def one_word_each(names: Sequence[str]) -> list[str]:
+    """The first word of each name that no earlier one is marked with."""
+    marks: list[str] = []
+    for name in names:
+        words = name.split(", ")
+        marks.append(next((word for word in words if word not in marks), words[0]))
+    return marks
 
 
 def panel(findings: Findings, quality: Quality, slot: int, ranked: Sequence[NDArray[np.intp]]) -> Markup:

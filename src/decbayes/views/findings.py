@@ -279,6 +279,12 @@ class Findings:
         numbered = [f"{self.view.noun} {slot}" for slot in range(size)]
         return [name or text for name, text in zip(names, numbered, strict=True)] if len(names) == size else numbered
 
+    def labels(self, coupled: CoupledSet) -> list[str | int]:
+        """The name of each component of the set, or its number if it has none or is not shown."""
+        hidden = self.hidden(coupled)
+        pairs = enumerate(self.titles(coupled))
+        return [slot if hidden[slot] or title.endswith(f" {slot}") else title for slot, title in pairs]
+
     def captions(self, coupled: CoupledSet, posterior: Posterior | None = None) -> list[str]:
         """A few words on each component of the set, of the merge or of another posterior; blank if there are none."""
         texts = self.view.captions(posterior or self.merged)

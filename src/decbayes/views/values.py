@@ -209,9 +209,9 @@ def joined_words(texts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def listed(items: Sequence[Any], most: int = 8) -> str:
+def listed(items: Sequence[Any], most: int = 8, *, apart: str = ", ") -> str:
     """The first few items, and how many more there are."""
-    shown = ", ".join(map(str, items[:most]))
+    shown = apart.join(map(str, items[:most]))
     return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
 
 

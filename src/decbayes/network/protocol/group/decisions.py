@@ -19,7 +19,7 @@ import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidRules, Refused
-from decbayes.network.protocol.group.charter import PROTOCOL, Charter
+from decbayes.network.protocol.group.charter import NO_WORDS, PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import AgentId, short
 from decbayes.network.protocol.group.motions import (
     Admit,
@@ -412,7 +412,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
 def check_words(words: tuple[str, ...], charter: Charter) -> None:
     """Refuse words that count already, or that no model of the group could count."""
     if charter.sums is not None:
-        raise Refused("decision", "where only sums are opened, words are those of the charter.")
+        raise Refused("decision", NO_WORDS)
     if list(words) != sorted(set(words)) or not words or not all(word.isprintable() for word in words):
         raise Refused("decision", "the new words are not stated properly.")
     if not {*words} - {*charter.words}:

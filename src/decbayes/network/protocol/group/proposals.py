@@ -8,7 +8,7 @@ import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
-from decbayes.network.protocol.group.charter import Charter, member_key
+from decbayes.network.protocol.group.charter import NO_WORDS, Charter, member_key
 from decbayes.network.protocol.group.motions import Admit, Amend, Extend, Question, Remove, Rotate
 from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.structure import canonical_json
@@ -49,6 +49,8 @@ def question_of(proposal: Proposal, charter: Charter) -> Question:
             return Amend(rules, limits, text)
         case "words":
             new = {*proposal.words}.difference(charter.words)
+            if charter.sums is not None:
+                raise InvalidCharter(NO_WORDS)
             if not new:
                 raise InvalidCharter("All of these words count already.")
             return Extend(tuple(sorted(new)))
