@@ -291,6 +291,12 @@ def test_intervals_are_calibrated_once_all_sites_have_handed_over_their_sums(ove
     assert "from 160 observations; a merge, made without" in run("show", "s/results/merged.posterior")[1]
     status, _, told = run("study", "calibrate", "a.csv", "--site", "a", "--approve", "Lee")
     assert (status, "Kim approves what leaves a" in told) == (1, True)
+    ledger = Path("s.private/a/releases.ledger")
+    lines = ledger.read_bytes()
+    ledger.write_bytes(lines[:-9])
+    assert run("study", "calibrate", "a.csv", "--site", "a", "--approve", "Kim")[0] == 1
+    assert not Path("s/sites/a/a.information").exists(), "nothing leaves that is not in the ledger"
+    ledger.write_bytes(lines)
     assert run("study", "calibrate", "a.csv", "--site", "a", "--approve", "Kim")[0] == 0
     assert "the sums of b are missing" in run("study", "merge")[2]
     assert run("study", "calibrate", "b.csv", "--site", "b", "--approve", "Kim")[0] == 0

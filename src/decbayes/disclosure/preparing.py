@@ -163,6 +163,7 @@ def listed(
     model: Model, data: Any, rules: Rules | None, persons: Persons = EACH, *, stated: Collection[str] = ()
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
     """A site's list for others: the model's columns, sums that settle what nobody has stated, and what was changed."""
+    model = model.unsettled(stated)
     safe = Prepared(model, data) if rules is None else prepared(model, data, rules, persons=persons, blind=False)
     columns: Mapping[str, Column] = getattr(safe.model, "columns")  # noqa: B009
     if model.summed_settings <= {*stated}:

@@ -1,7 +1,7 @@
 """What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -173,6 +173,10 @@ class Model(Settings):
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> Mapping[str, Column]:
         """Sums over a site's rows for its list of columns, by name: cells of at least `least` persons."""
         return {}
+
+    def unsettled(self, stated: Collection[str]) -> Self:
+        """This model without what a site's data alone suggest, where nobody has `stated` it and sums will settle it."""
+        return self
 
     def settled(self, sums: Mapping[str, Column]) -> Self:
         """This model, with the `summed_settings` that the sums of all sites make."""

@@ -96,7 +96,7 @@ class Intervals(Stack):
     """
 
     name: ClassVar[str] = "interval"
-    remedy: ClassVar[str] = "Agree on fewer cuts."
+    remedy: ClassVar[str] = "Agree on fewer cuts (--cuts)."
     time: str
     entry: str
     cuts: tuple[float, ...]

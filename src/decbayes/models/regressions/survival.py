@@ -1,7 +1,7 @@
 """Survival regression: how the hazard of an event depends on other columns, with time at risk and censoring."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -159,6 +159,9 @@ class SurvivalRegression(Regression):
         times, whom = values[self.time], np.arange(len(points)) if persons.numbers is None else persons.numbers
         at_risk = float((times - (values[self.entry] if self.entry else 0.0)).sum())
         return {self._times_and_event: Events.of(times, values[self.target], whom, at_risk, least=least)}
+
+    def unsettled(self, stated: Collection[str]) -> Self:
+        return self if "cuts" in stated else replace(self, cuts=())
 
     def settled(self, sums: Mapping[str, Column]) -> Self:
         events = sums.get(self._times_and_event)

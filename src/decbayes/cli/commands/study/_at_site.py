@@ -79,7 +79,7 @@ def check(
     files, in_force = remembered_data(study, site, data), rules_for(study, site, rules)
     model, observations, persons = site_model(study, files)
     remember(study, site, files)
-    frame = frame_of(model, files)
+    frame, model = frame_of(model, files), model.unsettled(study.protocol.settings.keys())
     statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
     statements += [Statement("other sites", line, "look") for line in compared(study, site, model)]
     print_statements(statements, as_json)

@@ -21,7 +21,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Entry, Ledger
 from decbayes.disclosure.ledger import today
 from decbayes.errors import NotCalibrated
-from decbayes.files import load
+from decbayes.files import load, write_whole
 
 
 def calibrate(
@@ -50,10 +50,14 @@ def calibrate(
     if not calibratable(merged):
         raise NotCalibrated(f"The intervals are {merged.uncertainty}: sites have nothing to add.")
     files, rules = remembered_data(study, site, data), rules_named(rules_of_drafts(study, site))
-    part = write_part(merged, files, "", target, rules, study.protocol.person, robust=False)
+    draft = private_folder(study, site) / target.name
+    part = write_part(merged, files, "", draft, rules, study.protocol.person, robust=False)
     remember(study, site, files)
     model, reason = study.protocol.model, study.protocol.reason
-    Ledger(private_folder(study, site) / LEDGER).append(
+    Ledger(draft.parent / LEDGER).append(
         Entry(today(), target.name, merged.digest, site, model, part["observations"], approve, reason)
     )
-    messages().print("When all sites have handed theirs over, `decbayes study report` states calibrated intervals.")
+    write_whole(target, draft.read_bytes())
+    messages().print(
+        f"{target}: handed over. When all sites have done so, `decbayes study report` states calibrated intervals."
+    )
