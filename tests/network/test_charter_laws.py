@@ -167,6 +167,7 @@ def test_charters_that_read_records_alike_differ_in_members_alone():
     assert later.structure == Epoch(prior).structure
     assert CHARTER.structure == CHARTER.model.structure
     assert later.with_words_of({}).epoch is None
+    assert CHARTER.with_words_of({}) is CHARTER
     counting = replace(later, epoch=Epoch(prior, {"agent 0": ("s", "t")}))
     assert counting.counted == {"agent 0": {"s", "t"}}
     with pytest.raises(InvalidCharter, match="somebody who is not a member"):

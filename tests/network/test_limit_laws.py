@@ -16,6 +16,7 @@ from decbayes.network import Limits, Rules, open_record, sign_record, verify
 from decbayes.network.protocol.group.motions import Remove, motion_on, sign_vote
 from decbayes.network.protocol.limits import PrivacyRules, SumRules
 from decbayes.network.protocol.records.accounts import accounts
+from decbayes.network.protocol.records.notes import check_magnitudes
 from decbayes.network.protocol.records.pool import Change, Pool
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, rises
 from decbayes.network.protocol.records.statements import Approval, Statement, check_statement, statement_from
@@ -227,6 +228,23 @@ def test_accounts_count_each_seat_once():
     pool.add(record(5))
     found = accounts(pool)
     assert (found.prior, found.records, found.wrong, found.observations) == ({}, {"agent 0": 1}, (), 1)
+
+
+def test_accounts_name_what_is_counted_twice(monkeypatch):
+    pool = Pool(CHARTER)
+    pool.add(record(5))
+    (held,) = pool.counted()
+    monkeypatch.setattr(pool, "counted", lambda: iter([held, held]))
+    assert accounts(pool).wrong == ("agent 0 counts twice",)
+    stranger = sign_record(CHARTER, MEMBERS[2], 1, posterior=held.posterior, shards=frozenset("a"), observations=1)
+    monkeypatch.setattr(pool, "counted", lambda: iter([stranger]))
+    assert accounts(pool).wrong == ("somebody counts and has no seat",)
+
+
+def test_empty_parts_of_a_note_are_within_any_limit():
+    check_magnitudes({"step": np.zeros(0), "at": np.full(8, 99)}, 0.5)
+    with pytest.raises(InvalidFile, match="magnitude"):
+        check_magnitudes({"step": np.array([0.6])}, 0.5)
 
 
 def test_statements_come_back_and_are_short():
