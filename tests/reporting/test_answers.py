@@ -48,7 +48,7 @@ def test_the_first_sentence_has_the_effect_with_its_unit_and_interval(rng):
     assert "No effect is clear for ward=heart." in first
     assert "240 observations at 3 sites" in sure
     assert "exact" in sure
-    assert agree == "No site stands out, and sites differ no more than by chance."
+    assert agree == "No site stands out, and no difference between sites is clear."
 
 
 def test_effects_are_per_unit_or_compared_with_the_level_that_has_no_term(rng):

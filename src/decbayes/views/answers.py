@@ -155,7 +155,7 @@ def how_sites_agree(findings: Findings) -> str:
         return f"Sites differ by more than chance in {listed(differing)}; no single site stands out."
     if findings.undecided:
         return "No site stands out; whether sites differ by more than chance was not tested."
-    return "No site stands out, and sites differ no more than by chance."
+    return "No site stands out, and no difference between sites is clear."
 
 
 def differences(findings: Findings) -> Iterator[str]:

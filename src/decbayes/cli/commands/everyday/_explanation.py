@@ -25,6 +25,7 @@ from decbayes.views.texts import filled
 from decbayes.views.values import Difference
 
 UNLIKE = 0.5  # above this distance from the margins, simulated ones say little about them
+MOST_PROVEN = 200  # components of all sites for which proofs are quick
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance, 1 by chance alone.\n"
@@ -74,7 +75,7 @@ def print_alignment(
             for name, row, site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
-        for line in what_it_means(alignment, coupled, sure):
+        for line in (*what_it_means(alignment, coupled, sure), *certified(alignment, coupled)):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
         print_heterogeneity(apart[coupled], merged, texts)
@@ -122,6 +123,14 @@ def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | 
     if learned.unlike > UNLIKE:
         yield "Margins are unlike those of simulated sites: the model may describe these"
         yield "data badly. Treat the probabilities with care."
+
+
+def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
+    """How many matches are proven, where one component of each site is in each slot and proofs are quick."""
+    sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
+    if alignment.objective and alignment.one_to_one and 1 < len(sizes) and sum(sizes) <= MOST_PROVEN:
+        count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
+        yield f"Proven: {count} of {sum(sizes)} matches, which every best one-to-one alignment has."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
