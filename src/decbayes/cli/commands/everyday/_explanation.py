@@ -128,7 +128,7 @@ def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | 
 def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     """How many matches are proven, where one component of each site is in each slot and proofs are quick."""
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
-    if alignment.objective and alignment.one_to_one and 1 < len(sizes) and sum(sizes) <= MOST_PROVEN:
+    if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
         count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
         yield f"Proven: {count} of {sum(sizes)} matches, which every best one-to-one alignment has."
 
