@@ -97,6 +97,24 @@ def test_decisions_are_asked_for_by_digest_and_name():
     assert joined.roster.sitting.keys() == {"agent 1", "agent 2", "agent 3"}
 
 
+def test_what_has_fallen_is_not_decided():
+    """A replaced key has completed a removal beside its replacement: whoever wants it decides anew."""
+    decisions, seats = Decisions(CHARTER), {name: SEATED[name] for name in SEATED}
+    rotated = ballot_on(
+        Rotate("agent 1", MEMBERS[5].public),
+        {n: seats[n] for n in ("agent 0", "agent 2", "agent 3")},
+        CHARTER,
+        number=20,
+    )
+    stolen = ballot_on(Remove("agent 4"), {n: seats[n] for n in ("agent 1", "agent 2", "agent 3")}, CHARTER, number=30)
+    wanted = ballot_on(Remove("agent 4"), some(1), CHARTER, number=9)
+    decisions.add(stolen)
+    assert decisions.decided_since(wanted)
+    decisions.add(rotated)
+    assert decisions.fallen == {stolen.digest}
+    assert not decisions.decided_since(wanted)
+
+
 def test_the_lowest_of_two_votes_of_a_seat_is_kept():
     motion = motion_on(Remove("agent 3"), CHARTER.id, ())
     one, two = (Ballot(motion, {"agent 0": sign_vote(motion, "agent 0", MEMBERS[0], n)}) for n in (4, 2))

@@ -392,3 +392,13 @@ def test_added_words_stand_when_a_key_that_voted_for_them_is_replaced(question, 
     decisions.add(ballot_on(Rotate("site 2", identities(5)[4].public), others, charter, number=2))
     assert len(decisions.settled) == 2
     assert (not decisions.fallen) == stands
+
+
+def test_data_at_hand_have_a_column_for_each_word_in_force(rng):
+    charter = charter_of(MEMBERS[:2])
+    agent = Agent(charter, MEMBERS[0], rng=rng)
+    name = agent.hold(csr_array(np.array([[1, 0, 2, 0], [0, 3, 0, 1]])))
+    ballot = ballot_on(Extend(("nurse",)), seated(charter, MEMBERS[:2]), charter)
+    agent.on_ballot("b", ballot.content)
+    assert agent.charter.words == (*BEGUN, "nurse")
+    assert agent._shards[name].toarray().tolist() == [[1, 0, 2, 0, 0], [0, 3, 0, 1, 0]]
