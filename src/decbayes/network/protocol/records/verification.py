@@ -20,7 +20,7 @@ from decbayes.families import Contribution, dense
 from decbayes.families.matrices import smallest, stored
 from decbayes.files import contribution_from
 from decbayes.merging.base.vocabularies import over_words
-from decbayes.models.core.information import ABSOLUTE, RELATIVE
+from decbayes.models.core.information import ABSOLUTE
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import short
 from decbayes.network.protocol.group.motions import Proof, Vote, VoteHeader
@@ -282,7 +282,7 @@ def check_consistency(header: Header, posterior: Posterior, charter: Charter) ->
         raise Refused("consistency", f"{contradiction} ({charter.model.unit}s).")
     value = charter.limits.value
     for name, most in ({} if value is None else charter.model.largest_contribution(value)).items():
-        room = (tally.each(header.units) + ABSOLUTE) * most * (1 + RELATIVE)
+        room = (tally.each(header.units) + ABSOLUTE) * most
         if not (np.abs(dense(posterior.contribution[name])) <= room).all():
             raise Refused("consistency", f"'{name}' is beyond what numbers within ±{value:g} can add to it.")
 
