@@ -16,7 +16,7 @@ from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, 
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
-from decbayes.views.texts import slot_labels
+from decbayes.views.texts import cell_text, slot_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,9 +92,7 @@ def margin_scale(shown: Array) -> Any:
 
 def cell_labels(alignment: Alignment, coupled: CoupledSet) -> NDArray[Any]:
     """Sites × slots: the components in each cell, "1+4" where there are two."""
-    return np.array(
-        [["+".join(map(str, cell)) for cell in row] for row in reading.fillings(alignment, coupled)], dtype=object
-    )
+    return np.array([[*map(cell_text, row)] for row in reading.fillings(alignment, coupled)], dtype=object)
 
 
 def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:

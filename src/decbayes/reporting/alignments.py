@@ -14,13 +14,13 @@ from decbayes.reporting.markup import Markup, coordinate, figure, image, joined,
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
+from decbayes.views.texts import cell_text
 from decbayes.views.values import counted, number, plural
 
 MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)
 SHADES = 10
 MOST_LEAVES = 600
-MOST_WRITTEN = 2  # numbers in a cell
 LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
 SHADE = "Darker blue: a larger share of the site's own data."
 
@@ -89,7 +89,7 @@ def cell(
     observations, value = number(round(findings.shared[coupled].evidence[place])), sure.text(*place)
     return tag(
         "td",
-        "+".join(map(str, components)) if len(components) <= MOST_WRITTEN else f"{len(components)}×",
+        cell_text(components),
         tag("sup", marks) if marks else None,
         class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
         title=f"{findings.names[place[0]]}, component {place[1]}: {observations} {findings.unit}, {sure.name} {value}",

@@ -14,7 +14,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
-from decbayes.views.texts import estimate_row, of_filled, slot_labels, weights
+from decbayes.views.texts import cell_text, estimate_row, of_filled, slot_labels, weights
 from decbayes.views.values import counted, listed, number
 from decbayes.views.view import INTERVAL
 
@@ -71,7 +71,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
     named = slot_labels(value.merged(), coupled)
     slots = [*named][:MOST_SLOTS]
     rows = [
-        [site, *(shaded("+".join(map(str, fillings[site][slot])), sure.values[site, slot]) for slot in slots)]
+        [site, *(shaded(cell_text(fillings[site][slot]), sure.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
     close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker: more certain"

@@ -13,7 +13,7 @@ from decbayes.structure import CoupledSet
 from decbayes.views.values import Estimate, number, range_text
 from decbayes.views.view import INTERVAL, View, view_of
 
-MOST_ROWS = 20
+MOST_ROWS, MOST_WRITTEN = 20, 2
 
 Described = TypeVar("Described")
 
@@ -39,6 +39,11 @@ def slot_labels(posterior: Posterior, coupled: CoupledSet) -> dict[int, str]:
     names = view_of(posterior.structure).names(posterior) if len(posterior.structure.symmetry) == 1 else ()
     known = names if len(names) == count else [""] * count
     return {slot: known[slot] or str(slot) for slot in filled(posterior, coupled)}
+
+
+def cell_text(components: Sequence[int]) -> str:
+    """The components that a site has put into one slot: "1+4"; or how many, if their numbers would not fit a cell."""
+    return "+".join(map(str, components)) if len(components) <= MOST_WRITTEN else f"{len(components)}×"
 
 
 def text_of(posterior: Posterior) -> str:
