@@ -243,3 +243,49 @@ def test_persons_of_several_parts_are_numbered_on():
     assert both.among(np.array([True, True, False, False, False])) == 2
     assert both.among(np.array([False, False, True, False, True])) == 1
     assert both.among(np.array([False, True, True, True, False])) == 3
+
+
+@pytest.mark.parametrize(
+    ("bars", "read"),
+    [
+        ("(1 | a)", (("intercept",), "a", (), "")),
+        ("(1 + x | a)", (("intercept", "x"), "a", (), "")),
+        ("(1 | a/b)", (("intercept",), "a", ("intercept",), "b")),
+        ("(1 + x | a) + (1 | a:b)", (("intercept", "x"), "a", ("intercept",), "b")),
+        ("(1 | a:b) + (x | a)", (("intercept", "x"), "a", ("intercept",), "b")),
+        ("(1 | a) + (1 | b)", None),
+        ("(1 | a) + (1 | a/b)", None),
+        ("(1 | a) + (1 | b:c)", None),
+        ("(1 | a) + (1 | a:a)", None),
+        ("(1 | a) + (1 | a:b) + (1 | a:c)", None),
+        ("(1 | a:b)", None),
+        ("(1 + x | a) + (1 + x || a:b)", None),
+    ],
+)
+def test_groups_lie_inside_sites_or_are_refused(bars, read):
+    rng = np.random.default_rng(0)
+    frame = {name: rng.choice(["u", "v"], 30) for name in "abc"} | {name: rng.normal(size=30) for name in "xy"}
+    if read is None:
+        with pytest.raises(InvalidStructure):
+            db.LinearRegression.from_frame(frame, f"y ~ x + {bars}")
+        return
+    model = db.LinearRegression.from_frame(frame, f"y ~ x + {bars}")
+    assert (tuple(model.varying), model.by, tuple(model.varying_within), model.within) == read
+
+
+def test_rows_without_a_column_for_the_site_are_of_one_site(rng):
+    columns = {"x": "real", "y": "real"}
+    model = db.LinearRegression(
+        "y", columns=columns, varying=("intercept",), within="ward", varying_within=("intercept",)
+    )
+    rows = rng.normal(size=(4, 2))
+    one, site, both = (model.points(np.column_stack([rows, *[np.ones((4, more))] * (more > 0)])) for more in (0, 1, 2))
+    np.testing.assert_array_equal(one[:, :2], rows)
+    assert np.isnan(one[:, 2:]).all()
+    assert one.shape == site.shape == both.shape == (4, 4)
+    assert np.isnan(site[:, 2]).all()
+    assert (site[:, 3] == 1).all()
+    assert (both[:, 2:] == 1).all()
+    for wrong in (rows[:, :1], np.column_stack([rows, np.ones((4, 3))])):
+        with pytest.raises(DecbayesError):
+            model.points(wrong)
