@@ -230,7 +230,7 @@ def test_sites_with_one_outcome_move_neither_weak_nor_strong_effects_far(slopes)
     one = model.fit({"ill": ill, "a": x[:, 0], "b": x[:, 1]}).posterior
     merged = db.merge([model.fit_site({"ill": ill[p], "a": x[p, 0], "b": x[p, 1]}).posterior for p in parts])
     apart = (merged.mean(COEFFICIENTS) - one.mean(COEFFICIENTS)) / one.deviation(COEFFICIENTS)
-    assert np.abs(apart).max() < 1.5
+    assert np.abs(apart).max() < 2.0
 
 
 def some_outcomes():

@@ -58,7 +58,8 @@ class Logistic(Generalized):
     holds: ClassVar[type[Column]] = YesNo
     ratio: ClassVar[str] = "odds ratio"
     heaviest: ClassVar[float | None] = 0.25
-    anchors: ClassVar[tuple[float, ...]] = (0.7, 3.0, 10.0)
+    narrow: ClassVar[float] = 0.5
+    anchors: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0)
 
     def check_column(self, model: str, name: str, column: Column) -> None:
         if column.factor == "yes_no" or (column.factor == "categorical" and len(column.entries) == 2):

@@ -39,6 +39,7 @@ class Step(Logistic):
     ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
+    narrow: ClassVar[float] = Generalized.narrow
     anchors: ClassVar[tuple[float, ...]] = Generalized.anchors
 
     @property

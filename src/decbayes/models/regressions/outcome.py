@@ -251,8 +251,11 @@ class Generalized(Outcome):
 
     family: ClassVar[FullGaussian] = FullGaussian()
 
+    narrow: ClassVar[float] = 0.3
+    """The prior variance of a site's first fit if it has few of the outcomes, or merges recentre."""
+
     anchors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
-    """Prior variances that sites' first fits may have; each takes the one under which its rows are most likely.
+    """Other prior variances that sites' first fits may have; each takes the one under which its rows are most likely.
 
     `benchmarks/regression.py` shows what they do. Where merges recentre there is one, which whoever merges must know.
     """

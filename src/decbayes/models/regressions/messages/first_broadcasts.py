@@ -46,7 +46,7 @@ class FirstBroadcasts:
         slopes = np.ones(side, dtype=np.bool_)
         slopes[list(self.model.baseline_places if self.model.intercept else ())] = False
         level = min(widest, ANCHORED_LEVEL)
-        narrow = np.full(side, variances[0])
+        narrow = np.full(side, min(widest, outcome.narrow))
         wider = [] if outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
         centre, _ = outcome.moments(outcome.prior(side, self.model))
         return tuple(Quadratic(centre / each, np.diag(1.0 / each)) for each in (narrow, *wider))
