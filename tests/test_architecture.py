@@ -89,7 +89,7 @@ ROOMS = {
         "merging.grouping",
         "merging.matching",
     },
-    "merging.robust": {"merging.aligning", "merging.alignment", "merging.base"},
+    "merging.robust": {"merging.aligning", "merging.alignment", "merging.base", "merging.grouping"},
     "models.core": set(),
     "models.likelihoods": {"models.core"},
     "models.mixtures": {"models.core", "models.likelihoods"},

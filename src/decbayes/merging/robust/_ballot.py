@@ -14,6 +14,7 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
+from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     Settled,
@@ -116,7 +117,7 @@ class Ballot:
         own are not silenced. In an alignment they take slots that the others need.
         """
         scales = [group.scale[group.site] for group in self.groups]
-        alignment = aligned(self.weighted(scales, scales), slots, self.solver)[0]
+        alignment = aligned(self.weighted(scales, scales), slots, self.solver or Grouping(passes=0))[0]
         first = settled(voted.group, *slots_in(alignment, voted.group))
         selective = (voted.weights < 0.5)[voted.group.known].any() or voted.slots > slots
         return voted if selective and voted.votes.sum() > first.votes.sum() + BETTER else first

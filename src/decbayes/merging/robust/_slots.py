@@ -166,9 +166,12 @@ def middles(group: Group, labels: Indices, slots: int) -> Indices:
 
 
 def support(group: Group, components: Indices, agreeing: Array) -> Array:
-    """The votes of all sites for each candidate (column): one vote per site, that of its most agreeing component."""
-    votes = np.zeros((group.sites, agreeing.shape[1]))
-    np.maximum.at(votes, group.site[components], group.votes[components, None] * agreeing)
+    """The votes of all sites for each candidate (column): one vote per site, that of its most agreeing component.
+
+    Components are in the order of their sites.
+    """
+    _, first_of_site = np.unique(group.site[components], return_index=True)
+    votes = np.maximum.reduceat(group.votes[components, None] * agreeing, first_of_site, axis=0)
     return np.asarray(votes.sum(axis=0))
 
 
