@@ -301,25 +301,41 @@ def verdicts(results: dict[tuple[str, str, int, str], list[Row]]) -> list[str]:
     return lines
 
 
-def markdown(results: dict[tuple[str, str, int, str], list[Row]]) -> Iterator[str]:
-    """A table row for each kind and attack, a column for each number of faulty sites and like or unlike honest ones.
+# The columns of the documentation's table: attacks, numbers of faulty sites, and which honest sites.
+COLUMNS = {
+    "nobody faulty": (("none",), (0,), ("like", "unlike")),
+    "a large site": (("large",), (0,), ("like", "unlike")),
+    "units, random, inflated, copies": (
+        ("units10", "units100", "random", "inflated", "copies"),
+        (1, 3),
+        ("like", "unlike"),
+    ),
+    "displaced": (("displaced",), (1, 3), ("like", "unlike")),
+    "same lie": (("colluding",), (1, 3), ("like",)),
+    "same lie, unlike": (("colluding",), (3,), ("unlike",)),
+}
 
-    In it, deviations (median) and nats (mean) of the plain and of the robust merge, and the share of runs within bars.
-    """
-    columns = sorted({(key[2], key[1]) for key in results if key[2]})
-    yield f"| sites | attack | {' | '.join(f'f = {faulty}, {sites}' for faulty, sites in columns)} |"
-    yield "|---" * (2 + len(columns)) + "|"
-    for kind, attack in dict.fromkeys((key[0], key[3]) for key in results if key[2]):
+
+def markdown(results: dict[tuple[str, str, int, str], list[Row]]) -> Iterator[str]:
+    """A row for each kind: runs within the bars, the largest deviations of plain and robust merges, the mean and the
+    largest loss in nats; and the median and the largest time."""
+    yield f"| sites | {' | '.join(COLUMNS)} | time |"
+    yield "|---" * (2 + len(COLUMNS)) + "|"
+    for kind in dict.fromkeys(key[0] for key in results):
         cells = []
-        for faulty, sites in columns:
-            same = results.get((kind, sites, faulty, attack))
-            if same is None:
+        for attacks, faulty, sites in COLUMNS.values():
+            of_kind = [key for key in results if key[0] == kind]
+            chosen = [key for key in of_kind if key[3] in attacks and key[2] in faulty and key[1] in sites]
+            rows = [(key[3], row) for key in chosen for row in results[key]]
+            if not rows:
                 cells.append("–")
                 continue
-            row = summary(attack, same)
-            (before, _, cost, _), (after, _, lost, _) = row["plain"], row["robust"]
-            cells.append(f"{before:.1f}/{cost:.3f}→**{after:.1f}**/{lost:.3f} {row['held']:.0%}")
-        yield f"| {NAMES.get(kind, kind)} | {attack} | {' | '.join(cells)} |"
+            (before, _), (away, lost) = (np.array([row[rule] for _, row in rows]).T for rule in ("plain", "robust"))
+            within = f"{sum(held(attack, row) for attack, row in rows)}/{len(rows)}"
+            moved = "" if 0 in faulty else f"{before.max():.1f}→**{away.max():.1f}**, "
+            cells.append(f"{within}, {moved}{lost.mean():.3f} ({lost.max():.3f})")
+        times = [row["time"] for key, same in results.items() if key[0] == kind for row in same]
+        yield f"| {NAMES.get(kind, kind)} | {' | '.join(cells)} | {np.median(times):.1f} ({max(times):.1f}) |"
 
 
 def main() -> None:
