@@ -10,7 +10,7 @@ from test_small_rules import record
 
 from decbayes.errors import Refused
 from decbayes.network import Ballot, Proof
-from decbayes.network.protocol.group.motions import Remove, motion_on, sign_vote
+from decbayes.network.protocol.group.motions import Remove, SignedBytes, motion_on, sign_vote
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.gossip import Gossip
@@ -83,6 +83,10 @@ def test_so_many_things_are_checked_at_once_and_no_more():
         assert decode(encode(fine), charter) == fine
     for many in (Batch((b"r",) * 513), Batch((b"r",) * 200, (), (b"b",) * 313), Packets(packets=(b"p",) * 513)):
         assert refused(decode, encode(many), charter) == "size"
+    half = SignedBytes(b"h", bytes(64))
+    for count, fine in ((312, True), (313, False)):
+        mixed = encode(Batch((b"r",) * 200, ((half, half),) * count))
+        assert decode(mixed, charter).records if fine else refused(decode, mixed, charter) == "size"
     few = gaussian_charter(MEMBERS[:2], members=3)
     assert decode(encode(Batch((b"r",) * 6)), few)
     assert refused(decode, encode(Batch((b"r",) * 7)), few) == "size", "two of each member"
