@@ -86,6 +86,11 @@ def test_the_missing_information_is_rubins():
     r = between / within
     assert pooled.missing == pytest.approx((r + 2 / (pooled.degrees + 3)) / (r + 1), rel=1e-12)
     assert pooled.error == pytest.approx(sqrt(within + between), rel=1e-12)
+    both = db.checking.pool([[1.0, 9.0], [2.0, 7.0]], [[0.5, 4.0], [0.7, 6.0]])
+    for column, (estimates, variances) in enumerate((([1.0, 2.0], [0.5, 0.7]), ([9.0, 7.0], [4.0, 6.0]))):
+        alone = db.checking.pool(estimates, variances)
+        for part in ("estimate", "error", "degrees", "missing"):
+            assert getattr(both, part)[column] == pytest.approx(float(getattr(alone, part)))
     same = db.checking.pool([1.0, 1.0], [0.5, 0.7])
     assert same.degrees > 1e12, "no table differs: nothing is missing"
     assert same.missing < 1e-6

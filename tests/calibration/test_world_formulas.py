@@ -215,6 +215,7 @@ def test_a_site_has_not_seen_topics_with_hardly_a_word(rare, present, monkeypatc
     sites = [db.Posterior(model.structure, {"topics": csr_array(counts + shift)}) for shift in (0.0, 1e-3)]
     setting = Setting(db.align(sites, components=3), length=50.0)
     assert number_and_length(setting, 0) == (20, {"length": 50.0})
+    assert number_and_length(replace(setting, length=1e5), 0) == (1, {"length": 1e5}), "at least one"
     assert setting.work == pytest.approx(sum(site.sum() * 3 for site in setting.evidence) * 10)
     asked, kept = [], Setting.of_structure
     monkeypatch.setattr(

@@ -73,7 +73,7 @@ def learned(worlds: Worlds, wanted: int) -> Reliability:
     setting = worlds.setting
     check_setting(setting)
     expected = sum(len(counts) for counts in reading.observations(setting.alignment, setting.coupled))
-    count = min(max(WORLDS, ceil(wanted / max(expected, 1))), MOST_WORLDS)
+    count = min(max(WORLDS, ceil(wanted / expected)), MOST_WORLDS)
     check_apart(setting, worlds.rng())
     simulated = Matches.joined([simulated_matches(setting, world) for world in worlds.first(count)])
     if len(simulated) < LEAST_MATCHES:
