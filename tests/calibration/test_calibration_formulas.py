@@ -134,18 +134,21 @@ def test_shares_of_topics_are_ratios_over_documents(rng):
 
 
 def test_small_groups_are_joined_until_enough_persons_are_together(rng):
+    """The first group that is too small goes to the next one that has anybody, the last to the one before."""
     for _ in range(200):
-        having, least = rng.integers(0, 7, size=rng.integers(1, 8)).tolist(), int(rng.integers(1, 9))
-        parts, gathered = [], []
-        for group, persons in enumerate(having):
-            gathered.append((group, persons))
-            if sum(count for _, count in gathered) >= least:
-                parts.append([group for group, _ in gathered])
-                gathered = []
-        left = [group for group, _ in gathered]
-        expected = {group: part[-1] for part in parts for group in part}
-        expected |= {group: parts[-1][-1] if parts else len(having) - 1 for group in left}
-        assert joined_groups(having, least).tolist() == [expected[group] for group in range(len(having))]
+        sizes, least = rng.integers(0, 7, size=rng.integers(1, 8)), int(rng.integers(1, 9))
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        blocks = [([label], size) for label, size in enumerate(sizes.tolist()) if size]
+        while len(blocks) > 1 and any(size < least for _, size in blocks):
+            place = next(n for n, (_, size) in enumerate(blocks) if size < least)
+            labels, size = blocks.pop(place)
+            target = min(place, len(blocks) - 1)
+            into, there = blocks[target]
+            blocks[target] = ([*labels, *into], size + there)
+        expected = {label: labels[-1] for labels, _ in blocks for label in labels}
+        if len(group):
+            found = joined_groups(group, lambda rows: rows.sum(keepdims=True), [least])
+            assert found.tolist() == [expected[label] for label in group.tolist()]
 
 
 def test_pairs_are_counted_block_by_block(rng, monkeypatch):
