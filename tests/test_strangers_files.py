@@ -13,11 +13,12 @@ from safetensors.numpy import save as save_arrays
 
 import decbayes as db
 from decbayes.cli import main
-from decbayes.errors import InvalidData, InvalidFile, printable
+from decbayes.errors import DecbayesError, InvalidData, InvalidFile, printable
 from decbayes.files import KEY, LARGEST, from_bytes, to_bytes
 from decbayes.inputs.documents import read_vocabulary
 from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
+from decbayes.inputs.tables import places
 from decbayes.inputs.texts import LeftOut, Texts
 from decbayes.merging.base.differing import model_differences
 
@@ -280,3 +281,23 @@ def test_a_list_that_is_none_is_a_difference_and_no_defect(terms):
     """A stranger's description said so, and `merge` ended in a traceback as it explained what differs."""
     model = {"name": "LinearRegression", "target": "y", "terms": ["a"]}
     assert "'a'" in " ".join(model_differences(model, {**model, "terms": terms}))
+
+
+def test_a_table_without_names_is_refused_and_no_row_of_it_is_quoted(tmp_path):
+    table = tmp_path / "patients.csv"
+    for first in ("67,Meyer,2", "67,Meyer", "3.5,Meyer", "1,67,Meyer", "67,65,63.5,Meyer"):
+        table.write_text(f"{first}\n{first}\n")
+        with pytest.raises(InvalidData, match="begins with the names of its columns") as refused:
+            read_frame(table)
+        assert "Meyer" not in str(refused.value)
+    for first in ("label,0,1,2", "1,2,label", "place,2010,2015,2020", "label,1"):
+        table.write_text(f"{first}\n" + ",".join(["7"] * len(first.split(","))) + "\n")
+        assert [*read_frame(table)] == first.split(",")
+    for ask in (
+        lambda: places(["1st", "Meyer"], ["age"]),
+        lambda: db.LinearRegression.from_frame({"1st": [1.0, 2.0]}, "y ~ x"),
+    ):
+        with pytest.raises(DecbayesError, match="not listed here") as refused:
+            ask()
+        assert "Meyer" not in str(refused.value)
+        assert "1st" not in str(refused.value)

@@ -105,8 +105,8 @@ def test_states_of_sequences_that_a_column_tells_apart(run, tables):
 
 def test_a_regression_names_what_it_lacks_and_scores_of_one_target_compare(run, tables):
     for said, told in (
-        ("--formula visit~age", "There is no column 'visit' to predict; there are age, ward, visits, walk."),
-        ("--target visit", "There is no column 'visit' to predict; there are age, ward, visits, walk."),
+        ("--formula visit~age", "There is no column 'visit' to predict; the columns are age, ward, visits, walk."),
+        ("--target visit", "There is no column 'visit' to predict; the columns are age, ward, visits, walk."),
         ("--target visits --by walk", "nothing is said to vary: name it with `varying`"),
         ("--formula visits~age+walk --varying intercept --by walk", "can be no column of the regression"),
     ):

@@ -162,7 +162,7 @@ def test_missing_and_ragged_columns_are_refused():
         coded({"sex": ["f"], "age": [1.0]}, COLUMNS)
     with pytest.raises(InvalidData, match="different lengths"):
         coded({**RAW, "age": [1.0]}, COLUMNS)
-    with pytest.raises(InvalidData, match="no column hight; there are sex, age"):
+    with pytest.raises(InvalidData, match="no column hight; the columns are sex, age"):
         columns_of(RAW, {"hight": "real"})
     with pytest.raises(InvalidData, match="1,001 categories"):
         columns_of({"name": [f"patient {number}" for number in range(1001)]})

@@ -293,7 +293,7 @@ class TestTerms:
         [
             ("y = age", "of the form"),
             ("age ~ age", "cannot be a term of its own"),
-            ("height ~ age", "There is no column 'height' to predict; there are age, sex, y"),
+            ("height ~ age", "There is no column 'height' to predict; the columns are age, sex, y"),
         ],
     )
     def test_formulas_that_make_no_sense(self, formula, message):

@@ -50,6 +50,15 @@ def test_the_disk_is_written_through_before_put_returns(path):
     assert settings == ["wal", 2]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such rights")
+def test_nobody_else_on_the_machine_reads_it(path):
+    with SqliteStore(path, CHARTER) as store:
+        store.put([record(1)])
+        found = {file.name: file.stat().st_mode & 0o077 for file in path.parent.glob("agent.store*")}
+    assert found.keys() >= {"agent.store", "agent.store-wal"}
+    assert not any(mode for name, mode in found.items() if not name.endswith(".lock"))
+
+
 def test_proofs_are_kept(path):
     first, second = record(3), record(3, data=(9.0,))
     with SqliteStore(path, CHARTER) as store:

@@ -1,6 +1,6 @@
 """What callers pass in: refused here, by name and with the remedy, before NumPy makes something else of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -127,3 +127,15 @@ def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -
     if not ((numbers > above) & (numbers < np.inf)).all():
         raise InvalidStructure(f"{name} must be {'finite' if above < 0 else 'positive'}, not {np.asarray(values)}.")
     return numbers
+
+
+def listed(names: Sequence[str]) -> str:
+    """The columns that there are, for a message; a table that does not begin with names begins with somebody's data."""
+    if any(name.lstrip("+-")[:1].isdigit() for name in names):
+        return "not listed here, as some begin with a digit (is the first line of the table one of data?)"
+    return some(names) or "without names"
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """Names for a message, not all of a hundred."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

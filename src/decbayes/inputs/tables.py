@@ -13,6 +13,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 from zipfile import BadZipFile
@@ -20,6 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from decbayes.base.arguments import listed
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
 from decbayes.inputs.bounds import (
@@ -191,8 +193,14 @@ def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, S
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse a first line that holds a decimal number: it is a row of data, and nobody's data are names of columns."""
-    if any(is_number(name) and not name.strip().lstrip("+-").isdecimal() for name in names if name.lower() != "nan"):
+    """Refuse a first line that holds numbers: it is a row of data, and nobody's data are names of columns.
+
+    Names are at most numbered: from 0 or 1, or in steps as years are.
+    """
+    numbers = [float(name) for name in names if name.lower() != "nan" and is_number(name)]
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    numbered = not steps - {1.0} and numbers[:1] in ([0.0], [1.0])
+    if numbers and not (numbered or (len(numbers) > 2 and len(steps) == 1 and min(steps) >= 1.0)):
         raise InvalidData("its first line holds numbers: a table begins with the names of its columns.")
 
 
@@ -201,7 +209,7 @@ def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> li
     unknown = [name for name in columns if name not in names]
     if unknown:
         lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"
-        raise InvalidData(f"{lacks}; the columns are {', '.join(names) or 'none with names'}.{advice}")
+        raise InvalidData(f"{lacks}; the columns are {listed(names)}.{advice}")
     return [list(names).index(name) for name in columns]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import listed
 from decbayes.columns import Categorical, Column, columns_of
 from decbayes.columns.frames import names_in, warn
 from decbayes.columns.sums import columns_among
@@ -209,7 +210,7 @@ def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapp
     """The columns that a formula and settings name, or all."""
     for by in group_columns(settings):
         if by not in frame:
-            raise InvalidData(f"There is no column '{by}' to name sites; there are {', '.join(frame)}.")
+            raise InvalidData(f"There is no column '{by}' to name sites; the columns are {listed(tuple(frame))}.")
     if not formula:
         return frame
     wanted, named = formula_for(model, formula, frame)
@@ -227,4 +228,4 @@ def group_columns(settings: Mapping[str, Any]) -> list[str]:
 
 def check_among(target: str, names: Sequence[str]) -> None:
     if target not in names:
-        raise InvalidStructure(f"There is no column '{target}' to predict; there are {', '.join(names)}.")
+        raise InvalidStructure(f"There is no column '{target}' to predict; the columns are {listed(names)}.")

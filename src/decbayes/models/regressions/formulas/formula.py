@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
+from decbayes.base.arguments import listed
 from decbayes.errors import InvalidStructure
 
 INTERCEPT = "intercept"
@@ -166,8 +167,8 @@ class Reader:
 
     def _unknown(self, name: str) -> InvalidStructure:
         return InvalidStructure(
-            f"'{name}' in the formula is neither a column nor an operation. Columns are {', '.join(self.columns)}; put "
-            "names with spaces into backticks."
+            f"'{name}' in the formula is neither a column nor an operation. The columns are "
+            f"{listed(tuple(self.columns))}; put names with spaces into backticks."
         )
 
     def everything(self) -> list[Term]:

@@ -109,6 +109,8 @@ class SqliteStore:
         self._lock = None if read_only else locked(self.path)
         try:
             with failures(self.path):
+                if not read_only and not self.path.exists():
+                    self.path.touch(mode=0o600)  # SQLite's files beside it become like it
                 self.connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
                 self._open(read_only)
         except StoreFailed:
