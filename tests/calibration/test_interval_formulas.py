@@ -223,7 +223,7 @@ def test_checks_add_up_and_compare_means():
         1 + one
 
 
-def test_replicas_are_the_same_parameters_everywhere_and_other_data(rng):
+def test_replicas_are_the_same_parameters_everywhere_and_other_data(rng, monkeypatch):
     data = rng.normal(size=(12, 1))
     posterior = MEAN.fit(data).posterior
     first, again, other = (predictive_check(MEAN, posterior, data, site=s, replicas=5, seed=2) for s in (0, 0, 1))
@@ -233,6 +233,10 @@ def test_replicas_are_the_same_parameters_everywhere_and_other_data(rng):
     assert (first.scores[1:] != other.scores[1:]).all()
     assert first.units.tolist() == [12.0] * 6
     assert len(predictive_check(MEAN, posterior, data[:2]).scores) == 100
+    streams, draw = [], type(MEAN).draw
+    monkeypatch.setattr(type(MEAN), "draw", lambda *given: streams.append(given[3].bit_generator.state) or draw(*given))
+    predictive_check(MEAN, posterior, data, replicas=1, seed=2)
+    assert streams != [np.random.default_rng([2, 0]).bit_generator.state], "data do not follow from their parameters"
     with pytest.raises(InvalidData, match="no observations to check"):
         predictive_check(MEAN, posterior, data[:0])
     for wrong in ({"site": -1}, {"replicas": 0}, {"seed": -1}):

@@ -15,7 +15,7 @@ from decbayes.calibration.learning import check_apart as clusters_apart
 from decbayes.calibration.learning import check_setting, curves_of, distance, learned, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlap, overlaps_of, shares_of
 from decbayes.calibration.plans import PlanReport, about_matches, about_scores, mean_and_error
-from decbayes.calibration.trials import BARS, Trial, covered_by, label_of, likely
+from decbayes.calibration.trials import BARS, DRAWS, Trial, covered_by, label_of, likely
 from decbayes.calibration.worlds import Setting, Worlds, number_and_length, quick, sharpened, simulated_shard
 from decbayes.errors import NotCalibrated, StructureMismatch
 
@@ -343,6 +343,7 @@ def test_a_report_gathers_all_trials():
     assert report.at_once["x"][0] == pytest.approx(0.8)
     assert report.calibrated["x"][0] == pytest.approx(0.6)
     assert report.ranks == {"x": [7] * BARS, "y": [3] * BARS}
+    assert (BARS, DRAWS) == (20, 99)
     assert report.right == pytest.approx(mean_and_error([0.5, 1.0]))
     assert report.gap == pytest.approx(mean_and_error([0.1, 0.3, 0.1]))
     assert report.matches().right.tolist() == [1.0, 0.0, 1.0, 1.0]
