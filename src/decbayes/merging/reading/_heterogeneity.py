@@ -223,7 +223,8 @@ def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
 
 
 def ranks(precisions: Array) -> NDArray[np.intp]:
-    return np.asarray(np.linalg.matrix_rank(precisions, rtol=RANK, hermitian=True))
+    sizes = np.abs(np.linalg.eigvalsh(precisions))
+    return np.asarray((sizes > RANK * sizes.max(axis=-1, keepdims=True, initial=0.0)).sum(axis=-1))
 
 
 def comparisons(merged: Posterior, factor: str, inflation: Array) -> dict[str, "Comparison"]:
