@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
 import decbayes as db
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 
 CELLS, TIGHT, STEPS = 8, 0.3, 60
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from test_private_laws import MODELS
 
-from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.regressions.private.rounds import Combined, Round, combine, estimates, misfit_of, nearby
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.privacy.mechanism import Total
 
 SIDE = 3

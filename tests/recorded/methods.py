@@ -8,8 +8,8 @@ import numpy as np
 
 from decbayes.errors import DecbayesError
 from decbayes.models.core.simulation import drawn_parameters
-from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.regressions.robust_errors import RobustErrors
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 
 # Fits and files are elsewhere; the rest return models, or what `draw` of another test covers.

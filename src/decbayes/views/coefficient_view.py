@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.messages.doubts import OVERDISPERSED
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark

@@ -12,7 +12,7 @@ from decbayes.base.arguments import check_level
 from decbayes.families import Array, Gamma, dense
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions.formulas.design import comparable
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.site_effects import Groups, Level, SiteEffects
 from decbayes.models.regressions.varying.variation import Grouping, deviation_between
 from decbayes.posterior import Posterior

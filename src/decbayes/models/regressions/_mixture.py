@@ -30,7 +30,7 @@ from decbayes.models.regressions._making import Tabled, Target, model_of_file
 from decbayes.models.regressions._table import Table
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.linear import Linear, log_student, student_scale
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

@@ -13,9 +13,10 @@ from decbayes.families import Array, GaussianGamma
 from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_rounding, check_structure
 from decbayes.models.regressions.formulas.design import Design
-from decbayes.models.regressions.outcome import FACTOR, Climb, Natural, Outcome, Place, Problem
+from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.private.bounded_scores import RealScores
 from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.varying.climb import FACTOR, Climb, Natural, Place, Problem
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.posterior import Posterior
 

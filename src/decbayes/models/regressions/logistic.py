@@ -22,30 +22,14 @@ Yes = Annotated[str, "The category of the outcome to model; all others count as 
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
 # 1989): all expectations under a Gaussian then have a closed form, however wide it is.
-SHARES = np.array(
-    [
-        0.003246343272134,
-        0.051517477033972,
-        0.195077912673858,
-        0.315569823632818,
-        0.274149576158423,
-        0.131076880695470,
-        0.027912418727972,
-        0.001449567805354,
-    ]
-)
-SLOPES = np.array(
-    [
-        1.365340806296348,
-        1.059523971016916,
-        0.830791313765644,
-        0.650732166639391,
-        0.508135425366489,
-        0.396313345166341,
-        0.308904252267995,
-        0.238212616409306,
-    ]
-)
+SHARES = np.array([
+    0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818,
+    0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354,
+])  # fmt: skip
+SLOPES = np.array([
+    1.365340806296348, 1.059523971016916, 0.830791313765644, 0.650732166639391,
+    0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306,
+])  # fmt: skip
 
 # Below this the mixture's tails are too light, and a sum over nodes takes its place.
 SMALL = 1e-5

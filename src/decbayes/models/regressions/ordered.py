@@ -21,10 +21,11 @@ from decbayes.models.core.points import check_structure
 from decbayes.models.core.risks import Risks
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.logistic import Logistic
-from decbayes.models.regressions.outcome import FACTOR, Approximation, Generalized, Outcome
+from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import GAP, Cumulated, Thresholds
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 

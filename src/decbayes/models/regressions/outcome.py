@@ -1,8 +1,7 @@
-"""What a regression predicts: how the target depends on the linear predictor f, and how coefficients are learned."""
+"""What a regression predicts: how the target depends on the linear predictor f."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,85 +13,11 @@ from decbayes.families import Array, Family, FullGaussian
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.private.bounded_scores import Scores
-from decbayes.models.regressions.varying.site_effects import Groups, Moments, SiteEffects, SiteRows
-from decbayes.models.regressions.varying.variation import Variation
+from decbayes.models.regressions.varying.climb import FACTOR, Climb, GaussianClimb, Natural, Problem
+from decbayes.models.regressions.varying.site_effects import Moments
 from decbayes.remarks import Remark
 
-FACTOR = "coefficients"
-
 Approximation = Annotated[Literal["variational", "laplace"], "How the posterior is made Gaussian."]
-
-Natural = Mapping[str, Array]
-
-# Halving a step so often leaves nothing of it.
-HALVINGS = 30
-# Passes over a site's own part alone.
-SETTLING = 100
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a climb stands: natural parameters, and the bound there."""
-
-    natural: dict[str, Array]
-    bound: float
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What one fit is about: rows by their groups; targets in agreed units of this size, what each row adds to xβ in
-    these, how often it counts, what all add to the log-likelihood whatever β is; the groups; natural parameters before
-    the rows are seen; what varies.
-    """
-
-    rows: SiteRows
-    targets: Array
-    offset: Array
-    weights: Array
-    constant: float
-    unit: float
-    groups: Groups
-    before: dict[str, Array]
-    variation: Variation
-    approximation: str
-    tolerance: float
-
-    @property
-    def side(self) -> int:
-        """How many coefficients there are."""
-        return int(self.rows.design.shape[1])
-
-    def effects(self, shift: Array, precision: Array, natural: Natural) -> SiteEffects:
-        """The groups' own parts, given the sums of their rows and Λ."""
-        precisions = self.variation.precisions(natural)
-        return SiteEffects(shift, precision, self.variation.groupings, precisions, self.groups.parents)
-
-
-class Climb(ABC):
-    """Passes that raise the bound."""
-
-    exact: bool = False
-    """Whether the first place is the posterior."""
-
-    @abstractmethod
-    def begin(self, start: Natural | None) -> Any:
-        """The first place, from the posterior `start` if there is one."""
-
-    @abstractmethod
-    def step(self, here: Any) -> tuple[Any, float]:
-        """The next place, and its bound."""
-
-    @abstractmethod
-    def effects(self, natural: Natural) -> SiteEffects:
-        """What rows say of the sites that they are from, given the posterior."""
-
-    @abstractmethod
-    def left(self, effects: SiteEffects) -> tuple[Array, float]:
-        """(1, d): what rows add to the coefficients once own parts are integrated out; and what these explain apart."""
-
-    @abstractmethod
-    def contributed(self, natural: Natural) -> dict[str, Array]:
-        """The prior plus what rows contribute at that posterior."""
 
 
 class Outcome(ABC):
@@ -299,7 +224,7 @@ class Generalized(Outcome):
     def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
         return self.expectations(targets, mean, variance)[1:]
 
-    def climb(self, problem: Problem) -> "GaussianClimb":
+    def climb(self, problem: Problem) -> GaussianClimb:
         return GaussianClimb(self, problem)
 
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
@@ -311,125 +236,3 @@ class Generalized(Outcome):
     def largest_contribution(self, design: Array, value: float, target: float) -> Array:
         shift, weight = self.most_of_one(value)
         return np.concatenate([shift * design, 0.5 * weight * np.outer(design, design).ravel()])[None, :]
-
-
-@dataclass(frozen=True)
-class GaussianPlace(Place):
-    """Also the sites' own parts given β, and the sums of rows there.
-
-    A whole step leads to where β and the sites' own parts are what these sums imply.
-    """
-
-    effects: SiteEffects
-    sums: tuple[Array, Array]
-
-
-class GaussianClimb(Climb):
-    """β and all sites' own parts are one Gaussian."""
-
-    def __init__(self, outcome: Generalized, problem: Problem) -> None:
-        self.outcome, self.problem, self.variation = outcome, problem, problem.variation
-        self.before, self.variational = problem.before, problem.approximation == "variational"
-
-    def begin(self, start: Natural | None) -> GaussianPlace:
-        if start is not None:
-            return self.settled(start)
-        f = self.outcome.beginning(self.problem.targets, self.problem.offset)
-        _, sums = self.sums(f - self.problem.offset, np.zeros(len(f)))
-        effects = self.problem.effects(*sums, self.before)
-        first = self.before[FACTOR] + added(*sums) - hidden_by(effects)
-        return self.place(self.before | {FACTOR: first}, effects)
-
-    def sums(self, mean: Array, variance: Array) -> tuple[float, tuple[Array, Array]]:
-        """Σ E[log p(y|f)] where xβ has these moments in each row, and what rows of each site add up to."""
-        problem = self.problem
-        parts = self.outcome.expectations(problem.targets, mean + problem.offset, variance)
-        value, slope, weight = (problem.weights * part for part in parts)
-        return float(value.sum()) + problem.constant, problem.rows.sums(slope + weight * mean, weight)
-
-    def place(self, natural: dict[str, Array], effects: SiteEffects) -> GaussianPlace:
-        mean, variance = self.problem.rows.linear(*effects.coefficients(*self.outcome.moments(natural[FACTOR])))
-        value, sums = self.sums(mean, variance if self.variational else np.zeros(len(mean)))
-        height = value + self.log_prior(natural[FACTOR])
-        return GaussianPlace(natural, height + self.between_bound(natural, effects), effects, sums)
-
-    def log_prior(self, natural: Array) -> float:
-        """What the prior of the coefficients adds to the bound; around the most probable ones, its logarithm there."""
-        family, before = self.outcome.family, self.before[FACTOR]
-        if self.variational:
-            return -family.kl(natural, before)
-        coefficients = family.expected(natural)
-        return float(np.sum(before * family.statistics(coefficients))) - family.log_partition(before)
-
-    def between_bound(self, natural: Natural, effects: SiteEffects) -> float:
-        """What sites' own parts add to it, and how far these differ."""
-        if not self.variation.there:
-            return 0.0
-        squares = effects.squares(self.outcome.expected(natural, self.problem.side))
-        return self.variation.bound(natural, self.before, squares) + effects.entropy()
-
-    def varied(self, here: GaussianPlace) -> dict[str, Array]:
-        """How far sites differ, given all the rest."""
-        if not self.variation.there:
-            return {}
-        moments = self.outcome.expected(here.natural, self.problem.side)
-        return self.variation.updated(self.before, here.effects.squares(moments))
-
-    def step(self, here: GaussianPlace) -> tuple[GaussianPlace, float]:
-        between = self.varied(here)
-        ahead = self.problem.effects(*here.sums, between)
-        begin, end = here.natural[FACTOR] + hidden_by(here.effects), self.before[FACTOR] + added(*here.sums)
-
-        def part_of_the_way(share: float, effects: SiteEffects) -> GaussianPlace:
-            whole = end if share == 1.0 else begin + share * (end - begin)
-            return self.place({FACTOR: whole - hidden_by(effects), **between}, effects)
-
-        there = climbed(here, ahead, part_of_the_way)
-        return there, there.bound
-
-    def settled(self, start: Natural) -> GaussianPlace:
-        """Where sites' own parts are what rows imply, given the posterior of all the rest."""
-        natural, count, side = dict(start), len(self.problem.groups.parents), self.problem.side
-        nothing = self.problem.effects(np.zeros((count, side)), np.zeros((count, side, side)), natural)
-        here = self.place(natural, nothing)
-        for _ in range(SETTLING if self.variation.there else 0):
-            ahead, earlier = self.problem.effects(*here.sums, natural), here.bound
-            here = climbed(here, ahead, lambda _, effects: self.place(natural, effects))
-            if here.bound - earlier <= self.problem.tolerance * len(self.problem.targets):
-                break
-        return here
-
-    def effects(self, natural: Natural) -> SiteEffects:
-        return self.settled(natural).effects
-
-    def left(self, effects: SiteEffects) -> tuple[Array, float]:
-        return added(effects.shift, effects.precision) - hidden_by(effects), effects.hidden()[2]
-
-    def contributed(self, natural: Natural) -> dict[str, Array]:
-        here = self.settled(natural)
-        effects = self.problem.effects(*here.sums, natural)
-        return {FACTOR: self.before[FACTOR] + added(*here.sums) - hidden_by(effects), **self.varied(here)}
-
-
-def climbed(
-    here: GaussianPlace, ahead: SiteEffects, part_of_the_way: Callable[[float, SiteEffects], GaussianPlace]
-) -> GaussianPlace:
-    """The place ahead, or one on the way to it if the bound would fall."""
-    slack, share = 1e-13 * abs(here.bound), 1.0
-    for _ in range(HALVINGS):
-        there = part_of_the_way(share, ahead)
-        if there.bound >= here.bound - slack:
-            return there
-        ahead, share = here.effects.half_way(ahead), 0.5 * share
-    return here
-
-
-def added(shift: Array, precision: Array) -> Array:
-    """(1, d): what rows of all sites add to the natural parameters."""
-    return np.concatenate([shift.sum(axis=0), (-0.5 * precision.sum(axis=0)).ravel()])[None, :]
-
-
-def hidden_by(effects: SiteEffects) -> Array:
-    """(1, d): the part of it that sites' own parts account for."""
-    shift, precision, _ = effects.hidden()
-    return np.concatenate([shift, (-0.5 * precision).ravel()])[None, :]

@@ -28,9 +28,10 @@ from decbayes.models.regressions._making import Tabled, Target, model_of_file, m
 from decbayes.models.regressions._table import Rows, Table
 from decbayes.models.regressions.formulas.formula import INTERCEPT
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
-from decbayes.models.regressions.outcome import FACTOR, Climb, Outcome, Problem
+from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.stacking import Stack
+from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.own_parts import OwnParts
 from decbayes.models.regressions.varying.site_effects import groups_of, rows_by

@@ -24,7 +24,7 @@ from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure, spans
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.own_parts import OwnParts
 from decbayes.posterior import Posterior
 

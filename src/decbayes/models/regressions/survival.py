@@ -21,11 +21,12 @@ from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
-from decbayes.models.regressions.outcome import FACTOR, Approximation, Outcome
+from decbayes.models.regressions.outcome import Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.private.bounded_scores import EventScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.stacking import Intervals
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 
 SURV = re.compile(r"Surv\s*\(([^,()]+),([^,()]+)(?:,([^,()]+))?\)")

@@ -37,8 +37,9 @@ from decbayes.models.regressions._table import complete
 from decbayes.models.regressions.classes.known import Classes, ClassesTable, Memberships
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.multinomial import POINTS, MultinomialRegression, Softmax, tilted
-from decbayes.models.regressions.outcome import FACTOR, GaussianClimb, GaussianPlace, Natural, Outcome, Problem
+from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.stacking import Pairs
+from decbayes.models.regressions.varying.climb import FACTOR, GaussianClimb, GaussianPlace, Natural, Problem
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns
 from decbayes.posterior import Posterior

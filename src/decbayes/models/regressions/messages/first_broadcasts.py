@@ -12,7 +12,8 @@ from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
 from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
-from decbayes.models.regressions.outcome import FACTOR, Climb, Generalized
+from decbayes.models.regressions.outcome import Generalized
+from decbayes.models.regressions.varying.climb import FACTOR, Climb
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from scipy.special import ndtri
 from decbayes.columns import Gaussian
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, dense
-from decbayes.models.regressions.outcome import FACTOR, Generalized
+from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 
 # Rows to take from, and how many times more often than usual one is taken at most.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from decbayes.calibrated import Calibration
 from decbayes.errors import NotPrivate
 from decbayes.families import Array, GaussianGamma
-from decbayes.models.regressions.outcome import FACTOR
 from decbayes.models.regressions.private.bounded_scores import RealScores
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.privacy.mechanism import Estimate, Mechanism, Total, growing, packed, raised, unpacked
 

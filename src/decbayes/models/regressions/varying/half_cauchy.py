@@ -22,7 +22,7 @@ import numpy as np
 from decbayes.calibrated import PROBABILITIES
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import Grouping
 from decbayes.posterior import Posterior
 

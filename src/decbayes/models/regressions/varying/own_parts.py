@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.models.regressions._table import Rows
-from decbayes.models.regressions.outcome import FACTOR
+from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.site_effects import Groups, SiteEffects, groups_of, places_among, rows_by
 from decbayes.posterior import Posterior
 
