@@ -86,8 +86,8 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
     >>> rng = np.random.default_rng(0)
     >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
-    >>> [site[coupled].all() for site in db.merging.proven(alignment) for coupled in site]
-    [np.True_, np.True_, np.True_]
+    >>> [bool(site[coupled].all()) for site in db.merging.proven(alignment) for coupled in site]
+    [True, True, True]
     """
     sets, structures = alignment.structure.symmetry, [posterior.structure for posterior in alignment.posteriors]
     if not alignment.one_to_one or not alignment.objective:

@@ -356,8 +356,8 @@ class LatentDirichletAllocation(Predicting):
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
-        counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray()
-        tally = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest[:, None]})
+        counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray().reshape(-1, 1)  # a vector since SciPy 1.15
+        tally = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest})
         return tallied(posterior, tally) if self.learns else tally
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
