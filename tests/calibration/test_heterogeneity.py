@@ -64,7 +64,7 @@ def test_a_slot_of_one_site_says_nothing(rng):
     )
     (found,) = db.checking.heterogeneity(db.align([left, right], components=4)).values()
     assert np.isnan(found.ratio).all()
-    assert np.isnan(found.probability).sum() >= 2
+    assert np.isnan(found.probability).all()
 
 
 def topics_of(rng, themes):
@@ -76,7 +76,7 @@ def topics_of(rng, themes):
 def test_topics_have_no_p_value(rng):
     """Simulated documents do not mix topics as real ones do: like sites had p < 0.05 in 16 to 33 % of all topics."""
     (found,) = db.checking.heterogeneity(topics_of(rng, [np.kron(np.eye(2), np.full(4, 0.25))] * 2)).values()
-    assert np.isnan(found.probability).sum() >= 2
+    assert np.isnan(found.probability).all()
     assert "no test for topics" in found.reason
     assert not found.differ(0)
 
@@ -107,8 +107,8 @@ def test_like_sites_are_not_said_to_differ(covariance, apart, size):
 
 def test_sites_whose_components_overlap_too_much_have_no_p_value():
     """Of such slots of equal sites 12 % had p < 0.05."""
-    (found,) = db.checking.heterogeneity(clusters(np.random.default_rng(0), "diagonal", 2.0, 2, 300), worlds=2).values()
-    assert np.isnan(found.probability).sum() >= 2
+    (found,) = db.checking.heterogeneity(clusters(np.random.default_rng(0), "diagonal", 1.5, 2, 300), worlds=2).values()
+    assert np.isnan(found.probability).all()
     assert "overlap too much" in found.reason
     assert not any(found.differ(slot) for slot in range(3))
 
@@ -153,7 +153,7 @@ def test_a_model_that_cannot_be_simulated_has_no_p_value_and_says_so(rng):
     model = db.RegressionMixture(2, "y", columns={"x": "real", "y": "real"})
     posteriors = [model.fit(np.column_stack([part, part]), rng=rng).posterior for part in x]
     (found,) = db.checking.heterogeneity(db.align(posteriors)).values()
-    assert np.isnan(found.probability).sum() >= 2
+    assert np.isnan(found.probability).all()
     assert "predictors are not known" in found.reason
 
 
