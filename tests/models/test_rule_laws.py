@@ -16,7 +16,7 @@ from decbayes.models.regressions.formulas.factors import factor_of
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.negative_binomial import NegativeBinomial
 from decbayes.models.regressions.poisson import PoissonOutcome
-from decbayes.models.regressions.stacking import Intervals
+from decbayes.models.regressions.rows.stacking import Intervals
 from decbayes.models.tables.profiles import standing_out
 from decbayes.models.topics import _search
 from decbayes.models.topics._fitting import topics_at

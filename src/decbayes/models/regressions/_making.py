@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import listed
 from decbayes.columns import Categorical, Column, columns_of
-from decbayes.columns.frames import names_in, warn
+from decbayes.columns.frames import is_frame, names_in, rows_in, warn
 from decbayes.columns.sums import columns_among
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -19,9 +19,9 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.transforms import Observed
-from decbayes.models.regressions._table import Table, complete
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
+from decbayes.models.regressions.rows.table import Table, complete
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_list
 
 Target = Annotated[str, "The column to predict, from all others."]
@@ -87,7 +87,7 @@ class Tabled:
         return self.table.stream(Path(path), report)
 
     def count(self, data: Any) -> int:
-        return self.table.count(data)
+        return rows_in(data) if is_frame(data) else len(self.table.numbers(data))
 
     @property
     def terms_to_learn(self) -> int:
@@ -104,7 +104,7 @@ class Tabled:
         return self.table.points(data)[rows]
 
     def joined(self, shards: Sequence[Any]) -> Array:
-        return self.table.joined(shards)
+        return np.concatenate([self.table.points(shard) for shard in shards])
 
 
 def model_of_frame(

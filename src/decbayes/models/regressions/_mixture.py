@@ -27,9 +27,9 @@ from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, Start
 from decbayes.models.regressions._estimates import term_rows
 from decbayes.models.regressions._making import Tabled, Target, model_of_file
-from decbayes.models.regressions._table import Table
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.linear import Linear, log_student, student_scale
+from decbayes.models.regressions.rows.table import Table
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior

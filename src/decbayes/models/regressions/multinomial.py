@@ -32,7 +32,7 @@ from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.regression import Regression
-from decbayes.models.regressions.stacking import Pairs
+from decbayes.models.regressions.rows.stacking import Pairs
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
@@ -306,7 +306,7 @@ class MultinomialRegression(Regression):
         check_level(level)
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
-        linear = self._linear(posterior, points, self.table.rows(points, every=True), known)
+        linear = self._own_parts.linear(posterior, points, self.table.rows(points, every=True), known)
         predicted = self.outcome.predicted(np.empty(0), *linear, level)
         return {name: part[:, self.stack.places] for name, part in predicted.items()}
 

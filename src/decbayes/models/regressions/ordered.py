@@ -24,7 +24,7 @@ from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
-from decbayes.models.regressions.stacking import GAP, Cumulated, Thresholds
+from decbayes.models.regressions.rows.stacking import GAP, Cumulated, Thresholds
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -231,7 +231,7 @@ class OrderedRegression(Regression):
 
     def _levels(self, posterior: Posterior, points: Array, known: Any) -> Array:
         rows = self.table.rows(points, every=True)
-        linear = self._linear(posterior, points, rows, known)
+        linear = self._own_parts.linear(posterior, points, rows, known)
         natural = posterior.natural[FACTOR]
         beyond = np.exp(self.outcome.log_density(natural, *linear, np.ones(len(rows.targets))))
         return LEVELS[self.link](beyond.reshape(len(points), -1))

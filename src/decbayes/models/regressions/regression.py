@@ -1,238 +1,45 @@
 """Regressions: a table of rows, coefficients that may differ from site to site, and an outcome to predict."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import Above, Seed, check_level, check_positive
-from decbayes.columns import Column
+from decbayes.base.arguments import Seed, check_level
 from decbayes.errors import InvalidData, NotCalibrated
-from decbayes.families import Array, Family, dense
-from decbayes.inputs.tables import Report
+from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import Model, Row, ignore, split_names
+from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_fit, check_structure, in_blocks, of_own_posterior
 from decbayes.models.core.risks import Risks
-from decbayes.models.core.settings import LOCAL
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._estimates import Estimates, ratio_text
-from decbayes.models.regressions._making import Tabled, Target, model_of_file, model_of_list
-from decbayes.models.regressions._table import Rows, Table
-from decbayes.models.regressions.formulas.formula import INTERCEPT
+from decbayes.models.regressions._settings import RegressionSettings
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
-from decbayes.models.regressions.outcome import Outcome
 from decbayes.models.regressions.robust_errors import RobustErrors
-from decbayes.models.regressions.stacking import Stack
+from decbayes.models.regressions.rows.table import Rows
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.own_parts import OwnParts
 from decbayes.models.regressions.varying.site_effects import groups_of, rows_by
-from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN, Grouping, Variation
-from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
 
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class Regression(Tabled, Model):
+class Regression(RegressionSettings):
     """How one column depends on others: a linear predictor xβ, and an outcome whose distribution depends on it.
 
-    `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
-    given, functions of them such as "log(dose)" or "ns(age, df=4)", or several joined by ":" for their product.
-    `offset`, such as "log(years)", is added to xβ as it is; `weights` is a column that says how often a row counts.
-    Real columns are in agreed units, (x − centre) / scale, so that priors mean the same for all of them.
-    Coefficients have a prior variance of `prior_variance` each.
-
-    Data are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
-    on.
-
-    Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, Λ⁻¹). A site is a place
-    that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names. Matrices
-    have a number for the site behind the columns, if something varies. Own parts of several coefficients are
-    independent, with a Gamma for the precision of each, or `correlated`, with one Wishart. 1 / Λ is `prior_between`
-    before anything is known, with the weight of `between_degrees` sites. Terms in `varying_within` also differ between
-    groups inside a site, such as wards, which the column `within` names; matrices have their number behind the site's.
+    Data are data frames with the columns of the settings, or matrices of numbers in their order, with categories as
+    numbers from 0 on.
     """
-
-    target: Annotated[str, "The column to predict."] = ""
-    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    terms: Sequence[str] = field(default=(), kw_only=True)
-    intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
-    varying: Sequence[str] = field(default=(), kw_only=True)
-    by: str = field(default="", kw_only=True)
-    correlated: bool = field(default=False, kw_only=True)
-    varying_within: Sequence[str] = field(default=(), kw_only=True)
-    within: str = field(default="", kw_only=True)
-    offset: str = field(default="", kw_only=True)
-    weights: str = field(default="", kw_only=True)
-    prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = field(
-        default=0.1, kw_only=True
-    )
-    between_degrees: Annotated[float, "Weight of this prior variance, in sites.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
-    prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = field(
-        default=10.0, kw_only=True
-    )
-    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True, metadata=LOCAL)
-
-    from_data: ClassVar[frozenset[str]] = frozenset(
-        [
-            "columns",
-            "terms",
-            "intercept",
-            "varying",
-            "by",
-            "correlated",
-            "varying_within",
-            "within",
-            "offset",
-            "weights",
-        ]
-    )
-    caption: ClassVar[str] = "term"
-    view: ClassVar[str] = "coefficients"
-    made_up: ClassVar[bool] = True
-    may_vary: ClassVar[bool] = True
-    """Whether coefficients may differ from site to site."""
-    outcome: ClassVar[Outcome]
-    """What the target holds, and how it depends on xβ."""
-
-    def __post_init__(self) -> None:
-        check_positive(prior_between=self.prior_between, between_degrees=self.between_degrees)
-        check_positive(prior_variance=self.prior_variance)
-        super().__post_init__()
-        if self._approximation not in ("variational", "laplace"):
-            raise ValueError(f"approximation is 'variational' or 'laplace', not {self._approximation!r}.")
-        if self.varying and self._approximation == "laplace":
-            raise ValueError("What varies from site to site needs approximation='variational'.")
-        for name in ("columns", "terms", "intercept", "varying", "correlated", "varying_within"):
-            object.__setattr__(self, name, getattr(self.table, name))
-        self.outcome.check_column(type(self).__name__, self.target, self.columns[self.target])
-
-    @cached_property
-    def table(self) -> Table:
-        """Rows as numbers."""
-        return Table(
-            self.target, self.columns, self.terms, self.intercept, self.varying, self.by, self.correlated,
-            self.varying_within, self.within, self.offset, self.weights, self.stack,
-        )  # fmt: skip
-
-    @property
-    def stack(self) -> Stack | None:
-        """How an observation counts as several rows, if it does."""
-        return None
-
-    @property
-    def predicted_levels(self) -> tuple[str, ...]:
-        """The levels of the outcome that `predict` has a column each for; none where it has one number per row."""
-        return ()
-
-    @cached_property
-    def variation(self) -> Variation:
-        """What differs from site to site, and inside sites."""
-        places = {BETWEEN: self.table.places, WITHIN: self.table.places_within}
-        named = {factor: found for factor, found in places.items() if len(found)}
-        return Variation(tuple(Grouping(f, found, self.correlated and len(found) > 1) for f, found in named.items()))
-
-    def group_name(self, grouping: Grouping) -> str:
-        """What the groups are: sites, or what the column of groups inside them is called."""
-        return "site" if grouping.factor == BETWEEN else self.within
-
-    @property
-    def subject(self) -> str:
-        """What effects are effects on, in words."""
-        return self.outcome.modelled(self.target, self.columns[self.target])
-
-    @property
-    def legend(self) -> str:
-        """What the levels of the outcome are, where their names do not say it."""
-        return ""
-
-    @property
-    def modelled(self) -> str:
-        what = ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}")))
-        return "; ".join(filter(None, (what, self.legend)))
-
-    @property
-    def target_units(self) -> tuple[float, float]:
-        """One unit of the linear predictor, and its zero, as the target has them."""
-        return self.outcome.units(self.columns[self.target])
-
-    def described(self) -> Structure:
-        labels = self.table.design.labels
-        families: dict[str, Family] = {FACTOR: self.outcome.family}
-        prior, named = {FACTOR: self.outcome.prior(len(labels), self)}, {FACTOR: labels}
-        for grouping in self.variation.groupings:
-            families[grouping.factor] = grouping.family
-            prior[grouping.factor] = grouping.prior(float(self.between_degrees), float(self.prior_between))
-            named[grouping.factor] = tuple(labels[place] for place in grouping.places)
-        constants = {"name": type(self).__name__, **self.constants()}
-        return Structure(families=families, prior=prior, labels=named, model=constants)
-
-    def constants(self) -> dict[str, Any]:
-        """What sites must agree on besides the prior."""
-        return self.table.constants()
-
-    @classmethod
-    def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        stored = super().settings_of(structure)
-        settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR])}
-        if BETWEEN in structure.prior:
-            correlated = structure.families[BETWEEN].name == "Wishart"
-            grouping = Grouping(BETWEEN, np.arange(len(structure.labels[BETWEEN])), correlated)
-            shape, rate = grouping.marginal(structure.prior)
-            settings |= {"prior_between": float(rate[0] / shape[0]), "between_degrees": 2.0 * float(shape[0])}
-        return settings
-
-    @classmethod
-    def from_file(
-        cls,
-        path: Path,
-        *,
-        formula: Annotated[str, "What to fit, as in 'visits ~ age + sex + (1 | site)'; or name a --target."] = "",
-        target: Target = "",
-        varying: Annotated[str, "Terms that differ from site to site, or 'intercept', separated by commas."] = "",
-        by: Annotated[str, "The column that names sites, where a file has several."] = "",
-        weights: Annotated[str, "The column that says how often a row counts."] = "",
-        columns: Names = "",
-        kinds: Kinds = "",
-        agreed_columns: Agreed = None,
-        report: Report = ignore,
-        **options: Any,
-    ) -> tuple[Self, Any]:
-        """Say what to fit with --formula, or the --target. Texts are categorical, true and false are yes/no, other
-        columns are real. Rows with missing values are left out.
-        """
-        options |= {"varying": tuple(split_names(varying))} if varying else {}
-        options |= {name: value for name, value in (("by", by), ("weights", weights)) if value}
-        options |= {"formula": formula, "target": target, "columns": columns, "kinds": kinds}
-        return model_of_file(cls, path, agreed_columns=agreed_columns, report=report, **options)
-
-    @classmethod
-    def without_data(
-        cls,
-        *,
-        agreed_columns: Agreed = None,
-        formula: Annotated[str, "With --agreed-columns: what will be fitted, as in 'visits ~ age + sex'."] = "",
-        **settings: Any,
-    ) -> Self:
-        if agreed_columns is None:
-            raise ValueError("Name the columns that sites have agreed on: --agreed-columns FILE, and a --formula.")
-        target = settings.pop("target", "")
-        model: Self = model_of_list(cls, agreed_columns, formula, target, settings, plan=True)
-        return model
 
     def points(self, data: Any) -> Array:
         """Rows as a matrix of numbers, the site's behind the columns if something varies."""
@@ -333,10 +140,6 @@ class Regression(Tabled, Model):
         constant = float(rows.weights @ rows.constant)
         return Problem(by_group, targets, offset, rows.weights, constant, size, groups, *settings)
 
-    @property
-    def _approximation(self) -> str:
-        return getattr(self, "approximation", "variational")
-
     def _targets(self, points: Array) -> Array:
         targets = self.table.targets(points)
         self.outcome.check_targets(self.target, targets)
@@ -363,7 +166,7 @@ class Regression(Tabled, Model):
         rows = self.table.rows(points)
         effects = self.outcome.moments(natural)[0].copy()
         effects[list(self.baseline_places)] = 0.0
-        expected = self.outcome.predicted(natural, *self._linear(posterior, points, rows, None), 0.9)["mean"]
+        expected = self.outcome.predicted(natural, *self._own_parts.linear(posterior, points, rows, None), 0.9)["mean"]
         parts = np.column_stack([rows.matrix @ effects, rows.targets, zero + size * expected, np.ones(len(expected))])
         summed = np.zeros((len(points), 4))
         np.add.at(summed, rows.observation, parts)
@@ -415,10 +218,7 @@ class Regression(Tabled, Model):
         """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
-        return self._linear(posterior, points, self.table.rows(points), known)
-
-    def _linear(self, posterior: Posterior, points: Array, rows: Rows, known: Any) -> tuple[Array, Array]:
-        return self._own_parts.linear(posterior, points, rows, known)
+        return self._own_parts.linear(posterior, points, self.table.rows(points), known)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -426,13 +226,11 @@ class Regression(Tabled, Model):
         Where something varies, rows are of a site that nobody has met, unless `known` has rows of the same site.
         """
         check_structure(posterior, self.structure, "posterior")
-        points, (size, zero) = (
-            self.points(data if held is None else self.table.with_targets(data, held)),
-            self.target_units,
-        )
+        points = self.points(data if held is None else self.table.with_targets(data, held))
+        size, zero = self.target_units
         self._targets(points)
         rows = self.table.rows(points)
-        linear = self._linear(posterior, points, rows, known)
+        linear = self._own_parts.linear(posterior, points, rows, known)
         density = self.outcome.log_density(posterior.natural[FACTOR], *linear, (rows.targets - zero) / size) - log(size)
         summed = np.bincount(rows.observation, weights=density + rows.constant, minlength=len(points))
         return np.asarray(summed, dtype=np.float64)
@@ -461,10 +259,6 @@ class Regression(Tabled, Model):
 
         return Transform(("mean", "low", "high"), predicted, adds_up=False)
 
-    def units_and_offset(self) -> tuple[Array, Array]:
-        """One unit of each coefficient, and its zero, as columns and target have them."""
-        return self.table.units_and_offset(*self.target_units)
-
     def coefficients(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """What the target changes by with one unit of each term, in the columns' own units, with intervals.
 
@@ -485,12 +279,6 @@ class Regression(Tabled, Model):
         1.0
         """
         return Estimates(self, posterior, level).ratios()
-
-    @cached_property
-    def baseline_places(self) -> frozenset[int]:
-        """The coefficients that predictions start from: the intercept, or one per level of a stack."""
-        names = [INTERCEPT] * self.intercept if self.table.baseline is None else [self.table.baseline.name]
-        return frozenset(self.table.design.places(names))
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """How far each term that varies does so: its standard deviation between groups, with an interval.

@@ -25,7 +25,7 @@ from decbayes.models.regressions.outcome import Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.private.bounded_scores import EventScores
 from decbayes.models.regressions.regression import Regression
-from decbayes.models.regressions.stacking import Intervals
+from decbayes.models.regressions.rows.stacking import Intervals
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 

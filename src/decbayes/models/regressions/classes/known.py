@@ -20,8 +20,8 @@ from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.risks import most_common
 from decbayes.models.core.settings import number_of
-from decbayes.models.regressions._table import Table
-from decbayes.models.regressions.stacking import Pairs, Stacked
+from decbayes.models.regressions.rows.stacking import Pairs, Stacked
+from decbayes.models.regressions.rows.table import Table
 from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
 

@@ -33,12 +33,12 @@ from decbayes.inputs.tables import Report
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.regressions._making import formula_for, model_of_columns, model_of_frame
-from decbayes.models.regressions._table import complete
 from decbayes.models.regressions.classes.known import Classes, ClassesTable, Memberships
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.multinomial import POINTS, MultinomialRegression, Softmax, tilted
 from decbayes.models.regressions.outcome import Outcome
-from decbayes.models.regressions.stacking import Pairs
+from decbayes.models.regressions.rows.stacking import Pairs
+from decbayes.models.regressions.rows.table import complete
 from decbayes.models.regressions.varying.climb import FACTOR, GaussianClimb, GaussianPlace, Natural, Problem
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.models.tables.tabular import Agreed, Kinds, columns_text, kinds_from, read_columns

@@ -74,7 +74,7 @@ class FirstBroadcasts:
     def _sent(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """Each anchor counts as a start: the one under which the rows are most likely is kept."""
         model = self.model
-        if not self.anchors or not model.table.count(data):
+        if not self.anchors or not model.count(data):
             return model.fit(data, rng=rng, progress=progress)
         present, every = self._outcomes(data)
         # Rows then say where other outcomes are not, but not where they are.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.models.regressions._table import Rows
+from decbayes.models.regressions.rows.table import Rows
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.site_effects import Groups, SiteEffects, groups_of, places_among, rows_by
 from decbayes.posterior import Posterior

@@ -26,7 +26,7 @@ from decbayes.models.core.risks import most_common, outcome_groups
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
-from decbayes.models.regressions.stacking import Stack
+from decbayes.models.regressions.rows.stacking import Stack
 from decbayes.models.regressions.varying.site_effects import same
 
 Gaps = NDArray[np.bool_]
@@ -382,12 +382,6 @@ class Table:
         """Rows that the columns might hold."""
         return np.column_stack([column.made_up(size, rng) for column in self.columns.values()])
 
-    def count(self, data: Any) -> int:
-        return rows_in(data) if is_frame(data) else len(self.numbers(data))
-
-    def joined(self, shards: Sequence[Any]) -> Array:
-        return np.concatenate([self.points(shard) for shard in shards])
-
     def read(self, path: Path, report: Report) -> Array:
         """The agreed columns of a file, without rows in which something is missing."""
         rows = complete(path, self._frame(path, list(self.columns)), report).data
@@ -429,16 +423,14 @@ def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
     return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
 
 
-def report_far(
-    columns: Mapping[str, Column], target: str, used: Sequence[str], points: Array, report: Report = warn
-) -> None:
+def report_far(columns: Mapping[str, Column], target: str, used: Sequence[str], points: Array) -> None:
     """Priors assume that real columns are near zero, in agreed units; else they pull coefficients away."""
     for place, (name, column) in enumerate(columns.items()):
         if column.factor == "real" and len(points) and name in (target, *used):
             centre, scale = column.zero_and_unit
             away = abs(float(points[:, place].mean()) - centre) / scale
             if away > (FAR_TARGET if name == target else FAR):
-                report(
+                warn(
                     f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
                     "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
                 )
