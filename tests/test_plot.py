@@ -119,8 +119,9 @@ def test_nothing_aligned_is_nothing_to_draw():
 
 @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full", None])
 def test_a_mixture_is_drawn_with_two_standard_deviations(covariance, rng, tmp_path):
-    settings = {"variance": 2.25} if covariance is None else {"covariance": covariance}
-    model = db.GaussianMixture(1, 2, prior_strength=1e-6, prior_scale=2.25, prior_variance=1e6, **settings)
+    weak = {"prior_strength": 1e-6, "prior_scale": 2.25}
+    settings = {"variance": 2.25, "prior_variance": 1e6} if covariance is None else {"covariance": covariance, **weak}
+    model = db.GaussianMixture(1, 2, **settings)
     points = np.array([3.0, -4.0]) + 1.5 * rng.normal(size=(4000, 2))
     axes = db.plot.mixture(model.fit(points, rng=rng).posterior, points)
     outline = axes.lines[0].get_xydata()

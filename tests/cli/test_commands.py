@@ -27,7 +27,7 @@ def sites(tmp_path, rng):
 
 def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
     for name, kind, count in (("a", "a", 2), ("b", "b", 3)):
-        line = f"fit mixture {name}.csv --components {count} --columns x,y --prior-variance 50 -o {kind}.posterior"
+        line = f"fit mixture {name}.csv --components {count} --columns x,y -o {kind}.posterior"
         assert run(line)[0] == 0
     posteriors = [db.load(sites / f"{name}.posterior") for name in "ab"]
     status, explained, _ = run(
@@ -45,9 +45,7 @@ def test_a_wider_merge_gives_what_one_site_found_a_slot_of_its_own(run, sites):
 
 def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
     for name in "ab":
-        assert (
-            run(f"fit mixture {name}.csv --components 3 --columns x,y --prior-variance 50 -o {name}.posterior")[0] == 0
-        )
+        assert run(f"fit mixture {name}.csv --components 3 --columns x,y -o {name}.posterior")[0] == 0
     assert run("merge a.posterior -o monday.posterior --components auto")[0] == 0
     line = "merge a.posterior b.posterior --since monday.posterior -o tuesday.posterior --json --tree tree.svg"
     status, shown, errors = run(line)
@@ -62,7 +60,7 @@ def test_a_merge_says_who_has_what_and_keeps_names(run, sites):
 
 
 def test_a_merged_file_says_which_sites_have_what(run, sites):
-    assert run("fit mixture a.csv --components 2 --columns x,y --prior-variance 50 -o a.posterior")[0] == 0
+    assert run("fit mixture a.csv --components 2 --columns x,y -o a.posterior")[0] == 0
     far = "\n".join(["x,y", *(f"{-20 + 0.1 * row},{row % 7}" for row in range(40))])
     (sites / "far.csv").write_text(far, encoding="utf-8")
     assert run("fit mixture far.csv --components 1 --like a.posterior -o far.posterior")[0] == 0
@@ -86,7 +84,7 @@ def test_a_note_that_makes_no_sense_is_not_shown(run, sites, told):
 
 def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
     for name in "ab":
-        run(f"fit mixture {name}.csv --components 2 --columns x,y --prior-variance 50 -o {name}.posterior")
+        run(f"fit mixture {name}.csv --components 2 --columns x,y -o {name}.posterior")
     assert (
         "Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better."
         in run("merge a.posterior b.posterior --components 1 -o m.posterior")[2]

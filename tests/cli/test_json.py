@@ -37,7 +37,7 @@ LINES = {
     "score a.csv a.posterior b.posterior": "posterior log_predictive",
     "score a.csv a.posterior --labels x": "posterior log_predictive adjusted_rand",
     "validate a.csv a.posterior b.posterior": "posterior score error behind behind_error observations chosen",
-    "validate a.csv a.posterior --approximation": "shape draws close",
+    "validate a.csv a.posterior --approximation": "shape draws counting close",
     "calibrate a.posterior a.csv -o p.information": "file parameters observations",
     "calibrate a.posterior a.information -o p.posterior": PARAMETER,
     "overlap a.csv a.posterior b.posterior -o p.overlap": "component overlap",
@@ -94,7 +94,7 @@ def files(tmp_path_factory):
 def test_each_line_is_an_object_with_the_keys_that_the_help_names(line, run, files, monkeypatch):
     monkeypatch.chdir(files)
     status, shown, errors = run(f"{line} --json")
-    assert status == 0, errors
+    assert status == (3 if line.startswith("posterior ") else 0), errors  # nobody has been heard yet
     rows = [json.loads(row, parse_constant=None) for row in shown.splitlines()]
     keys = set(LINES[line].split())
     assert rows

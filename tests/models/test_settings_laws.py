@@ -7,6 +7,7 @@ import pytest
 from zoo import ZOO
 
 import decbayes as db
+from decbayes.models.mixtures.gaussian_mixture import UNUSED
 
 UNUSUAL = {"prior_degrees": 6.5, "inclusion_prior": (0.7, 2.3)}
 # How fits are made, which is nobody else's business, and numbers of things.
@@ -15,10 +16,14 @@ OWN = {"document_steps", "document_tolerance"}
 
 def with_unusual_settings(model):
     """The same kind of model, all of its numbers changed."""
-    changed = {}
+    changed, known = {}, getattr(model, "variance", None) is not None
+    idle = UNUSED["known" if known else "unknown"] if isinstance(model, db.GaussianMixture) else ()
     for field in fields(model):
         value = getattr(model, field.name)
-        if field.name in UNUSUAL:
+        if field.name in idle:
+            with pytest.raises(ValueError, match=f"{field.name} is about clusters with"):
+                replace(model, **{field.name: 7.0})
+        elif field.name in UNUSUAL:
             changed[field.name] = UNUSUAL[field.name]
         elif isinstance(value, float) and field.name not in OWN:
             changed[field.name] = 1.7 * value + 0.4

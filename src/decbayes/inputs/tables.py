@@ -195,11 +195,11 @@ def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, S
 def check_names(names: Sequence[str]) -> None:
     """Refuse a first line that holds numbers: it is a row of data, and nobody's data are names of columns.
 
-    Names are at most numbered: from 0 or 1, or in steps as years are.
+    Names are at most numbered: 0, 1 or two in sequence, or more in steps as years are.
     """
     numbers = [float(name) for name in names if name.lower() != "nan" and is_number(name)]
     steps = {later - earlier for earlier, later in pairwise(numbers)}
-    numbered = not steps - {1.0} and numbers[:1] in ([0.0], [1.0])
+    numbered = not steps - {1.0} and (len(numbers) > 1 or numbers in ([0.0], [1.0]))
     if numbers and not (numbered or (len(numbers) > 2 and len(steps) == 1 and min(steps) >= 1.0)):
         raise InvalidData("its first line holds numbers: a table begins with the names of its columns.")
 

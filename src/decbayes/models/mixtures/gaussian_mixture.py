@@ -26,6 +26,9 @@ UNKNOWN: dict[str, Likelihood] = {
     "full": FullCovariance(),
 }
 
+# Settings of the prior that say nothing where the variance of clusters is known, and where it is not.
+UNUSED = {"known": ("prior_strength", "prior_degrees", "prior_scale"), "unknown": ("prior_variance",)}
+
 
 @dataclass(frozen=True)
 class GaussianMixture(Mixture):
@@ -82,6 +85,11 @@ class GaussianMixture(Mixture):
             object.__setattr__(self, "covariance", "full")
         if self.covariance not in (None, *UNKNOWN):
             raise ValueError(f"covariance is 'spherical', 'diagonal' or 'full', not {self.covariance!r}.")
+        idle = UNUSED["known" if self.covariance is None else "unknown"]
+        for name in idle:
+            if np.any(getattr(self, name) != type(self).__dataclass_fields__[name].default):
+                needs = "`covariance`" if self.covariance is None else "a known `variance`"
+                raise ValueError(f"{name} is about clusters with {needs}: leave it out here.")
         check_positive(
             prior_variance=self.prior_variance,
             prior_strength=self.prior_strength,
