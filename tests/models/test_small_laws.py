@@ -10,9 +10,8 @@ from zoo import ZOO
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import check_rare_values
 from decbayes.models.core.persons import number_of
-from decbayes.models.core.points import MOST_ROUNDING
+from decbayes.models.core.points import MOST_ROUNDING, check_rare_values
 from decbayes.models.features._starts import CONTRASTS, RECOMBINATIONS, split_levels, two_levels
 from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of

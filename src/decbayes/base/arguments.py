@@ -48,6 +48,11 @@ def given_generator(rng: Seed | None) -> np.random.Generator | None:
     return None if rng is None else generator(rng)
 
 
+def children(rng: Seed | None, count: int) -> Sequence[np.random.Generator | None]:
+    """A generator for each of several fits, or none at all."""
+    return [None] * count if rng is None else generator(rng).spawn(count)
+
+
 @dataclass(frozen=True)
 class Above:
     """Said of a setting in its annotation: Annotated[float, "What it is.", Above(0)]."""

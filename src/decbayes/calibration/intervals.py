@@ -16,9 +16,10 @@ from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import Alignment, reading
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER
-from decbayes.models.core.model import Method, Model
+from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
+from decbayes.models.core.settings import Method
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without

@@ -1,25 +1,24 @@
 """What a model is: everything that streaming, the network, the command line and other libraries need of one."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import Above, Seed, generator
+from decbayes.base.arguments import Above, Seed, children
 from decbayes.columns import Column
-from decbayes.errors import CannotDraw, InvalidData, NotCalibrated, NotPrivate, StructureMismatch
+from decbayes.errors import CannotDraw, NotCalibrated, NotPrivate, StructureMismatch
 from decbayes.families import Array
-from decbayes.inputs.chunks import check_again, each_chunk, is_chunked
-from decbayes.inputs.filed import FileArray
+from decbayes.inputs.chunks import check_again
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.core.ascent import Ascent, Fit, OnPass
-from decbayes.models.core.information import Tally
+from decbayes.models.core.information import Tally, nudged_information
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.settings import Settings, number_of
 from decbayes.models.core.transforms import Observed, Transform, count, in_slices, joined, taken
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from decbayes.privacy.accounting import Privacy
     from decbayes.privacy.mechanism import Mechanism, PrivateMerge
     from decbayes.privacy.releasing import Books, Release
-
-Method = Literal["linear response", "bootstrap"]
-"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
 
 Columns = Annotated[str, "Columns to use, separated by commas; all of them if not given."]
 
@@ -62,78 +58,6 @@ class Model(Settings):
     >>> Heights(variance=50.0, prior_mean=170.0).fit([[182.0], [164.0], [175.0]]).posterior.mean("mean").round(1)
     array([[170.2]])
     """
-
-    about: ClassVar[str] = ""
-    """One line for `decbayes fit --help`; default: the first line of the docstring."""
-
-    command: ClassVar[str] = ""
-    """What `decbayes fit` calls the model; default: its own name in lower case."""
-
-    example: ClassVar[str] = "data.csv"
-    """What follows `decbayes fit COMMAND` in an example: a file, and options."""
-
-    from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
-    """Settings that `from_file` takes from the data, and that are therefore not options."""
-
-    agreed_settings: ClassVar[frozenset[str]] = frozenset()
-    """Settings that one file would decide for itself, so that sites which fit together must state them."""
-
-    summed_settings: ClassVar[frozenset[str]] = frozenset()
-    """Such settings that need not be stated, because `sums` of all sites settle them."""
-
-    in_parts: ClassVar[bool] = False
-    """Whether a score is about a part of each observation, given the rest of it."""
-
-    unit: ClassVar[str] = "observation"
-    """What contributions count: observations, or parts of them such as words."""
-
-    record: ClassVar[str] = "observation"
-    """What one person's data are called where contributions count parts of it: a document, a sequence."""
-
-    said_by_options: ClassVar[bool] = False
-    """Whether options and the names of columns say all of the model, whatever data are in a file."""
-
-    reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
-    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
-
-    many_files: ClassVar[bool] = False
-    """Whether observations may come from several files and folders."""
-
-    in_batches: ClassVar[bool] = False
-    """Whether fits may learn from batches of observations, and on a GPU."""
-
-    made_up: ClassVar[bool] = False
-    """Whether `draw` makes up a part of the data that posteriors say nothing about, such as predictors."""
-
-    calibrated_by: ClassVar[Method] = "linear response"
-
-    view: ClassVar[str] = "table"
-    """How components are best looked at, by the name of a view (`decbayes.views`)."""
-
-    noun: ClassVar[str] = "component"
-    """What one component is called."""
-
-    @classmethod
-    def nouns(cls, count: int) -> str:
-        """So many components, in words: 1 class, 3 classes."""
-        several = f"{cls.noun}es" if cls.noun.endswith("s") else f"{cls.noun}s"
-        return f"{count} {cls.noun if count == 1 else several}"
-
-    caption: ClassVar[str] = ""
-    """The column of `describe` that tells components apart best; default: the last one."""
-
-    joins: ClassVar[bool] = True
-    """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
-
-    @property
-    def usual_name(self) -> str:
-        """What people call such a model: logistic regression, topics."""
-        return self.command.replace("-", " ") or type(self).__name__
-
-    @property
-    def modelled(self) -> str:
-        """What is modelled, in words, where the name of the model does not say it: of a regression its outcome."""
-        return ""
 
     def for_data(self, data: Any) -> Self:
         """This model, with whatever it leaves open taken from the data, such as the number of columns."""
@@ -240,12 +164,7 @@ class Model(Settings):
 
     @classmethod
     def from_file(
-        cls,
-        path: Path,
-        *,
-        columns: Columns = "",
-        report: Report = ignore,
-        **settings: Any,
+        cls, path: Path, *, columns: Columns = "", report: Report = ignore, **settings: Any
     ) -> tuple[Self, Any]:
         """The model of a file's observations, and these."""
         table = read_points(path, split_names(columns))
@@ -399,8 +318,6 @@ class Model(Settings):
         matrices add up. It is what hidden variables cost: zero where data alone say what they contribute. Here it is
         found by differences of `contributed`; a model that has a formula says so.
         """
-        from decbayes.models.core.information import nudged_information
-
         return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
 
     def mechanism(self) -> "Mechanism":
@@ -482,51 +399,8 @@ class Model(Settings):
         return {}
 
 
-def without_rare_values(data: Any, column: Column, least: int, persons: Persons) -> tuple[Any, list[str]]:
-    """Points whose columns are all of one kind, without values that fewer than `least` rows have.
-
-    Of data that lie in files nothing is changed: rare values in them are refused.
-    """
-    from decbayes.columns.frames import pooled
-
-    if is_chunked(data) or isinstance(data, FileArray | np.memmap):
-        if persons.numbers is not None:
-            raise InvalidData("Persons are counted only in data that fit into memory. Use one row per person.")
-        check_rare_values(each_chunk(data) if is_chunked(data) else (block.data for block in in_slices(data)), least)
-        return data, []
-    shape = np.shape(data)
-    points = np.asarray(data, dtype=np.float64).reshape(len(data), -1)
-    columns = {str(place): column for place in range(points.shape[1])}
-    _, changed, remarks = pooled(points, columns, persons.counts, [least], agreed=True)
-    if not remarks:
-        return data, []
-    told = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
-    return changed.reshape(shape), [told]
-
-
-def check_rare_values(blocks: Iterable[Any], least: int) -> None:
-    """Refuse data in files where fewer than `least` rows differ from the most common value of a column."""
-    common, differ = np.zeros(0), np.zeros(0)
-    for block in blocks:
-        rows = np.asarray(block, dtype=np.float64).reshape(len(block), -1)
-        if not len(common):
-            common, differ = np.median(rows, axis=0), np.zeros(rows.shape[1])
-        differ += (rows != common).sum(axis=0)
-    places = np.flatnonzero((differ > 0) & (differ < least))
-    if len(places):
-        raise InvalidData(
-            f"{len(places)} columns have fewer than {least} rows that differ from all others, the first is number "
-            f"{places[0]}. Leave these columns out."
-        )
-
-
 def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def children(rng: Seed | None, count: int) -> Sequence[np.random.Generator | None]:
-    """A generator for each of several fits, or none at all."""
-    return [None] * count if rng is None else generator(rng).spawn(count)
 
 
 def each(values: Sequence[Posterior] | None, shards: Sequence[Any]) -> Sequence[Posterior | None]:

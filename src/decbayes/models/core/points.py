@@ -1,6 +1,6 @@
 """Observations in R^D: checked on the way in, in memory or in files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.base.arguments import Seed, check_kind, given_generator, real_array
+from decbayes.columns import Column
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import Array
 from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
+from decbayes.models.core.persons import Persons
+from decbayes.models.core.transforms import in_slices
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
@@ -157,6 +160,44 @@ def check_structure(posterior: Posterior, structure: Structure, role: str) -> No
     same = posterior.structure == structure
     if not same and (role != "posterior" or posterior.structure.description() != structure.description()):
         raise StructureMismatch(f"The {role} belongs to {posterior.structure}, the model has {structure}.")
+
+
+def without_rare_values(data: Any, column: Column, least: int, persons: Persons) -> tuple[Any, list[str]]:
+    """Points whose columns are all of one kind, without values that fewer than `least` rows have.
+
+    Of data that lie in files nothing is changed: rare values in them are refused.
+    """
+    from decbayes.columns.frames import pooled
+
+    if is_chunked(data) or isinstance(data, FileArray | np.memmap):
+        if persons.numbers is not None:
+            raise InvalidData("Persons are counted only in data that fit into memory. Use one row per person.")
+        check_rare_values(each_chunk(data) if is_chunked(data) else (block.data for block in in_slices(data)), least)
+        return data, []
+    shape = np.shape(data)
+    points = np.asarray(data, dtype=np.float64).reshape(len(data), -1)
+    columns = {str(place): column for place in range(points.shape[1])}
+    _, changed, remarks = pooled(points, columns, persons.counts, [least], agreed=True)
+    if not remarks:
+        return data, []
+    told = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
+    return changed.reshape(shape), [told]
+
+
+def check_rare_values(blocks: Iterable[Any], least: int) -> None:
+    """Refuse data in files where fewer than `least` rows differ from the most common value of a column."""
+    common, differ = np.zeros(0), np.zeros(0)
+    for block in blocks:
+        rows = np.asarray(block, dtype=np.float64).reshape(len(block), -1)
+        if not len(common):
+            common, differ = np.median(rows, axis=0), np.zeros(rows.shape[1])
+        differ += (rows != common).sum(axis=0)
+    places = np.flatnonzero((differ > 0) & (differ < least))
+    if len(places):
+        raise InvalidData(
+            f"{len(places)} columns have fewer than {least} rows that differ from all others, the first is number "
+            f"{places[0]}. Leave these columns out."
+        )
 
 
 Reading = TypeVar("Reading", bound=Callable[..., Any])

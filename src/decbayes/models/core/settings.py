@@ -1,4 +1,4 @@
-"""A model's settings, and the structure that they describe: what sites agree on, and back to a model from it."""
+"""What a model says of itself; its settings, and the structure that they describe, and back to a model from it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -26,9 +26,88 @@ Every other field of a model from outside the package, and of its likelihood, is
 own models place their settings themselves: in the prior, in labels, or beside the model's name.
 """
 
+Method = Literal["linear response", "bootstrap"]
+"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
+
+
+class Traits:
+    """What a class of models says of itself: what people call it and its parts, and what it can do."""
+
+    about: ClassVar[str] = ""
+    """One line for `decbayes fit --help`; default: the first line of the docstring."""
+
+    command: ClassVar[str] = ""
+    """What `decbayes fit` calls the model; default: its own name in lower case."""
+
+    example: ClassVar[str] = "data.csv"
+    """What follows `decbayes fit COMMAND` in an example: a file, and options."""
+
+    from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
+    """Settings that `from_file` takes from the data, and that are therefore not options."""
+
+    agreed_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings that one file would decide for itself, so that sites which fit together must state them."""
+
+    summed_settings: ClassVar[frozenset[str]] = frozenset()
+    """Such settings that need not be stated, because `sums` of all sites settle them."""
+
+    in_parts: ClassVar[bool] = False
+    """Whether a score is about a part of each observation, given the rest of it."""
+
+    unit: ClassVar[str] = "observation"
+    """What contributions count: observations, or parts of them such as words."""
+
+    record: ClassVar[str] = "observation"
+    """What one person's data are called where contributions count parts of it: a document, a sequence."""
+
+    said_by_options: ClassVar[bool] = False
+    """Whether options and the names of columns say all of the model, whatever data are in a file."""
+
+    reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
+    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
+
+    many_files: ClassVar[bool] = False
+    """Whether observations may come from several files and folders."""
+
+    in_batches: ClassVar[bool] = False
+    """Whether fits may learn from batches of observations, and on a GPU."""
+
+    made_up: ClassVar[bool] = False
+    """Whether `draw` makes up a part of the data that posteriors say nothing about, such as predictors."""
+
+    calibrated_by: ClassVar[Method] = "linear response"
+
+    view: ClassVar[str] = "table"
+    """How components are best looked at, by the name of a view (`decbayes.views`)."""
+
+    noun: ClassVar[str] = "component"
+    """What one component is called."""
+
+    caption: ClassVar[str] = ""
+    """The column of `describe` that tells components apart best; default: the last one."""
+
+    joins: ClassVar[bool] = True
+    """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
+
+    @classmethod
+    def nouns(cls, count: int) -> str:
+        """So many components, in words: 1 class, 3 classes."""
+        several = f"{cls.noun}es" if cls.noun.endswith("s") else f"{cls.noun}s"
+        return f"{count} {cls.noun if count == 1 else several}"
+
+    @property
+    def usual_name(self) -> str:
+        """What people call such a model: logistic regression, topics."""
+        return self.command.replace("-", " ") or type(self).__name__
+
+    @property
+    def modelled(self) -> str:
+        """What is modelled, in words, where the name of the model does not say it: of a regression its outcome."""
+        return ""
+
 
 @dataclass(frozen=True)
-class Settings(ABC):
+class Settings(Traits, ABC):
     """The fields of a model; `agreed` is the structure of somebody else's posterior, in the place of their own."""
 
     ascent: Ascent = field(default=Ascent(), kw_only=True, metadata=LOCAL)

@@ -14,7 +14,7 @@ from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
-from decbayes.models.core.model import Row, without_rare_values
+from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import (
     as_numbers,
@@ -24,6 +24,7 @@ from decbayes.models.core.points import (
     check_rounding,
     check_structure,
     of_own_posterior,
+    without_rare_values,
 )
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities

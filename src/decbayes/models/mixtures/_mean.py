@@ -12,9 +12,9 @@ from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Row, without_rare_values
+from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, check_fit, check_held, check_structure
+from decbayes.models.core.points import as_points, check_fit, check_held, check_structure, without_rare_values
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

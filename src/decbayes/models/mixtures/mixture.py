@@ -16,9 +16,9 @@ from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
 from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
-from decbayes.models.core.model import ignore, split_names, without_rare_values
+from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, of_own_posterior
+from decbayes.models.core.points import as_points, of_own_posterior, without_rare_values
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.base.arguments import Above, Seed, as_shape, check_whole, generator, given_generator
+from decbayes.base.arguments import Above, Seed, as_shape, check_whole, children, generator, given_generator
 from decbayes.base.workers import HEAVY, gathered
 from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
@@ -17,10 +17,10 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, i
 from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import Method, children, each
+from decbayes.models.core.model import each
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
-from decbayes.models.core.settings import LOCAL, Number
+from decbayes.models.core.settings import LOCAL, Method, Number
 from decbayes.models.topics._fitting import NEGLIGIBLE, Site, led_on, search_of
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
