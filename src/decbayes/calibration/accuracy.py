@@ -16,7 +16,7 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.risks import Risks, outcome_groups
 from decbayes.posterior import Posterior
 
-# Where groups of risk end: differences of the linear predictor from that of somebody typical.
+# Where risk groups end: differences of the linear predictor from that of somebody typical.
 EDGES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 # Rows of pairs that are compared at a time.
 BLOCK = 500
@@ -30,7 +30,7 @@ class Accuracy:
         at: the digest of the posterior.
         concordant: pairs of one site where the higher risk had the event earlier, or the larger outcome; ties are half.
         comparable: all pairs whose order is known.
-        observed: events, or sums of outcomes, in each group of risk.
+        observed: events, or sums of outcomes, in each risk group.
         expected: what the model expected there.
         persons: how many persons each group has.
 

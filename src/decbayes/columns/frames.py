@@ -257,7 +257,7 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
     kinds = sorted({column.kind for column in columns})
     if len(kinds) > 1:
         raise InvalidStructure(
-            f"Column '{name}' is {' at one site and '.join(kinds)} at another; say which, where the table is read: "
+            f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {name}={kinds[0]}, for example."
         )
     return type(columns[0]).agreed(columns)

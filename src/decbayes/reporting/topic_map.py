@@ -25,7 +25,7 @@ WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
 ORDERS = (1.0, 1.0 - COMMON, 0.4)
 USUAL = 1
 CAPTION = (
-    "Topics that are near each other have similar words, except that circles make room for each other's names; areas "
+    "Topics that are near each other have similar words; circles are moved apart where names would overlap. Areas "
     "are shares of all words. "
 )
 CHOOSING = (

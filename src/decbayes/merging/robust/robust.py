@@ -170,8 +170,8 @@ class RobustMerge:
         if each:
             yield Remark(
                 "few sites",
-                f"Few sites stand behind some slots, and could have made them up: {listed(each, '; ')}.",
-                "Ask these sites whether they can have seen that: no other site confirms it.",
+                f"Some slots rest on few sites, which could have made them up: {listed(each, '; ')}.",
+                "Ask these sites whether their data show it: no other site confirms it.",
                 f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
             )
 

@@ -55,7 +55,7 @@ def accuracy(
     if as_json:
         print_json({"concordance": whole.concordance, "pairs": whole.comparable}, *whole.groups)
         return
-    messages().print("Pairs of one site are compared; groups of risk are steps of the linear predictor.")
+    messages().print("Only pairs within a site are compared; risk groups are steps of the linear predictor.")
     console().print(f"concordance {whole.concordance:.3f} over {whole.comparable:,.0f} pairs (0.5 by chance)")
     console().print(rows_table(whole.groups))
 

@@ -130,7 +130,7 @@ def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
         count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
-        yield f"Proven: {count} of {sum(sizes)} matches, which every best one-to-one alignment has."
+        yield f"Proven: {count} of {sum(sizes)} matches; every optimal one-to-one alignment has them."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:

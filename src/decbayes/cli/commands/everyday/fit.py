@@ -315,7 +315,7 @@ def fitted(
         Unfinished.after(report, interruption, left).save(output, command, draft)
         messages().print(
             f"Interrupted; the best state so far is in {output}. The same command goes on from there. Do not send "
-            f"{folder_of(output)}: nothing is hidden in it."
+            f"{folder_of(output)}: no disclosure rules are applied to it."
         )
         raise
     structure, bound = fit.posterior.structure, fit.bound[-1]

@@ -70,7 +70,7 @@ def posterior(
     else:
         print_summary(summary, answer.description, agreed)
     if not summary["observations"]:
-        messages().print("Nobody counts yet, and this is the prior: ask again when the agent has heard from others.")
+        messages().print("No contribution counts yet: this is the prior. Ask again when the agent has received some.")
         return LOOK
     return LOOK if store is not None and "damaged" in answer.description else WELL
 

@@ -38,8 +38,8 @@ from decbayes.updates import Epoch, Update
 PROTOCOL = 3
 SECRET_BYTES = 32
 NO_WORDS = (
-    "Where only sums are opened no words join: all members mask the same numbers. Found another group with the longer "
-    "list: `decbayes charter new … --vocabulary`."
+    "Where only sums are opened, no words can be added: all members mask the same numbers. Start a group with the "
+    "longer list: `decbayes charter new … --vocabulary`."
 )
 # Messages of sums have their numbers and little else.
 NUMBER_BYTES, AROUND = 8, 8192
