@@ -21,6 +21,7 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
+from decbayes.models.regressions.rows.rare import pooled_rows
 from decbayes.models.regressions.rows.table import Table, complete
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_list
 
@@ -96,7 +97,7 @@ class Tabled:
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = self.table.pooled(data, least, least_outcome, agreed=agreed, persons=persons)
+        columns, points, remarks = pooled_rows(self.table, data, least, least_outcome, agreed=agreed, persons=persons)
         changed: Self = self if agreed else replace(self, columns=columns)  # type: ignore[type-var]
         return changed, points, remarks
 

@@ -1,1 +1,1 @@
-"""Rows of a regression: agreed columns as numbers (`table`), observations that count as several rows (`stacking`)."""
+"""Rows of a regression: columns as numbers (`table`), without what few have (`rare`), several of one (`stacking`)."""

@@ -1,7 +1,7 @@
 """The rows of a regression: agreed columns, the target among them, as numbers; from frames and from files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 from decbayes.base.arguments import names_of
 from decbayes.columns import Column, plain
 from decbayes.columns.cells import is_missing, text_of
-from decbayes.columns.column import SOLVABLE, Having, too_few
-from decbayes.columns.frames import coded, is_frame, known, names_in, pooled, report_unagreed, rows_in, values_in, warn
+from decbayes.columns.column import SOLVABLE
+from decbayes.columns.frames import coded, is_frame, known, names_in, report_unagreed, rows_in, values_in, warn
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import LeftOut, Report
 from decbayes.models.core.model import ignore
-from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
-from decbayes.models.core.risks import most_common, outcome_groups
+from decbayes.models.core.risks import most_common
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
 from decbayes.models.regressions.rows.stacking import Stack
-from decbayes.models.regressions.varying.site_effects import same
 
 Gaps = NDArray[np.bool_]
 
@@ -83,7 +82,9 @@ class Table:
             terms = (self.baseline.name, *(term for term in terms if term != self.baseline.name))
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "intercept", bool(self.intercept) and self.baseline is None)
-        self.check_apart()
+        if self.weights and (self.weights not in self.columns or self.columns[self.weights].flag):
+            raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
+        _ = self.added  # refused now if it is no number
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
         del self.__dict__["design"]  # which has the terms as they were given
@@ -136,30 +137,14 @@ class Table:
         kind = PerLevel if self.stack is not None and self.stack.crossed else Design
         return kind(predictors, tuple(self.terms), self.intercept)
 
-    def check_apart(self) -> None:
-        """An offset is a number, and so is a weight."""
-        if self.weights and (self.weights not in self.columns or self.columns[self.weights].flag):
-            raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
-        _ = self.added
-
     @cached_property
     def added(self) -> Expression | None:
         """What the linear predictor has besides xβ."""
         return expression_of(self.offset, self.columns) if self.offset else None
 
-    def offsets(self, points: Array) -> Array:
-        """(N,): what each row adds to xβ."""
-        values = {name: points[:, place] for place, name in enumerate(self.columns)}
-        return np.zeros(len(points)) if self.added is None else self.added.checked(values) + np.zeros(len(points))
-
-    def row_weights(self, points: Array) -> Array:
-        """(N,): how often each row counts."""
-        if not self.weights:
-            return np.ones(len(points))
-        weights = points[:, list(self.columns).index(self.weights)]
-        if (weights < 0).any():
-            raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
-        return np.asarray(weights)
+    def named(self, points: Array) -> dict[str, Array]:
+        """The values of each column."""
+        return {name: points[:, place] for place, name in enumerate(self.columns)}
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
@@ -197,32 +182,6 @@ class Table:
         stacked = {} if self.stack is None else self.stack.constants()
         return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart, **stacked}
 
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Any, Array, list[str]]:
-        """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
-        points = self.points(data)
-        targets = points[:, self.target_place]
-        if self.stack is not None:
-            targets = self.stack.stated(targets, dict(zip(self.columns, points.T, strict=False)))
-        self.check_outcome(targets, least, persons)
-        groups = outcome_groups(targets, each=self.stack is not None and self.stack.crossed)
-
-        def having(rows: NDArray[np.bool_]) -> Array:
-            return np.array([persons.among(rows), *(persons.among(rows & group) for group in groups)])
-
-        minima = [least] + [least_outcome] * len(groups)
-        used = [place for place, name in enumerate(self.columns) if name not in (self.target, *self.outcomes)]
-        predictors = {name: self.columns[name] for name in np.array([*self.columns])[used]}
-        columns, others, remarks = pooled(points[:, used], predictors, having, minima, agreed=agreed, predictors=True)
-        changed = points.copy()
-        changed[:, used] = others
-        kept = {name: columns.get(name, column) for name, column in self.columns.items()}
-        told = replace(self, columns=kept)
-        told.check_combinations(changed, having, minima)
-        told.check_levels(changed, least, persons)
-        return kept, told.larger_sites(changed, least, persons), remarks
-
     def check_outcome(self, targets: Array, least: int, persons: Persons) -> None:
         """An outcome that few persons have singles these out, whatever the predictors."""
         values = np.unique(targets)
@@ -238,48 +197,6 @@ class Table:
                 f"Fewer than {least} persons have one of the {len(values)} values of '{self.target}', and the file "
                 "would tell how many. Join values."
             )
-
-    def check_levels(self, points: Array, least: int, persons: Persons) -> None:
-        """Where observations count as several rows, sums over a level tell how many had which outcome there."""
-        if self.stack is None:
-            return
-        values = dict(zip(self.columns, points.T, strict=False))
-        for name, which in self.stack.singled_out(points[:, self.target_place], values):
-            if 0 < persons.among(which) < least:
-                raise InvalidData(
-                    f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "
-                    f"out. {self.stack.remedy}"
-                )
-
-    def check_combinations(self, points: Array, having: Having, least: Sequence[float]) -> None:
-        """Products of columns may single rows out although neither column does."""
-        few, rows = [], self.rows(points)
-        for term in (term for term in self.terms if term not in self.columns):
-            numbers = rows.matrix[:, self.design.places([term])]
-            groups = [
-                having(of_observations(rows.observation, column != most_common(column), len(points)))
-                for column in numbers.T
-            ]
-            if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
-                few.append(term)
-        if few:
-            raise InvalidData(
-                f"Too few persons here have some of the combinations in '{few[0]}', and the file would single them "
-                "out. Leave the product out of the formula, or join categories."
-            )
-
-    def larger_sites(self, points: Array, least: int, persons: Persons) -> Array:
-        """Sites within the file with few persons count as one, with as many others as it takes to have enough; and so
-        do groups inside a site.
-        """
-        changed, width = points.copy(), len(self.columns)
-        if self.varying:
-            every = np.ones(len(points), dtype=np.bool_)
-            changed[:, width] = larger_groups(points[:, width], every, least, persons)
-        for site in np.unique(changed[:, width]) if self.within else ():
-            here = same(changed[:, width], site)
-            changed[here, width + 1] = larger_groups(changed[:, width + 1], here, least, persons)[here]
-        return changed
 
     def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
         """One unit of each coefficient, and its zero, where the target has this unit and this zero."""
@@ -340,11 +257,15 @@ class Table:
 
     def rows(self, points: Array, *, every: bool = False) -> Rows:
         """The rows that observations count as; `every`: one for each level, whatever the outcome."""
-        offset, weights = self.offsets(points), self.row_weights(points)
+        values, offset = self.named(points), np.zeros(len(points))
+        if self.added is not None:
+            offset += self.added.checked(values)
+        weights = values[self.weights] if self.weights else np.ones(len(points))
+        if (weights < 0).any():
+            raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
         if self.stack is None:
-            targets = points[:, self.target_place]
-            return Rows(self.matrix(points), targets, offset, weights, np.zeros(len(points)), np.arange(len(points)))
-        values = {name: points[:, place] for place, name in enumerate(self.columns)}
+            constant, each = np.zeros(len(points)), np.arange(len(points))
+            return Rows(self.matrix(points), values[self.target], offset, weights, constant, each)
         stacked = self.stack.every(len(points)) if every else self.stack.rows(values[self.target], values)
         of, matrix = stacked.observation, self._at_levels(points, stacked.observation, stacked.level)
         added = offset[of] + stacked.offset
@@ -406,11 +327,6 @@ class Table:
         return {name: frame[name] for name in frame if name in names or name in (self.by, self.within)} or frame
 
 
-def of_observations(observation: NDArray[np.intp], rows: Gaps, count: int) -> Gaps:
-    """Which of so many observations have one of some rows."""
-    return np.asarray(np.bincount(observation, weights=rows, minlength=count) > 0)
-
-
 def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
     """The rows of a file in which nothing is missing, and which rows these are."""
     gaps: Gaps = np.any([[is_missing(value) for value in values] for values in frame.values()], axis=0)
@@ -434,17 +350,6 @@ def report_far(columns: Mapping[str, Column], target: str, used: Sequence[str], 
                     f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
                     "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
                 )
-
-
-def larger_groups(groups: Array, among: Gaps, least: int, persons: Persons) -> Array:
-    """Numbers of the groups of some rows, of which those with few persons count as one that has enough."""
-    numbers = np.unique(groups[among])
-    having = np.array([persons.among(among & same(groups, number)) for number in numbers])
-    joined = np.zeros(len(groups), dtype=np.bool_)
-    for place in np.argsort(having, kind="stable"):
-        if having[place] < least or 0 < persons.among(joined) < least:
-            joined |= among & same(groups, numbers[place])
-    return np.where(joined, groups[joined].min(), groups) if joined.any() else groups
 
 
 def group_numbers(frame: Any, by: str, rows: int) -> Array:

@@ -1,0 +1,93 @@
+"""Rows without what few persons have: levels, outcomes, combinations and groups that would single somebody out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from decbayes.columns.column import Having, too_few
+from decbayes.columns.frames import pooled
+from decbayes.errors import InvalidData
+from decbayes.families import Array
+from decbayes.models.core.persons import Persons
+from decbayes.models.core.risks import most_common, outcome_groups
+from decbayes.models.regressions.rows.table import Gaps, Table
+from decbayes.models.regressions.varying.site_effects import same
+
+
+def pooled_rows(
+    table: Table, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons
+) -> tuple[Any, Array, list[str]]:
+    """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
+    points = table.points(data)
+    targets = points[:, table.target_place]
+    if table.stack is not None:
+        targets = table.stack.stated(targets, table.named(points))
+    table.check_outcome(targets, least, persons)
+    groups = outcome_groups(targets, each=table.stack is not None and table.stack.crossed)
+
+    def having(rows: Gaps) -> Array:
+        return np.array([persons.among(rows), *(persons.among(rows & group) for group in groups)])
+
+    minima = [least] + [least_outcome] * len(groups)
+    used = [place for place, name in enumerate(table.columns) if name not in (table.target, *table.outcomes)]
+    predictors = {name: table.columns[name] for name in np.array([*table.columns])[used]}
+    columns, others, remarks = pooled(points[:, used], predictors, having, minima, agreed=agreed, predictors=True)
+    changed = points.copy()
+    changed[:, used] = others
+    kept = {name: columns.get(name, column) for name, column in table.columns.items()}
+    told = replace(table, columns=kept)
+    check_combinations(told, changed, having, minima)
+    check_levels(told, changed, least, persons)
+    return kept, larger_sites(told, changed, least, persons), remarks
+
+
+def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:
+    """Where observations count as several rows, sums over a level tell how many had which outcome there."""
+    if table.stack is None:
+        return
+    for name, which in table.stack.singled_out(points[:, table.target_place], table.named(points)):
+        if 0 < persons.among(which) < least:
+            raise InvalidData(
+                f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "
+                f"out. {table.stack.remedy}"
+            )
+
+
+def check_combinations(table: Table, points: Array, having: Having, least: Sequence[float]) -> None:
+    """Products of columns may single rows out although neither column does."""
+    rows = table.rows(points)
+    for term in (term for term in table.terms if term not in table.columns):
+        numbers = rows.matrix[:, table.design.places([term])]
+        others = [np.bincount(rows.observation, column != most_common(column), len(points)) for column in numbers.T]
+        groups = [having(count > 0) for count in others]
+        if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
+            raise InvalidData(
+                f"Too few persons here have some of the combinations in '{term}', and the file would single them "
+                "out. Leave the product out of the formula, or join categories."
+            )
+
+
+def larger_sites(table: Table, points: Array, least: int, persons: Persons) -> Array:
+    """Sites within the file with few persons count as one, with as many others as it takes to have enough; and so
+    do groups inside a site.
+    """
+    changed, width = points.copy(), len(table.columns)
+    if table.varying:
+        changed[:, width] = larger_groups(points[:, width], np.ones(len(points), dtype=np.bool_), least, persons)
+    for site in np.unique(changed[:, width]) if table.within else ():
+        here = same(changed[:, width], site)
+        changed[here, width + 1] = larger_groups(changed[:, width + 1], here, least, persons)[here]
+    return changed
+
+
+def larger_groups(groups: Array, among: Gaps, least: int, persons: Persons) -> Array:
+    """Numbers of the groups of some rows, of which those with few persons count as one that has enough."""
+    numbers = np.unique(groups[among])
+    having = np.array([persons.among(among & same(groups, number)) for number in numbers])
+    joined = np.zeros(len(groups), dtype=np.bool_)
+    for place in np.argsort(having, kind="stable"):
+        if having[place] < least or 0 < persons.among(joined) < least:
+            joined |= among & same(groups, numbers[place])
+    return np.where(joined, groups[joined].min(), groups) if joined.any() else groups
