@@ -8,9 +8,9 @@ from scipy.special import expit, logsumexp
 
 import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.models.regressions import _table as regression_table
 from decbayes.models.regressions._estimates import Estimates
 from decbayes.models.regressions.formulas.formula import parsed
+from decbayes.models.regressions.rows import table as regression_table
 from decbayes.models.regressions.varying.site_effects import Moments, SiteEffects, places_among
 from decbayes.models.regressions.varying.variation import BETWEEN, Grouping
 
