@@ -240,3 +240,16 @@ class TestNegativeBinomial:
         low, high = stats.nbinom.ppf([0.05, 0.95], 2.0, 2.0 / 8.0)
         assert predicted["low"][0] == pytest.approx(low, abs=1)
         assert predicted["high"][0] == pytest.approx(high, abs=2)
+
+
+@pytest.mark.parametrize(("late", "refused"), [(0, False), (1, True), (4, True), (5, False)])
+def test_an_interval_in_which_few_persons_die_is_refused(late, refused):
+    """20 persons die before the cut and 20 live on; of those who die behind it there are so many."""
+    columns = {"dead": "yes/no", "t": "real"}
+    model = db.SurvivalRegression("dead", columns=columns, time="t", cuts=(1.0,), rate=0.5)
+    frame = {"dead": [True] * 20 + [False] * 20 + [True] * late, "t": [0.5] * 20 + [2.0] * 20 + [1.5] * late}
+    if refused:
+        with pytest.raises(InvalidData, match="Fewer than 5 persons here have an outcome in"):
+            model.pooled(frame, 5, 1, agreed=True)
+    else:
+        assert model.pooled(frame, 5, 1, agreed=True)[2] == []
