@@ -249,7 +249,8 @@ def test_an_interval_in_which_few_persons_die_is_refused(late, refused):
     model = db.SurvivalRegression("dead", columns=columns, time="t", cuts=(1.0,), rate=0.5)
     frame = {"dead": [True] * 20 + [False] * 20 + [True] * late, "t": [0.5] * 20 + [2.0] * 20 + [1.5] * late}
     if refused:
-        with pytest.raises(InvalidData, match="Fewer than 5 persons here have an outcome in"):
-            model.pooled(frame, 5, 1, agreed=True)
+        for outcomes in (1, 5):
+            with pytest.raises(InvalidData, match="Fewer than 5 persons here have an outcome in"):
+                model.pooled(frame, 5, outcomes, agreed=True)
     else:
         assert model.pooled(frame, 5, 1, agreed=True)[2] == []

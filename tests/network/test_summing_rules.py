@@ -525,7 +525,7 @@ def test_words_join_no_group_that_opens_only_sums_and_its_members_are_told_what_
     points = np.array([[-5.0], [0.0], [5.0]])
     charter = mixture(db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0).fit(points, rng=0).posterior)
     wanted = SimpleNamespace(kind="words", words=("anchor",))
-    with pytest.raises(InvalidCharter, match="Found another group with the longer list"):
+    with pytest.raises(InvalidCharter, match="Start a group with the longer list"):
         question_of(wanted, charter)
-    with pytest.raises(Refused, match="Found another group with the longer list"):
+    with pytest.raises(Refused, match="Start a group with the longer list"):
         check_words(("anchor",), charter)

@@ -38,8 +38,8 @@ def pooled_rows(
     changed[:, used] = others
     kept = {name: columns.get(name, column) for name, column in table.columns.items()}
     told = replace(table, columns=kept)
-    check_combinations(told, changed, having, minima)
     check_levels(told, changed, least, persons)
+    check_combinations(told, changed, having, minima)
     return kept, larger_sites(told, changed, least, persons), remarks
 
 
