@@ -52,9 +52,9 @@ $(COMPILED): $(TEST_STAMP) $(wildcard src/decbayes/kernels/*.py)
 	@$(BIN)/python -m decbayes warm-up & $(BIN)/python -m pytest --collect-only -p no:xdist > /dev/null; wait $$!
 	@touch $(COMPILED)
 
-# Three workers on two cores: one of them mostly waits for agents that talk to each other, or for a browser.
+# Four workers on two cores: two of them mostly wait for agents that talk to each other, and for a browser.
 test: $(COMPILED)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
 check: setup
 	$(BIN)/ruff check .
@@ -72,7 +72,7 @@ mutants: $(TEST_STAMP)
 minimum: export NUMBA_CACHE_DIR = $(CURDIR)/$(OLDEST)/kernels
 minimum: $(OLDEST)/.installed
 	@$(OLDEST)/bin/python -m decbayes warm-up & $(OLDEST)/bin/python -m pytest --collect-only -p no:xdist > /dev/null; wait $$!
-	$(OLDEST)/bin/python -m pytest -n 3 --dist loadgroup
+	$(OLDEST)/bin/python -m pytest -n 4 --dist loadgroup
 
 # The oldest versions are of the time of Python 3.11; later ones have no packages of some.
 $(OLDEST)/.installed: pyproject.toml .ci/lower_bounds.py

@@ -22,8 +22,14 @@ from paper.report import write_report
 from paper.simplex import colours, simplex_grid
 from paper.style import save
 
+# Each of these does what another one does, too, with one method or one split more.
+SLOW = {"mixture-symmetrized", "mixture-restarts", "mixture-naive", "lda-by-group", "sda"}
 
-@pytest.mark.parametrize("experiment", experiments(), ids=lambda experiment: experiment.name)
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each.name in SLOW), id=each.name) for each in experiments()],
+)
 def test_an_experiment_runs_from_data_to_report(experiment, tmp_path):
     table = run(experiment, tmp_path)
     assert np.isfinite(table.values()).all()

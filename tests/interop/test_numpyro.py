@@ -98,6 +98,7 @@ def test_relabelled_guides_merge_as_if_they_were_labelled_alike(posterior):
         np.testing.assert_allclose(rows[0], rows[1], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_guides_of_auto_normal_merge_into_the_posterior_of_all_data(rng):
     """Each guide is given the exact posterior of its shard, so the merge has to be that of both."""
     from numpyro.infer.autoguide import AutoNormal

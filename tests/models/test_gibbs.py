@@ -44,10 +44,10 @@ def exact_moments():
 
 @pytest.mark.parametrize("relabel", [True, False])
 def test_draws_have_the_moments_of_the_true_posterior(relabel, rng):
-    draws = db.checking.gibbs(MODEL, POINTS, rng=rng, draws=6_000, burn_in=200, relabel=relabel)
+    draws = db.checking.gibbs(MODEL, POINTS, rng=rng, draws=3_000, burn_in=200, relabel=relabel)
     means, weights = draws["components"][:, :, 0], draws["weights"]
     values = np.stack([means.sum(axis=1), (means**2).sum(axis=1), (weights**2).sum(axis=1)])
-    blocks = values.reshape(3, 30, 200).mean(axis=2)  # means of long blocks are nearly independent
+    blocks = values.reshape(3, 30, 100).mean(axis=2)  # means of long blocks are nearly independent
     error = blocks.std(axis=1) / np.sqrt(30)
     assert (np.abs(values.mean(axis=1) - exact_moments()) < 5 * error).all()
 

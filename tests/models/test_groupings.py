@@ -123,7 +123,7 @@ def test_what_is_left_of_rows_is_what_dense_gaussians_leave(rng):
     [
         (db.LinearRegression, "y ~ x + (1 + x | clinic) + (1 | clinic:ward)"),
         (db.LogisticRegression, "yes ~ x + (1 | clinic/ward)"),
-        (db.PoissonRegression, "n ~ x + (1 | clinic/ward)"),
+        pytest.param(db.PoissonRegression, "n ~ x + (1 | clinic/ward)", marks=pytest.mark.slow),
     ],
 )
 def test_refined_sites_end_where_all_rows_do_and_names_stay_there(kind, formula):
