@@ -94,7 +94,9 @@ def clusters(rng, covariance, apart, count, size, between=0.0):
     return db.align(posteriors)
 
 
-@pytest.mark.parametrize(("covariance", "apart", "size"), [(None, 2.0, 50), ("diagonal", 6.0, 30)])
+@pytest.mark.parametrize(
+    ("covariance", "apart", "size"), [(None, 2.0, 50), pytest.param("diagonal", 6.0, 30, marks=pytest.mark.slow)]
+)
 def test_like_sites_are_not_said_to_differ(covariance, apart, size):
     """By χ² most of these slots differ at 5 %, since clusters overlap and estimated variances are skewed."""
     alignment = clusters(np.random.default_rng(1), covariance, apart, 6, size)

@@ -29,7 +29,7 @@ def model_of(topics, **ascent):
     return db.LatentDirichletAllocation(topics, VOCABULARY, topic_prior=0.05, ascent=db.Ascent(**settings))
 
 
-@pytest.mark.parametrize("topics", [1, 32, 40])
+@pytest.mark.parametrize("topics", [1, pytest.param(32, marks=pytest.mark.slow), 40])
 def test_a_fit_is_the_processors_but_for_single_precision(gpu, rng, topics):
     counts, model = corpus(rng), model_of(topics)
     ours, theirs = (model.fit(counts, rng=np.random.default_rng(1), device=name) for name in ("cuda", "cpu"))

@@ -122,7 +122,7 @@ def test_what_is_left_of_rows_is_what_dense_gaussians_leave(rng):
     ("kind", "formula"),
     [
         (db.LinearRegression, "y ~ x + (1 + x | clinic) + (1 | clinic:ward)"),
-        (db.LogisticRegression, "yes ~ x + (1 | clinic/ward)"),
+        pytest.param(db.LogisticRegression, "yes ~ x + (1 | clinic/ward)", marks=pytest.mark.slow),
         pytest.param(db.PoissonRegression, "n ~ x + (1 | clinic/ward)", marks=pytest.mark.slow),
     ],
 )
