@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 import decbayes as db
@@ -172,7 +173,7 @@ def test_halves_that_overlap_predict_hardly_better():
         grid = np.linspace(-12, 12 + d, 40001)
         mixed = p * norm.pdf(grid) + (1 - p) * norm.pdf(grid, d)
         whole = norm.pdf(grid, (1 - p) * d)
-        exact = np.trapezoid(mixed * (np.log(mixed) - np.log(whole)), grid)
+        exact = trapezoid(mixed * (np.log(mixed) - np.log(whole)), grid)
         gain = n * p * (1 - p) * d**2 / 2
         (found,) = predictive_gains(np.array([gain]), np.array([[p * n, (1 - p) * n]]))
         assert found == pytest.approx(exact, abs=0.12)
