@@ -54,13 +54,13 @@ def pseudo_counts(likelihood: Any, agreed: Array, counts: Array, strengths: Arra
     known = agreed + counts.sum(axis=0, keepdims=True)
     belongs = likelihood.counts(np.eye(known.shape[1]))
     frequencies = known / (likelihood.counts(known) @ belongs.T)
-    heights = np.array([evidence(likelihood, strength * frequencies, counts) for strength in strengths])
+    heights = np.array([log_probabilities(likelihood, strength * frequencies, counts) for strength in strengths])
     densities = -0.5 * (np.log(strengths / CENTRE) / WIDTH) ** 2
     best = (heights + densities[:, None]).argmax(axis=0)
     return strengths[best] @ belongs.T * frequencies, float(densities[best].sum())
 
 
-def evidence(likelihood: Any, alpha: Array, counts: Array) -> Array:
+def log_probabilities(likelihood: Any, alpha: Array, counts: Array) -> Array:
     """(D,): the log-probability of the components' counts in each column."""
     values = likelihood.counts(gammaln(alpha + counts) - gammaln(alpha))
     return np.asarray(
