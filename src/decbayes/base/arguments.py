@@ -134,7 +134,7 @@ def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -
     return numbers
 
 
-def listed(names: Sequence[str]) -> str:
+def columns_listed(names: Sequence[str]) -> str:
     """The columns that there are, for a message; a table that does not begin with names begins with somebody's data."""
     if any(name.lstrip("+-")[:1].isdigit() for name in names):
         return "not listed here, because some begin with a digit (is the first line a row of data?)"

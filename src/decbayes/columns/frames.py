@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.base.arguments import listed, some
+from decbayes.base.arguments import columns_listed, some
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
@@ -183,7 +183,7 @@ def columns_of(
     chosen, asked = tuple(names) or names_in(frame), dict(kinds or {})
     unknown = [name for name in (*chosen, *asked) if name not in names_in(frame)]
     if unknown:
-        raise InvalidData(f"There is no column {some(unknown)}; the columns are {listed(names_in(frame))}.")
+        raise InvalidData(f"There is no column {some(unknown)}; the columns are {columns_listed(names_in(frame))}.")
     columns = {name: found_column(name, frame, asked.get(name)) for name in chosen}
     for name, column in columns.items():
         doubts = "" if name in asked else column.doubts(values_in(frame, name), piled=name in piled)

@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from decbayes.base.arguments import listed
+from decbayes.base.arguments import columns_listed
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
 from decbayes.inputs.bounds import (
@@ -209,7 +209,7 @@ def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> li
     unknown = [name for name in columns if name not in names]
     if unknown:
         lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"
-        raise InvalidData(f"{lacks}; the columns are {listed(names)}.{advice}")
+        raise InvalidData(f"{lacks}; the columns are {columns_listed(names)}.{advice}")
     return [list(names).index(name) for name in columns]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import listed
+from decbayes.base.arguments import columns_listed
 from decbayes.columns import Categorical, Column, columns_of
 from decbayes.columns.frames import is_frame, names_in, rows_in, warn
 from decbayes.columns.sums import columns_among
@@ -211,7 +211,9 @@ def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapp
     """The columns that a formula and settings name, or all."""
     for by in group_columns(settings):
         if by not in frame:
-            raise InvalidData(f"There is no column '{by}' to name sites; the columns are {listed(tuple(frame))}.")
+            raise InvalidData(
+                f"There is no column '{by}' to name sites; the columns are {columns_listed(tuple(frame))}."
+            )
     if not formula:
         return frame
     wanted, named = formula_for(model, formula, frame)
@@ -229,4 +231,4 @@ def group_columns(settings: Mapping[str, Any]) -> list[str]:
 
 def check_among(target: str, names: Sequence[str]) -> None:
     if target not in names:
-        raise InvalidStructure(f"There is no column '{target}' to predict; the columns are {listed(names)}.")
+        raise InvalidStructure(f"There is no column '{target}' to predict; the columns are {columns_listed(names)}.")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from decbayes.base.arguments import listed
+from decbayes.base.arguments import columns_listed
 from decbayes.errors import InvalidStructure
 
 INTERCEPT = "intercept"
@@ -168,7 +168,7 @@ class Reader:
     def _unknown(self, name: str) -> InvalidStructure:
         return InvalidStructure(
             f"'{name}' in the formula is neither a column nor an operation. The columns are "
-            f"{listed(tuple(self.columns))}; put names with spaces into backticks."
+            f"{columns_listed(tuple(self.columns))}; put names with spaces into backticks."
         )
 
     def everything(self) -> list[Term]:
