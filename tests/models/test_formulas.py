@@ -1,6 +1,7 @@
 """Formulas mean what they mean in R: patsy's matrices span the same space; offsets and weights do what they say."""
 
 import ast
+import re
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,27 @@ def test_random_formulas_express_what_patsy_says(frame, rng):
         chosen = rng.choice(PARTS, size=rng.integers(1, 5), replace=False)
         formula = " + ".join(chosen) + rng.choice(["", " - 1", " + 0"])
         assert same_space(matrix(f"y ~ {formula}", frame), np.asarray(patsy.dmatrix(formula, frame))), formula
+
+
+def named(label):
+    """What a coefficient of patsy's or ours belongs to, whatever the order of a product."""
+    return frozenset(re.sub(r"\[(?:T\.)?(\w+)\]", r"=\1", label).lower().split(":"))
+
+
+@pytest.mark.parametrize("formula", ["x - 1", "g - 1", "x*z*g", "g + x:g", "x:z", "C(g, ref='b')*x", "x + I(x**2)"])
+def test_coefficients_are_those_of_least_squares_on_patsys_matrix(formula, frame):
+    """Value by value, with standard errors in proportion: the target is far from 0, and nothing is centred."""
+    frame["y"] += 100.0 + 3.0 * frame["x"] * frame["z"]
+    theirs = patsy.dmatrix(formula.replace("C(g, ref='b')", "C(g, Treatment('b'))"), frame)
+    best = np.linalg.lstsq(theirs, frame["y"], rcond=None)[0]
+    errors = np.sqrt(np.diag(np.linalg.inv(theirs.T @ theirs)))
+    labels = [label.replace("C(g, Treatment('b'))", "g") for label in theirs.design_info.column_names]
+    model = db.LinearRegression.from_frame(frame, f"y ~ {formula}", prior_variance=1e10)
+    rows = {named(row["term"].replace(" ", "")): row for row in model.coefficients(model.fit(frame).posterior)}
+    ours = [rows[named(label.replace(" ", ""))] for label in labels]
+    np.testing.assert_allclose([row["mean"] for row in ours], best, rtol=1e-4, atol=1e-4)
+    deviations = np.array([row["deviation"] for row in ours])
+    np.testing.assert_allclose(deviations / errors, deviations[0] / errors[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +189,7 @@ class TestOffset:
         found = model.fit(frame).posterior
 
         def surprise(beta):
-            mean = years * np.exp(beta[0] + beta[1] * (x - model.columns["x"].centre))
+            mean = years * np.exp(beta[0] + beta[1] * x)
             return -stats.poisson.logpmf(events, mean).sum()
 
         best = optimize.minimize(surprise, np.zeros(2), method="BFGS").x

@@ -115,7 +115,8 @@ class TestLinear:
         rows = {row["term"]: row for row in model.coefficients(model.fit(frame).posterior)}
         assert rows["age"]["mean"] == pytest.approx(9.0 * 0.06, abs=0.1)
         assert rows["ward=heart"]["mean"] == pytest.approx(9.0 * 0.7, abs=3.0)
-        assert rows["intercept"]["mean"] == pytest.approx(1e6, abs=3.0)
+        at_centre = rows["intercept"]["mean"] + 50.0 * rows["age"]["mean"]
+        assert at_centre == pytest.approx(1e6, abs=3.0)
         assert model.noise(model.fit(frame).posterior) == pytest.approx(5.0, rel=0.15)
 
 

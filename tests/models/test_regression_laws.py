@@ -54,18 +54,18 @@ def near(found, expected, size):
 
 
 def test_coefficients_have_the_quantiles_of_draws_in_the_columns_own_units(case):
+    """Levels are those where a, which lies around 5 ± 0.002, is 0."""
     name, model, posterior, drawn, _ = case
-    unit = 4.0 if name == "linear" else 1.0
+    unit, centre = (4.0, 10.0) if name == "linear" else (1.0, 0.0)
     rows = model.coefficients(posterior, level=LEVEL)
-    for row, values in zip(rows, drawn.T, strict=True):
-        scale = unit / 0.002 if row["term"] == "a" else unit
-        zero = 10.0 if name == "linear" and row["term"] == "intercept" else 0.0
-        if name == "survival" and "=" in row["term"] and not row["term"].startswith("w"):
-            zero = row["mean"] - values.mean()  # baselines are relative to the agreed rate
-        wide = scale * values.std()
-        near(row["mean"], zero + scale * values.mean(), wide)
+    slopes = unit / 0.002 * drawn[:, [row["term"] for row in rows].index("a")]
+    for row, values in zip(rows, unit * drawn.T, strict=True):
+        is_level = row["term"] == "intercept" or ("=" in row["term"] and not row["term"].startswith("w"))
+        own = slopes if row["term"] == "a" else centre + values - 5.0 * slopes if is_level else values
+        wide = own.std()
+        near(row["mean"], own.mean(), wide)
         near(row["deviation"], wide, wide)
-        near([row["low"], row["high"]], zero + scale * quantiles(values), wide)
+        near([row["low"], row["high"]], quantiles(own), wide)
 
 
 def test_ratios_are_exponentials_per_a_difference_that_columns_have(case):

@@ -74,12 +74,10 @@ class Regressing(Sited):
     @property
     def intercept_(self) -> float:
         """The target, or its logarithm or log-odds, where all columns are zero."""
-        centres = np.array([column.zero_and_unit[0] for column in self.model_.table.design.columns.values()])
-        first = self._rows()[0]["mean"] if self.fit_intercept else self.model_.target_units[1]
-        return float(first - centres @ self.coef_)
+        return float(self._rows()[0]["mean"]) if self.fit_intercept else 0.0
 
     def coefficients(self, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """Each coefficient with its interval: rows for a data frame. The intercept is at the columns' centres."""
+        """Each coefficient with its interval: rows for a data frame."""
         return self.model_.coefficients(self.posterior_, level=level)
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
@@ -286,10 +284,7 @@ class MultinomialRegression(Classifying):
     @property
     def intercept_(self) -> Array:  # type: ignore[override]
         """(classes − 1,): log-odds against the first class where all columns are zero."""
-        predictors = [self.model_.columns[name] for name in self.model_.table.predictors]
-        centres = np.array([column.zero_and_unit[0] for column in predictors])
-        first = self._by_class()[:, 0] if self.fit_intercept else np.zeros(len(self.classes_) - 1)
-        return np.asarray(first - self.coef_ @ centres * self.fit_intercept)
+        return self._by_class()[:, 0] if self.fit_intercept else np.zeros(len(self.classes_) - 1)
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
         """(rows, classes, 2): how well each probability is known."""

@@ -148,8 +148,7 @@ class CoefficientView(View):
 
     def _differences(self, apart: Heterogeneity) -> list[Difference]:
         (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
-        unit, _ = self.model.units_and_offset()
-        rows = zip(self.model.table.design.labels, times, between * unit, strict=True)
+        rows = zip(self.model.table.design.labels, times, between * self.model.coefficient_units, strict=True)
         return [Difference(name, float(t), float(b), place in apart.terms) for place, (name, t, b) in enumerate(rows)]
 
     def _terms(self) -> list[str]:
@@ -217,20 +216,29 @@ class LineView(View):
         return "group"
 
     def entry(self, label: str) -> tuple[str, str]:
-        """A level is where the group lies; any other coefficient is a change of the target per unit of a term."""
+        """A level is the target where all terms are 0; any other coefficient is its change per unit of a term."""
         labels, target = self.model.table.design.labels, self.model.target
         is_level = bool(self.model.table.design.levels[labels.index(label)])
-        return f"typical {target}" if is_level else f"change of {target} per unit of {label}", ""
+        return f"{target} where all terms are 0" if is_level else f"change of {target} per unit of {label}", ""
+
+    def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
+        """Coefficients as the model's `lines` have them, and precisions of the noise, in the units of the data."""
+        lines = {(row["component"], row["term"]): row for row in self.model.lines(posterior, level=level)}
+        ends = {"mean": "mean", "lower": "low", "upper": "high", "deviation": "deviation"}
+        rows = super().parameters(posterior, top=top, level=level)
+        known = [lines.get((row["component"], row["entry"])) if row["factor"] == FACTOR else None for row in rows]
+        return [
+            row if line is None else {**row, **{name: line[part] for name, part in ends.items()}}
+            for row, line in zip(rows, known, strict=True)
+        ]
 
     def in_units(self, row: Row) -> Row:
-        """A coefficient, or a precision of noise, of targets and columns that sites have centred and scaled."""
+        """A precision of noise, of targets that sites have scaled; or by how much a coefficient differs."""
         likelihood, table = self.model.likelihood, self.model.table
         if row["quantity"] == "precision":
-            unit, zero = likelihood.scale**-2.0, 0.0
+            unit = likelihood.scale**-2.0
         elif row["factor"] == FACTOR and row["entry"] in table.design.labels:
-            place = table.design.labels.index(row["entry"])
-            unit, zero = (float(part[place]) for part in table.units_and_offset(likelihood.scale, likelihood.centre))
+            unit = likelihood.scale / float(table.design.units[table.design.labels.index(row["entry"])])
         else:
             return row
-        moved = {name: zero + unit * row[name] for name in ("mean", "lower", "upper") if name in row}
-        return {**row, **moved, "deviation": unit * row["deviation"]}
+        return {**row, **{name: unit * row[name] for name in ("mean", "lower", "upper", "deviation") if name in row}}

@@ -38,19 +38,18 @@ class Estimates:
         return self.posterior.natural[FACTOR]
 
     def coefficients(self) -> list[dict[str, Any]]:
-        unit, offset = self.model.units_and_offset()
-        mean, deviation, low, high = self.model.outcome.interval(self._natural, self.level)
-        wider = unit * self.widening() * self._stretch()
-        ends = {
-            "low": mean * unit + offset + wider * (low - mean),
-            "high": mean * unit + offset + wider * (high - mean),
-        }
-        parts = {"mean": mean * unit + offset, "deviation": deviation * wider} | ends
+        return self.changed(*self.model.table.own_units(*self.model.target_units))
+
+    def changed(self, change: Array, offset: Array | float = 0.0) -> list[dict[str, Any]]:
+        """These linear functions of the coefficients, a row of `change` and a label each."""
+        wider = self.widening() * self._stretch()
+        mean, deviation, low, high = self.model.outcome.interval(self._natural, self.level, change, wider)
+        parts = {"mean": mean + offset, "deviation": deviation, "low": low + offset, "high": high + offset}
         return term_rows(self.model.table.design.labels, parts)
 
     def ratios(self) -> list[dict[str, Any]]:
         rows = self.coefficients() if self.model.outcome.ratio else []
-        units = map(comparable, np.abs(self.model.units_and_offset()[0]))
+        units = map(comparable, np.abs(self.model.coefficient_units))
         rated = [as_ratio(row, per) for row, per in zip(rows, units, strict=False)]
         levels = self.model.table.design.levels
         return [row for place, row in enumerate(rated) if not (levels[place] or place in self.model.baseline_places)]
@@ -148,7 +147,7 @@ class Estimates:
         return self.posterior.structure.labels[grouping.factor]
 
     def _units(self, grouping: Grouping) -> Array:
-        return self.model.units_and_offset()[0][grouping.places]
+        return self.model.coefficient_units[grouping.places]
 
 
 def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ class RegressionMixture(Tabled, Clusters):
 
     @property
     def likelihood(self) -> LinearLikelihood:
-        size, zero = self.outcome.units(self.columns[self.target])
+        size, zero = self.table.target_units(*self.outcome.units(self.columns[self.target]))
         return LinearLikelihood(self.table.design, self.table.target_place, zero, size)
 
     @property
@@ -191,14 +191,15 @@ class RegressionMixture(Tabled, Clusters):
         check_level(level)
         check_structure(posterior, self.structure_for(posterior), "posterior")
         natural, likelihood = posterior.natural[FACTOR], self.likelihood
-        unit, offset = self.table.units_and_offset(likelihood.scale, likelihood.centre)
-        low, mean, high = (likelihood.family.quantile(natural, 0.5 + side * level).mean for side in (-0.5, 0.0, 0.5))
-        parts = {name: value * unit + offset for name, value in (("mean", mean), ("low", low), ("high", high))}
-        return [
-            {"component": k, **row}
-            for k in range(len(mean))
-            for row in term_rows(self.table.design.labels, {name: part[k] for name, part in parts.items()})
-        ]
+        change, offset = self.table.own_units(likelihood.scale, likelihood.centre)
+        stretches = likelihood.family.stretches(natural, posterior.stretch(FACTOR))
+        rows: list[Row] = []
+        for component, wider in enumerate(next(iter(stretches.values()))):
+            part = natural[component : component + 1]
+            mean, deviation, low, high = self.outcome.interval(part, level, change, wider)
+            parts = {"mean": mean + offset, "deviation": deviation, "low": low + offset, "high": high + offset}
+            rows += [{"component": component, **row} for row in term_rows(self.table.design.labels, parts)]
+        return rows
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> dict[str, Array]:
         """For each row the mean of the target, and an interval that holds a new one with that probability."""

@@ -138,11 +138,12 @@ class RegressionSettings(Tabled, Model):
     @property
     def target_units(self) -> tuple[float, float]:
         """One unit of the linear predictor, and its zero, as the target has them."""
-        return self.outcome.units(self.columns[self.target])
+        return self.table.target_units(*self.outcome.units(self.columns[self.target]))
 
-    def units_and_offset(self) -> tuple[Array, Array]:
-        """One unit of each coefficient, and its zero, as columns and target have them."""
-        return self.table.units_and_offset(*self.target_units)
+    @property
+    def coefficient_units(self) -> Array:
+        """One unit of each coefficient, as columns and target have it."""
+        return self.target_units[0] / self.table.design.units
 
     @cached_property
     def baseline_places(self) -> frozenset[int]:

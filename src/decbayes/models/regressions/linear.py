@@ -56,7 +56,8 @@ class Linear(Outcome):
         return float(stdtrit(2.0 * shape, 0.5 + 0.5 * level))
 
     def deviation(self, natural: Array, scale: Array) -> Array:
-        return np.asarray(self.family.deviation(natural).mean[0])
+        _, _, (shape,), _ = self.family.columns(natural)
+        return scale * (np.sqrt(shape / (shape - 1.0)) if shape > 1.0 else np.inf)
 
     def scores(self, column: Column) -> RealScores:
         return RealScores()

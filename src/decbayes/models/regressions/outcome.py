@@ -104,12 +104,19 @@ class Outcome(ABC):
     def reach(self, natural: Array, level: float) -> float:
         """Half the width of an interval, in scales of a coefficient."""
 
-    def interval(self, natural: Array, level: float) -> tuple[Array, Array, Array, Array]:
-        """Mean, standard deviation, lower and upper end of each coefficient."""
+    def interval(
+        self, natural: Array, level: float, change: Array | None = None, wider: Array | float = 1.0
+    ) -> tuple[Array, Array, Array, Array]:
+        """Mean, standard deviation, lower and upper end of each coefficient, or of each linear function of them.
+
+        `change` has a row for each function; the deviation of each coefficient is `wider` times as large.
+        """
         mean, covariance = self.moments(natural)
-        scale = np.sqrt(np.diag(covariance) * self.noise(natural))
-        reach = self.reach(natural, level) * scale
-        return mean, self.deviation(natural, scale), mean - reach, mean + reach
+        change = np.eye(len(mean)) if change is None else change
+        spread = change * wider
+        scale = np.sqrt(np.einsum("id,de,ie->i", spread, covariance, spread) * self.noise(natural))
+        middle, reach = change @ mean, self.reach(natural, level) * scale
+        return middle, self.deviation(natural, scale), middle - reach, middle + reach
 
     def deviation(self, natural: Array, scale: Array) -> Array:
         return scale

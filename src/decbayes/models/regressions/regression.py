@@ -262,8 +262,9 @@ class Regression(RegressionSettings):
     def coefficients(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """What the target changes by with one unit of each term, in the columns' own units, with intervals.
 
-        The intercept is where all real columns are at their agreed centres, and all others at zero or at their first
-        category. Of terms that vary it is the mean over all sites that there could be.
+        They mean what they mean in R: the intercept is where all numbers are 0 and all others are at their first
+        category, and beside a product `x:z` the slope of x is that at z = 0. Of terms that vary they are the mean over
+        all sites that there could be.
         """
         return Estimates(self, posterior, level).coefficients()
 

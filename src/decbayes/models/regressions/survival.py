@@ -20,6 +20,7 @@ from decbayes.families import Array
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure
+from decbayes.models.regressions._estimates import Estimates
 from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
 from decbayes.models.regressions.outcome import Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
@@ -264,7 +265,7 @@ class SurvivalRegression(Regression):
         >>> model.baseline(db.Posterior.of_prior(model.structure))[0]["hazard"]
         0.2
         """
-        rows = self.coefficients(posterior, level=level)
+        rows = Estimates(self, posterior, level).changed(np.eye(len(self.table.design.labels)))
         return [
             {"interval": level, **{name: float(self.rate * np.exp(row[end])) for name, end in HAZARDS.items()}}
             for level, row in zip(self.stack.levels, rows, strict=False)

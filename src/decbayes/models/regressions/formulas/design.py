@@ -1,10 +1,10 @@
 """The columns of a table as the numbers that a regression multiplies with its coefficients, coded as in R."""
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -96,6 +96,31 @@ class Design:
         """How much of its columns, in their own units, one unit of each coefficient's number is."""
         return self._each((piece, float(np.prod([factor.unit for factor in piece.factors]))) for piece in self._all)
 
+    @cached_property
+    def own_units(self) -> tuple[Array, Array]:
+        """(D, D), and (D,): takes coefficients to those of columns in their own units that are not centred, as R has
+        them; and the latter that add 1 to every row, 0 if none do.
+
+        Both are coefficients of one function: a sum of products of contrasts and of numbers in their own units.
+        """
+        agreed, own = ([*self._sums(own=own)] for own in (False, True))
+        terms = [*dict.fromkeys(term for number in [{frozenset[str](): 1.0}, *own, *agreed] for term in number)]
+        before, after = (
+            np.array([[number.get(term, 0.0) for number in part] for term in terms]) for part in (agreed, own)
+        )
+        constant = np.eye(len(terms), 1)
+        solved = np.linalg.lstsq(after, np.column_stack([before, constant]), rcond=None)[0]
+        level = solved[:, -1] * np.allclose(after @ solved[:, -1:], constant)
+        return solved[:, :-1], level
+
+    def _sums(self, *, own: bool) -> Iterator[dict[frozenset[str], float]]:
+        """The number of each coefficient, or what it is in its columns' own units, as a sum of products."""
+        if self.intercept:
+            yield {frozenset(): 1.0}
+        for factors, whole in self._all:
+            sums = [factor.sums(whole=every, own=own) for factor, every in zip(factors, whole, strict=True)]
+            yield from (product_of_sums(numbers) for numbers in product(*sums))
+
     def places(self, names: Iterable[str]) -> list[int]:
         """Where the coefficients of these terms are, or of the intercept."""
         sizes = [1] * self.intercept + [sum(len(piece_labels(piece)) for piece in pieces) for pieces in self.pieces]
@@ -159,6 +184,11 @@ class PerLevel(Design):
     def _each(self, values: Iterable[tuple[Piece, float]]) -> Array:
         return np.tile(super()._each(values), len(self._others))
 
+    @cached_property
+    def own_units(self) -> tuple[Array, Array]:
+        change, level = super().own_units
+        return np.asarray(np.kron(np.eye(len(self._others)), change)), np.tile(level, len(self._others))
+
     def places(self, names: Iterable[str]) -> list[int]:
         within, side = super().places(names), len(self.labels) // len(self._others)
         return [side * level + place for level in range(len(self._others)) for place in within]
@@ -167,6 +197,18 @@ class PerLevel(Design):
         numbers = super().matrix(points)
         at_level = points[:, -1:] == np.arange(1, len(self._others) + 1)
         return products(at_level.astype(np.float64), numbers)
+
+
+def product_of_sums(sums: Iterable[Mapping[str, float]]) -> dict[frozenset[str], float]:
+    """A product of sums as a sum of products, by the labels of what is multiplied."""
+    terms: dict[frozenset[str], float] = {frozenset(): 1.0}
+    for each in sums:
+        terms = {
+            (known | {label}) if label else known: factor * share
+            for known, factor in terms.items()
+            for label, share in each.items()
+        }
+    return terms
 
 
 def comparable(unit: float) -> float:

@@ -37,10 +37,23 @@ class Factor(ABC):
     """Whether it has levels, so that its full coding adds up to one."""
     flag: bool = False
     """Whether its numbers are 0 or 1."""
+    reference: int = 0
+    """Of a factor with levels: the one with which all others are compared."""
 
     @abstractmethod
     def numbers(self, values: Named, *, whole: bool) -> Array:
         """(N, labels); `whole`: all levels instead of contrasts, and numbers that are not centred."""
+
+    def sums(self, *, whole: bool, own: bool) -> list[dict[str, float]]:
+        """Each of the numbers as a sum of contrasts, by their labels, and of a constant, whose label is "".
+
+        A number is a multiple of the factor in its `own` unit, less its centre if it is not `whole`.
+        """
+        contrasts = [{label: 1.0} for label in self.labels(whole=False)]
+        if not (whole and self.categorical):
+            return contrasts
+        rest = {"": 1.0} | {label: -1.0 for contrast in contrasts for label in contrast}
+        return [*contrasts[: self.reference], rest, *contrasts[self.reference :]]
 
     @abstractmethod
     def labels(self, *, whole: bool) -> list[str]: ...
@@ -80,6 +93,11 @@ class Plain(Factor):
             return np.column_stack([1.0 - numbers.sum(axis=1), numbers])
         zero, unit = self.column.zero_and_unit
         return numbers + zero / unit if whole else numbers
+
+    def sums(self, *, whole: bool, own: bool) -> list[dict[str, float]]:
+        if self.flag:
+            return super().sums(whole=whole, own=own)
+        return measured(self.text, *self.column.zero_and_unit, whole=whole, own=own)
 
     def labels(self, *, whole: bool) -> list[str]:
         if not (whole and self.flag):
@@ -159,6 +177,9 @@ class Computed(Factor):
         zero, unit = self.zero_and_unit
         return ((self.expression.checked(values) - (0.0 if whole else zero)) / unit)[:, None]
 
+    def sums(self, *, whole: bool, own: bool) -> list[dict[str, float]]:
+        return measured(self.text, *self.zero_and_unit, whole=whole, own=own)
+
     def labels(self, *, whole: bool) -> list[str]:
         return [self.text]
 
@@ -193,6 +214,11 @@ class Basis(Factor):
         zero, unit = self.column.zero_and_unit
         values = np.append(np.linspace(-value, value, TRIED), zero + unit * np.linspace(-5.0, 5.0, TRIED))
         return float(np.abs(self.numbers({self.name: values.clip(-value, value)}, whole=False)).max(initial=1.0))
+
+
+def measured(text: str, zero: float, unit: float, *, whole: bool, own: bool) -> list[dict[str, float]]:
+    """The sum of a number (x − zero) / unit, or of x / unit if it is `whole`; of x itself in its `own` unit."""
+    return [{text: 1.0}] if own else [{text: 1.0 / unit, "": 0.0 if whole else -zero / unit}]
 
 
 def factor_of(text: str, columns: Mapping[str, Column]) -> Factor:

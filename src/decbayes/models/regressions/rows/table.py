@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from math import hypot
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,11 +199,18 @@ class Table:
                 "would tell how many. Join values."
             )
 
-    def units_and_offset(self, size: float, zero: float) -> tuple[Array, Array]:
-        """One unit of each coefficient, and its zero, where the target has this unit and this zero."""
-        offset = np.zeros(len(self.design.labels))
-        offset[: int(self.intercept)] = zero
-        return size / self.design.units, offset
+    def target_units(self, size: float, zero: float) -> tuple[float, float]:
+        """The unit and the zero of a target that has these in agreed units: it is centred only if some coefficients add
+        a constant to every row. `y ~ x - 1` goes through the origin.
+        """
+        return (size, zero) if self.design.own_units[1].any() else (hypot(size, zero), 0.0)
+
+    def own_units(self, size: float, zero: float) -> tuple[Array, Array]:
+        """What takes coefficients to those of columns and target in their own units, if the target has this unit and
+        this zero: a matrix, and what is added.
+        """
+        change, level = self.design.own_units
+        return size * change, zero * level
 
     def points(self, data: Any, *, target: bool = True) -> Array:
         """Rows as a matrix of numbers; the target is NaN where it is not needed."""
