@@ -272,3 +272,16 @@ def test_ratios_that_are_not_about_one_unit_say_so(rng):
     assert name == "share, per 0.01"
     assert 1.5 < float(text.split()[0]) < 5.0
     assert "per 0.01" in page(findings.alignment)
+
+
+def test_an_effect_beside_a_product_says_where(rng):
+    """As coefficients have it: the slope of age is that of ward bone, and the difference of wards that at age 0."""
+    columns = {"age": db.columns.Gaussian(50.0, 10.0), "ward": db.columns.Categorical("bone", "heart"), "stay": "real"}
+    model = db.LinearRegression("stay", columns=columns, terms=("age", "ward", "age:ward"))
+    age, ward = rng.normal(50.0, 10.0, (2, 150)), rng.integers(2, size=(2, 150))
+    stay = age * (1.0 + ward) + 200.0 * ward + rng.normal(size=(2, 150))
+    shards = [np.column_stack(each) for each in zip(age, ward, stay, strict=True)]
+    findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
+    said = answer(findings)[0]
+    assert re.search(r"1\.?\d* higher \(.*?\) with each unit of age where ward is bone", said)
+    assert re.search(r"(199|20\d)\.?\d* higher \(.*?\) with ward = heart than with bone where age is 0", said)

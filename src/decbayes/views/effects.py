@@ -1,12 +1,14 @@
 """What a regression found, in a sentence: by how much its outcome differs with each term."""
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from decbayes.columns import YesNo
+from decbayes.models.regressions.formulas.formula import unbracketed
 from decbayes.views.participants import About
 from decbayes.views.values import Estimate, Interval, counted, interval_text, joined_words, listed
 from decbayes.views.view import LEVEL
@@ -69,8 +71,27 @@ class Effects:
         return interval_text(change, f"{self._about.units.get(self._model.target, '')} {direction}".strip())
 
     def _when(self, estimate: Estimate) -> str:
-        """Per unit of a column, such as "with each year of age"; or with one level, compared with another."""
+        """What the effect goes with, and beside a product where: its other factors are 0, or at their reference."""
         _, name = self._split(estimate)
+        products = [parts for term in self._terms if name in (parts := unbracketed(term, ":")) and len(parts) > 1]
+        others = dict.fromkeys(part.partition("=")[0] for parts in products for part in parts if part != name)
+        where = f" where {joined_words([self._reference(other) for other in others])}" if others else ""
+        return self._change(estimate, name) + where
+
+    def _reference(self, name: str) -> str:
+        """Where a factor of a product adds nothing to the effect of the other."""
+        column = self._columns.get(name)
+        if isinstance(column, YesNo):
+            return f"{name} is not {column.yes}"
+        return f"{name} is {next(iter(self._references(name)), '0')}"
+
+    def _references(self, name: str) -> list[str]:
+        """The levels of a column that no coefficient is about."""
+        entries = getattr(self._columns.get(name), "entries", ())
+        return [level for level in entries if level and f"{name}={level}" not in self._terms]
+
+    def _change(self, estimate: Estimate, name: str) -> str:
+        """Per unit of a column, such as "with each year of age"; or with one level, compared with another."""
         column = self._columns.get(name)
         if column is not None and not column.flag:
             unit = self._about.units.get(name, "")
@@ -79,16 +100,14 @@ class Effects:
         if isinstance(column, YesNo):
             return f"with {name} = {column.yes}"
         of, _, level = name.partition("=")
-        others = [
-            other for other in getattr(self._columns.get(of), "entries", ()) if f"{of}={other}" not in self._terms
-        ]
+        others = self._references(of)
         if level and len(others) == 1:
             return f"with {of} = {level} {'as' if estimate.null == 1.0 else 'than'} with {others[0]}"
-        return f"with each unit of {name}"
+        return f"with each unit of {'the product ' if len(unbracketed(name, ':')) > 1 else ''}{name}"
 
-    @property
+    @cached_property
     def _terms(self) -> Collection[str]:
-        return {self._split(each)[1] for each in self._estimates}
+        return dict.fromkeys(self._split(each)[1] for each in self._estimates)
 
     def _name(self, estimate: Estimate) -> str:
         level, name = self._split(estimate)
