@@ -521,3 +521,23 @@ def test_overlaps_of_small_components_are_not_told(rng):
     assert small.sum() == 1
     assert (ruled[small] == 0.0).all()
     np.testing.assert_allclose(ruled[~small], plain[~small], atol=1e-4)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_scores_do_not_tell_which_rare_value_somebody_who_was_held_back_has(shards, rng):
+    columns = {"ward": db.columns.Categorical("bone", "burns", "heart", "other", "skin"), "x": db.columns.Gaussian()}
+    rules = network.Rules(validation=0.25)
+    charter = replace(charter_of(db.LatentClasses(1, columns=columns), MEMBERS[:2]), disclosure=USUAL, rules=rules)
+    rows = np.column_stack([rng.choice([0.0, 2.0], size=120), rng.normal(size=120)])
+    other = np.column_stack([rng.integers(5, size=120), rng.normal(size=120)])
+    numbered = np.column_stack([np.zeros(120 // shards), np.arange(120 // shards)])
+    person, told = int(db.checking.hold_back(charter.model, numbered, share=0.25)[1][3, 1]), []
+    for ward in (1.0, 4.0):
+        rows[person, 0] = ward
+        simulation = group(charter, [None, other], np.random.default_rng(1))
+        for number, part in enumerate(np.split(rows, shards)):
+            simulation.observe(simulation.sites[0], f"{number}", part)
+        note = simulation.sites[0].agent.look().note
+        assert note.scores.observations == 30
+        told.append(note.arrays()["note/scores"])
+    np.testing.assert_array_equal(told[0], told[1])

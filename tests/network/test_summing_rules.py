@@ -224,6 +224,16 @@ def test_held_back_rows_are_scored_under_the_same_sums():
     assert any(line.startswith("held back: ") for line in sum_lines(status_of(group.agent(0), str)["sums"]))
 
 
+def test_scores_of_few_rows_are_not_added():
+    rules = db.disclosure.Rules(least_cell=2, least_observations=2)
+    charter = replace(summing_charter(KEYS, rounds=2), rules=Rules(validation=0.4), disclosure=rules)
+    group = Group(charter=charter)
+    group.talk(10)
+    sizes = [len(hold_back(charter.model, rows, share=0.4)[1]) for rows in group.data.values()]
+    assert 1 in sizes
+    assert group.agent(0).pool.sums.merged.share.held_back.units == sum(size for size in sizes if size > 1)
+
+
 def test_a_round_that_somebody_present_has_opened_is_finished_whoever_is_removed_meanwhile(monkeypatch):
     step = Part.step
     monkeypatch.setattr(Part, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))

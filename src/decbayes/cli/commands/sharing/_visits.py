@@ -17,7 +17,7 @@ from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.preparing import prepared
 from decbayes.disclosure.releasing import person_digests, release
 from decbayes.errors import NotDisclosed
-from decbayes.models.core.evaluation import hold_back
+from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.privacy import Privacy
@@ -107,11 +107,15 @@ class Visit:
         return share
 
     def held_back(self, model: Any, read: Any, persons: Any) -> Any:
-        """The rows that fits leave out, as the rules leave them."""
+        """The rows that fits leave out, as the rules leave them; None where there are too few."""
         if not self.hold_back:
             return None
-        whole = read if self.rules is None else prepared(model, read, self.rules, agreed=True, persons=persons).data
-        return hold_back(model, whole, share=self.hold_back)[1]
+        if self.rules is None:
+            return hold_back(model, read, share=self.hold_back)[1]
+        whole = prepared(model, read, self.rules, agreed=True, persons=persons).data
+        held_back = rows_of(model.count(whole), self.hold_back)[1]
+        few = persons.taken(held_back).total(len(held_back)) < self.rules.least_cell
+        return None if few else hold_back(model, whole, share=self.hold_back)[1]
 
     def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
         """Write into the ledger what is about to leave."""

@@ -11,7 +11,7 @@ from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused
 from decbayes.network.protocol.effects import Effect, Persist, Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.protocol.site.evidence import Learned, at_hand, divided, fitted_together
+from decbayes.network.protocol.site.evidence import Learned, fitted_together, held_back_together
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.site.publisher import Verify
 from decbayes.network.protocol.sums.part import Due, Part, Played
@@ -96,17 +96,17 @@ class AddingMember(Member):
             model=model,
             rules=rules,
             persons=persons,
-            held_back=self._held_back(names),
+            held_back=self._held_back(names, rules),
             frequency=getattr(model, "public_documents", ()),
         )
         return share
 
-    def _held_back(self, names: frozenset[str]) -> Any:
-        """What the charter keeps out of fits, so that sums say how well it is predicted."""
-        if not self.charter.rules.validation:
-            return None
-        there = at_hand(self._shards, names)
-        return self.charter.model.joined([divided(self.charter, shard)[1] for shard in there.values()])
+    def _held_back(self, names: frozenset[str], rules: Rules | None) -> Any:
+        """What the charter keeps out of fits, so that sums say how well it is predicted; None if it is too little."""
+        held_back, persons = held_back_together(self.charter, self._shards, names, rules, self._whom)
+        least = 1 if rules is None else rules.least_cell
+        enough = held_back is not None and persons.total(self.charter.model.count(held_back)) >= least
+        return held_back if enough else None
 
     def add(self, due: Due, share: Share | PrivateShare) -> list[Effect]:
         """Mask a contribution, if the sum still waits for it; it is sent once it is durable."""

@@ -35,6 +35,9 @@ Whom = Mapping[str, Persons]
 
 NO_NAMES: Whom = MappingProxyType({})
 
+# The two parts of a shard.
+FITTED, HELD_BACK = 0, 1
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -164,12 +167,9 @@ def noted(
     """A note on a merge from the agent's own data; None if its evidence is not in the merge."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
-    there = at_hand(shards, evidence.shards)
     data, persons = fitted_together(charter, shards, evidence.shards, rules, whom)
-    if not charter.rules.validation:
-        return note_of(charter, merged, origin, data, None, rules, persons)
-    held_back = charter.model.joined([divided(charter, shard)[1] for shard in there.values()])
-    return note_of(charter, merged, origin, data, held_back, rules, persons, behind(charter, there, whom, part=1))
+    held_back = held_back_together(charter, shards, evidence.shards, rules, whom)
+    return note_of(charter, merged, origin, data, held_back[0], rules, persons, held_back[1])
 
 
 def correct(
@@ -236,14 +236,35 @@ def fitted_together(
     return safe_data(charter, parts, rules, blind=blind, persons=persons), persons
 
 
-def behind(charter: Charter, shards: Shards, whom: Whom, part: int = 0) -> Persons:
-    """Whom the fitted data of shards are about, one shard after another; with `part` 1 those that are held back."""
+def held_back_together(
+    charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None, whom: Whom = NO_NAMES
+) -> tuple[Any, Persons]:
+    """All that is held back of some shards, as it may be scored for others, and whom it is about; None if nothing is.
+
+    Values count as rare by all data of the shards, as in files of scores.
+    """
+    if not charter.rules.validation:
+        return None, EACH
+    model, there = charter.model, at_hand(shards, names)
+    try:
+        whole = safe_data(charter, [*there.values()], rules, persons=behind(charter, there, whom, None), fitted=False)
+    except NotDisclosed:
+        return None, EACH
+    ends = np.cumsum([model.count(shard) for shard in there.values()])
+    parts = (
+        [whole] if len(there) == 1 else [model.taken(whole, rows) for rows in np.split(np.arange(ends[-1]), ends[:-1])]
+    )
+    return model.joined([divided(charter, part)[1] for part in parts]), behind(charter, there, whom, HELD_BACK)
+
+
+def behind(charter: Charter, shards: Shards, whom: Whom, part: int | None = FITTED) -> Persons:
+    """Whom shards are about, one after another: the part that is fitted, the one that is held back, or all (None)."""
     if not whom.keys() & shards.keys():
         return EACH
     share, parts = charter.rules.validation, []
     for name, data in shards.items():
         count = charter.model.count(data)
-        rows = rows_of(count, share)[part] if share else np.arange(count)
+        rows = np.arange(count) if part is None or not share else rows_of(count, share)[part]
         parts.append((whom.get(name, EACH).checked(count).taken(rows), len(rows)))
     return Persons.joined(parts)
 

@@ -27,11 +27,17 @@ def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
 
 
 def safe_data(
-    charter: Charter, shards: Sequence[Any], rules: Rules | None, *, blind: bool = False, persons: Persons = EACH
+    charter: Charter,
+    shards: Sequence[Any],
+    rules: Rules | None,
+    *,
+    blind: bool = False,
+    persons: Persons = EACH,
+    fitted: bool = True,
 ) -> Any:
     """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them.
 
-    A `blind` fit cannot tell which rare words occur; it adds to no earlier one.
+    A `blind` fit cannot tell which rare words occur; it adds to no earlier one. Data that are not `fitted` are scored.
     """
     model = charter.model
     data = shards[0] if len(shards) == 1 else model.joined(shards)
@@ -41,7 +47,7 @@ def safe_data(
         for shard in shards if isinstance(getattr(model, "columns", None), Mapping) else ():
             # Beside many other rows those that name persons would not be noticed.
             check_columns(getattr(model, "columns"), table_rows(model, shard), rules)  # noqa: B009
-        return prepared(model, data, rules, agreed=True, persons=persons, blind=blind).data
+        return prepared(model, data, rules, agreed=True, persons=persons, blind=blind, fitted=fitted).data
     except NotDisclosed as error:
         # An agent's data are never public: its charter says so.
         raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
