@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, overload
@@ -15,7 +16,7 @@ import numpy as np
 from decbayes.base.arguments import check_kind
 from decbayes.base.tensors import Arrays, checked_csr, read_arrays
 from decbayes.calibrated import Calibration
-from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
+from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure, NotWritten
 from decbayes.families import FAMILIES, Contribution
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
@@ -28,6 +29,8 @@ KEY = "decbayes"
 CALIBRATION = "calibration/"
 REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and people's names for components
 MOST_BYTES = 1 << 30
+# Bytes that are written to see whether there is room for any.
+PROBE = 1 << 12
 # A description of more bytes than this is not read: as Python's objects it takes many times as much memory.
 MOST_DESCRIPTION = 1 << 25
 # A prior may repeat its numbers, so that a small file can claim a large matrix: so many bytes, and so many for each
@@ -88,7 +91,7 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
 
     A `private` file can be read by its owner only.
     """
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    temporary = beside(target)
     try:
         with open(
             temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600 if private else 0o666)
@@ -99,9 +102,32 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
         temporary.replace(target)
     except OSError as error:
         # The caller knows the target, not the temporary file beside it.
-        raise OSError(error.errno, error.strerror, str(target)) from error
+        unwritten = NotWritten(error.errno, error.strerror, str(target))
+        unwritten.content = None if private else content
+        raise unwritten from error
     finally:
-        temporary.unlink(missing_ok=True)
+        remove(temporary)
+
+
+def check_writable(target: Path) -> None:
+    """Raise OSError if `write_whole` would fail here, as far as a few bytes can tell."""
+    temporary = beside(target)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(bytes(PROBE))
+    finally:
+        remove(temporary)
+
+
+def beside(target: Path) -> Path:
+    """Where a file is written before it gets its name."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+
+
+def remove(temporary: Path) -> None:
+    """Remove a file that may not be there; why it is not was said before."""
+    with suppress(OSError):
+        temporary.unlink()
 
 
 def write_new(path: Path, content: bytes, *, private: bool = False) -> None:

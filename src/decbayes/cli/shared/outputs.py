@@ -22,6 +22,7 @@ from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
+from decbayes.files import check_writable
 from decbayes.inputs.tables import ending, is_number
 
 DPI = 200
@@ -49,6 +50,12 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
     for path in inputs:
         if path is not None and path.exists() and output.exists() and output.samefile(path):
             raise DecbayesError(f"{output} is an input of this command and would be lost. Choose another name.")
+    try:
+        check_writable(output)
+    except OSError as error:
+        raise DecbayesError(
+            f"{output} cannot be written: {error.strerror}. Make room there, or choose another name or folder."
+        ) from None
 
 
 def check_picture(picture: Path | None, *inputs: Path | None) -> None:
@@ -121,6 +128,12 @@ def writing(
         if going and keep:
             temporary.replace(part_of(path))
         raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise DecbayesError(
+            f"{path} cannot be written: {error.strerror}. Make room there, and run the command again."
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
 

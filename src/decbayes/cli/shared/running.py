@@ -1,7 +1,9 @@
 """Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C, wrong arguments."""
 
 import os
+import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -20,7 +22,7 @@ from cyclopts import (
 )
 
 from decbayes.base.extras import load_extensions
-from decbayes.errors import DecbayesError, printable
+from decbayes.errors import DecbayesError, NotWritten, printable
 
 
 class WrongArgument(DecbayesError):
@@ -33,6 +35,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141  # as for a command that SIGPIPE ends
 STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # by these names on any system
 KINDS = {int: "an integer", float: "a number", bool: "true or false", Path: "a file name", str: "a word"}
+LONGEST_NAME = 200
 # Temporary files, and what messages call them.
 ALIASES: dict[str, str] = {}
 
@@ -75,12 +78,14 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except USER_ERRORS as error:
+        place = kept(error, error.content) if isinstance(error, NotWritten) and error.content else ""
         if debug:
+            error.add_note(place)
             raise
         if isinstance(error, WrongArgument):
             print(f"{name}: {error}", file=sys.stderr)
             sys.exit(2)
-        sys.exit(f"{name}: {reason(error)}")
+        sys.exit(f"{name}: {reason(error)}{place}")
     except KeyboardInterrupt:
         # Python would exit with status 1 from a fit's own kind of interruption.
         print(traceback.format_exc() if debug else f"{name}: interrupted", file=sys.stderr)
@@ -120,6 +125,23 @@ def reason(error: Exception) -> str:
     for path, alias in ALIASES.items():
         text = text.replace(path, alias)
     return printable(text)
+
+
+def kept(error: NotWritten, content: bytes) -> str:
+    """Keep a result elsewhere that could not be written where it belongs, and say where: it may have taken long."""
+    for parent in (tempfile.gettempdir, Path.home):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="decbayes-", dir=parent()))
+        except (OSError, RuntimeError):
+            continue
+        path = folder / Path(str(error.filename)).name[-LONGEST_NAME:]
+        try:
+            path.write_bytes(content)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        return printable(f". The result is kept in {path}: make room, and move it where it belongs.")
+    return ". Make room, and run the command again."
 
 
 def complaint(error: CycloptsError, name: str) -> str:
