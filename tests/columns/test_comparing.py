@@ -54,7 +54,20 @@ def test_a_code_for_missing_values_is_asked_about_and_not_quoted():
     age = np.r_[np.random.default_rng(0).normal(50, 10, 60).round(1), [999.0, 999.0]]
     db.columns.columns_of({"age": age}, report=said.append)
     assert "code for missing values" in said[0]
+    assert said[0].endswith("If so, leave these cells empty."), "another kind of column would not help"
     assert not any("999.0" in line for line in said)
     said.clear()
     db.columns.columns_of({"age": age[:-2]}, report=said.append)
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked"),
+    [((-9, -9), True), ((-8, -9, -9), True), ((-99, -99), True), ((-9,), False), ((-9, -9, -3), False), ((), False)],
+)
+def test_negative_codes_for_missing_values_are_asked_about(codes, asked):
+    said = []
+    income = np.r_[np.random.default_rng(0).integers(1, 24, 60), codes].astype(float)
+    db.columns.columns_of({"income": income}, report=said.append)
+    assert [line for line in said if "codes for missing values" in line] == (said[:1] if asked else [])
+    assert bool(said) >= asked

@@ -84,7 +84,7 @@ class Column(ABC):
         return ", ".join(f"{field.name} {getattr(self, field.name):g}" for field in fields(self))
 
     def doubts(self, values: Raw, *, piled: bool = False) -> str:
-        """Why these values are rather of another kind; empty if they are not.
+        """Why these values are rather of another kind, as a question; or what else is doubtful, and what to do.
 
         If they may be `piled`, as times are at the end of follow-up, one value in many rows is no reason.
         """

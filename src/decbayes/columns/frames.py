@@ -188,8 +188,8 @@ def columns_of(
     for name, column in columns.items():
         doubts = "" if name in asked else column.doubts(values_in(frame, name), piled=name in piled)
         if doubts:
-            remedy = f"If so: --kinds {name}=KIND, in Python `kinds`."
-            report(f"Column '{name}' is taken as {column.kind}, and {doubts} {remedy}")
+            remedy = "" if doubts.endswith(".") else f" If so: --kinds {name}=KIND, in Python `kinds`."
+            report(f"Column '{name}' is taken as {column.kind}, and {doubts}{remedy}")
     return columns
 
 

@@ -41,6 +41,7 @@ MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 6
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
+EMPTY = "If so, leave these cells empty."
 GROUP = "decbayes.columns"
 """The entry points under which installed packages offer kinds of columns of their own, NAME = "module:Class"."""
 
@@ -224,6 +225,13 @@ def far_apart(different: Array, times: Any) -> bool:
     return False
 
 
+def negative_codes(different: Array, times: Any) -> bool:
+    """Whether values are from 0 on but for some −9, −88, −999 and so on, which occur again and again."""
+    below = different < 0
+    codes = [set(f"{-value:g}") in ({"7"}, {"8"}, {"9"}) for value in different[below]]
+    return bool(codes) and all(codes) and bool((times[below] > 1).any()) and len(different) > len(codes) + 1
+
+
 def yes_first(codes: Array) -> Array:
     """1 for the first category, 0 for all others."""
     return np.where(np.isnan(codes), np.nan, (codes == 0).astype(np.float64))
@@ -322,8 +330,10 @@ class Gaussian(Column):
         """A Gaussian class would shrink onto a value that occurs again and again."""
         numbers = seen(values)
         different, times = np.unique(numbers, return_counts=True)
+        if negative_codes(different, times):
+            return f"has negative values in several rows that look like codes for missing values, such as -9. {EMPTY}"
         if far_apart(different, times):
-            return "has one value far from all others in several rows. Is it a code for missing values, such as 999?"
+            return f"has one value far from all others in several rows. Is it a code for missing values (999)? {EMPTY}"
         varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
         if varied or piled or len(numbers) == len(times):
             return ""
