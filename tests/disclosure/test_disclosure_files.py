@@ -121,6 +121,8 @@ def test_merge_takes_drafts_with_a_remark_and_refuses_them_where_rules_ask_for_a
     status, _, errors = run("merge a.posterior -o m.posterior")
     assert status == 0
     assert "1 of 1 files are drafts" in errors
+    assert run("merge a.posterior a.posterior -o two.posterior --duplicates allow")[0] == 0
+    assert "drafts" not in run("report two.posterior -o two.html")[2], "a merge is none"
     (tmp_path / "rules.toml").write_text("approval = true\n")
     status, _, errors = run("merge a.posterior -o n.posterior --rules rules.toml")
     assert status == 1

@@ -292,7 +292,8 @@ def about_releases(
         text = f"{len(near)} have nearly as many rows. If these are the same persons, both files show the few others"
         yield Statement("other models", text, "look")
     if not members or not alike:
-        yield Statement("earlier releases", f"{len(entries)}, the last on {last.date}; not compared with this one")
+        why = "all of other models, which are not compared with this one" if members else "name the data to compare"
+        yield Statement("earlier releases", f"{len(entries)}, the last on {last.date}; {why}")
         return
     apart = min(difference(members, entry.members) for entry in alike)
     few = 0 < apart < rules.least_cell

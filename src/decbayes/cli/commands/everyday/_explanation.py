@@ -89,8 +89,9 @@ def print_differences(differences: Sequence[Difference], undecided: str, apart: 
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
     for term in differences:
-        times = Text(f"{term.times:.1f}", style="yellow" if term.notable else "")
-        table.add_row(plain(term.name), times, f"{term.between:.2g}")
+        known = np.isfinite(term.times)  # only one site has it otherwise
+        times = Text(f"{term.times:.1f}" if known else "–", style="yellow" if term.notable else "")
+        table.add_row(plain(term.name), times, f"{term.between:.2g}" if known else "–")
     output().print(table)
     output().print(f"{MEANING}.")
     for line in verdict(differences, float(apart[0].probability[0])):
