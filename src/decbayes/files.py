@@ -113,7 +113,7 @@ def check_writable(target: Path) -> None:
     """Raise OSError if `write_whole` would fail here, as far as a few bytes can tell."""
     temporary = beside(target)
     try:
-        with open(temporary, "xb") as file:
+        with temporary.open("xb") as file:
             file.write(bytes(PROBE))
     finally:
         remove(temporary)

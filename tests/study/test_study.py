@@ -544,3 +544,39 @@ def test_what_a_preview_finds_stops_a_release_only_where_rules_were_agreed_on(ru
     monkeypatch.setattr(_turns, "release", lambda **options: released.append(options["approve"]))
     ended = _turns.shown_and_released(AtSite(study=study.folder, site="a"), "Kim", None)
     assert (ended, released) == ((None, ["Kim"]) if rules is None else (3, []))
+
+
+def test_a_site_that_is_too_small_is_told_how_the_study_goes_on_without_it(run, tmp_path, rng):
+    assert run(*NEW, "--sites", "north,tiny")[0] == 0
+    for site, size in (("north", 40), ("tiny", 9)):
+        write_table(tmp_path / f"{site}.csv", patients(rng, size))
+    assert run("study", "check", "north.csv", "--site", "north")[0] == 0
+    status, out, errors = run("study", "check", "tiny.csv", "--site", "tiny")
+    assert (status, "9 observations" in out) == (3, True)
+    assert "--rules none" not in out, "rules are the protocol's"
+    assert "take its line out of [sites] in stay/protocol.toml" in errors
+    assert "out of [sites] in protocol.toml" in run("study", "fit", "--site", "north")[2]
+    protocol = tmp_path / "stay" / "protocol.toml"
+    lines = protocol.read_text(encoding="utf-8").splitlines()
+    protocol.write_text("\n".join(line for line in lines if not line.startswith("tiny =")), encoding="utf-8")
+    assert run("study", "fit", "--site", "north")[0] == 0
+    assert due(tmp_path / "stay") == [("north", "fit and release")]
+
+
+def test_rules_that_stop_a_fit_are_the_protocols(run, tmp_path, rng):
+    assert run("study", "new", "m", *"--model mean --variance 1 --sites a --rules usual".split())[0] == 0
+    (tmp_path / "a.csv").write_text("x\n" + "\n".join(map(str, rng.normal(size=9).round(2))), encoding="utf-8")
+    status, _, errors = run("study", "fit", "a.csv", "--site", "a")
+    assert status == 1
+    assert errors.splitlines()[-1] == "decbayes: There are 9 observations; a file needs at least 20."
+
+
+def test_two_answers_are_the_same_kind_of_column_at_all_sites(run, tmp_path, rng):
+    """The list of a site calls its outcome yes/no; the columns of the next one are not yet listed."""
+    words = ["--model", "logistic-regression", "--formula", "vote ~ age", "--rules", "usual"]
+    assert run("study", "new", "polls", *words, "--sites", "a,b")[0] == 0
+    for site in "ab":
+        table = {"age": rng.normal(50, 9, 60).round(1), "vote": rng.choice(["left", "right"], 60)}
+        write_table(tmp_path / f"{site}.csv", table)
+        status, out, _ = run("study", "check", f"{site}.csv", "--site", site)
+        assert (status, "other sites" in out) == (0, False)

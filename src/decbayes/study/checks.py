@@ -10,7 +10,7 @@ import numpy as np
 
 from decbayes.columns import OTHER, Column
 from decbayes.columns.frames import coded
-from decbayes.disclosure.preparing import prepared
+from decbayes.disclosure.preparing import MADE_UP, prepared
 from decbayes.disclosure.rarities import Statement
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DecbayesError, InvalidData
@@ -213,7 +213,7 @@ def about_hiding(model: Model, data: Any, rules: Rules, persons: Persons) -> Ite
     try:
         changed = prepared(model, data, rules, persons=persons, blind=False).changed
     except (DecbayesError, InvalidData) as error:
-        yield Statement("rules", str(error), "stop")
+        yield Statement("rules", str(error).replace(MADE_UP, "").strip(), "stop")  # rules are the protocol's
         return
     for text in changed:
         yield Statement("hidden", text, "look")

@@ -1,6 +1,7 @@
 """What people do at a site: check the data, fit, look at what would leave, release it, take part in rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_n
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
+from decbayes.disclosure.preparing import MADE_UP
 from decbayes.disclosure.preparing import listed as columns_listed
 from decbayes.disclosure.rarities import Statement
 from decbayes.errors import InvalidProtocol, NotDisclosed
@@ -31,7 +33,7 @@ from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file
-from decbayes.study.agreed_list import kind_of, reading_parameters
+from decbayes.study.agreed_list import OfColumns, kind_of, reading_parameters
 from decbayes.study.checks import check as checked
 from decbayes.study.folder import Study, name_of
 from decbayes.study.protocol import FILE
@@ -81,13 +83,17 @@ def check(
     remember(study, site, files)
     frame, model = frame_of(model, files), model.unsettled(study.protocol.settings.keys())
     statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
-    statements += [Statement("other sites", line, "look") for line in compared(study, site, model)]
+    stopped = any(statement.severity == "stop" for statement in statements)
+    text = "" if stopped else listed(study, model, observations, files, in_force, persons)
+    statements += [Statement("other sites", line, "look") for line in compared(study, site, text)]
     print_statements(statements, as_json)
-    if any(statement.severity == "stop" for statement in statements):
-        messages().print("These data cannot be fitted as they are; nothing was written for others.")
+    if stopped:
+        messages().print(
+            f"These data cannot be fitted as they are; nothing was written for others. If that cannot be helped, the "
+            f"study goes on without {site}: take its line out of [sites] in {study.folder / FILE}."
+        )
         return STOPPED
-    if study.agreed_list is not None:
-        hand_over_list(study, site, listed(study, model, observations, files, in_force, persons))
+    hand_over_list(study, site, text)
     tell_turn(study, site)
     return 0
 
@@ -115,16 +121,17 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
     files, in_force = remembered_data(study, site, data), rules_for(study, site, rules)
     kind, settings = kind_of(study.protocol), fit_settings(study)
     draft = study.draft_of(site, 0)
-    fit_data(
-        kind,
-        one_or_all(kind, files),
-        output=draft,
-        rules=rules_text(study, site, in_force),
-        person=study.protocol.person,
-        site=site,
-        seed=seed,
-        **settings,
-    )
+    with rules_of_protocol():
+        fit_data(
+            kind,
+            one_or_all(kind, files),
+            output=draft,
+            rules=rules_text(study, site, in_force),
+            person=study.protocol.person,
+            site=site,
+            seed=seed,
+            **settings,
+        )
     remember(study, site, files)
     tell_release(study, site, draft)
 
@@ -158,7 +165,8 @@ def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: Seed = 0) -> 
         return
     files, draft = remembered_data(study, site, data), study.draft_of(site, turn.round)
     own, *others = [study.place(site_name(name)) / name for name in turn.inputs]
-    refine(files, where=Files(own=own, others=others, output=draft), seed=seed, reading=reading_of(study))
+    with rules_of_protocol():
+        refine(files, where=Files(own=own, others=others, output=draft), seed=seed, reading=reading_of(study))
     remember(study, site, files)
     tell_release(study, site, draft)
 
@@ -281,21 +289,22 @@ def frame_of(model: Model, files: Sequence[Path]) -> Any:
     return read_frame(table_file(files[0]), list(columns))
 
 
-def compared(study: Study, site: str, model: Model) -> list[str]:
-    """How this site's columns differ from those of the others, as far as they have listed theirs."""
-    columns = getattr(model, "columns", None)
+def compared(study: Study, site: str, text: str) -> list[str]:
+    """How the columns that this site would list differ from those of the others, as far as they have listed theirs."""
     lists = {name: path for name, path in study.lists().items() if name != site}
-    if study.agreed_list is None or not lists or not isinstance(columns, Mapping):
+    if not isinstance(study.agreed_list, OfColumns) or not lists or not text:
         return []
     mine = private_folder(study, site) / f"{site}{study.agreed_list.suffix}"
-    write_whole(mine, columns_file(columns).encode())
+    write_whole(mine, text.encode())
     return study.agreed_list.differences({site: mine, **lists})
 
 
 def listed(
     study: Study, model: Model, observations: Any, files: Sequence[Path], rules: Rules | None, persons: Persons
 ) -> str:
-    """The list of columns or words that this site may hand over."""
+    """The list of columns or words that this site may hand over; empty where sites need not agree on one."""
+    if study.agreed_list is None:
+        return ""
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
         rows, _ = columns_listed(model, observations, rules, persons, stated=study.protocol.settings.keys())
@@ -308,6 +317,8 @@ def listed(
 
 def hand_over_list(study: Study, site: str, text: str) -> None:
     """Write a site's list for the others, unless fits rest on an earlier one."""
+    if study.agreed_list is None:
+        return
     target = study.list_of(site)
     before = target.read_text(encoding="utf-8") if target.exists() else None
     if before is not None and before != text and any(files.latest >= 0 for files in study.sites.values()):
@@ -318,7 +329,6 @@ def hand_over_list(study: Study, site: str, text: str) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, text.encode())
-    assert study.agreed_list is not None
     messages().print(f"{target}: the {study.agreed_list.kind} of {site}, for the other sites. It quotes no rows.")
 
 
@@ -333,12 +343,21 @@ def fit_settings(study: Study) -> dict[str, Any]:
     if missing := study.unlisted():
         raise InvalidProtocol(
             f"Sites agree on {study.agreed_list.kind} first, and those of {', '.join(missing)} are missing: "
-            "`decbayes study check DATA` there."
+            f"`decbayes study check DATA` there, or take a site that cannot take part out of [sites] in {FILE}."
         )
     agreed = study.folder / f"agreed{study.agreed_list.suffix}"
     write_whole(agreed, study.agreed_list.joined(study.lists()).encode())
     dropped = CHOOSING if kind.many_files else {"columns", "kinds"}
     return {name: value for name, value in settings.items() if name not in dropped} | {study.agreed_list.option: agreed}
+
+
+@contextmanager
+def rules_of_protocol() -> Iterator[None]:
+    """Errors without the advice to do without rules: here the protocol has them."""
+    try:
+        yield
+    except NotDisclosed as error:
+        raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
 
 
 def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
