@@ -121,6 +121,7 @@ def test_another_ledger_is_refused(run, sites):
     assert status != 0
     assert "it is another site's ledger, or an old copy. Nothing was released" in text
     assert not list(sites.glob("all/north.1*"))
+    assert not [*sites.glob("empty*")], "what was refused leaves no ledger"
 
 
 def test_releases_and_posteriors_do_not_mix(run, sites):
