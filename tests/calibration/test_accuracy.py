@@ -97,12 +97,35 @@ def test_groups_in_which_one_person_has_an_outcome_are_joined():
         assert Accuracy.of(model, {"x": x, "y": flipped}, known, least_outcome=1).persons == (10,) * 6
 
 
+def test_the_names_of_groups_say_whoever_counts_in_them():
+    """By a model whose risks are x: every person lies within the bounds that its row has."""
+    x = np.repeat([-1.2, -0.7, -0.2, 0.2, 0.7, 1.2], [3, 9, 7, 2, 8, 1])
+    y = np.arange(len(x)) % 2 == 0
+    model = db.LogisticRegression("y", columns={"x": db.columns.Gaussian(0, 1), "y": db.columns.YesNo()})
+    slope_one = np.array([[0.0, 1e4, -5e3, 0.0, 0.0, -5e3]])  # Σ⁻¹m and −½Σ⁻¹, so that risks are x
+    known = db.Posterior(model.structure, {"coefficients": slope_one})
+    small = Accuracy.of(model, {"x": x, "y": y}, known, least_outcome=1)
+    assert [(row["risk"], row["persons"]) for row in small.groups] == [
+        ("below -0.5", 12),
+        ("-0.5 to 0", 7),
+        ("from 0", 11),
+    ]
+    large = Accuracy.of(model, {"x": np.repeat(x, 6), "y": np.repeat(y, 6)}, known)
+    assert [row["risk"] for row in large.groups][:2] == ["below -1", "-1 to -0.5"]
+    both = [(row["risk"], row["persons"]) for row in (small + large).groups]
+    assert both[:3] == [("below -1", 18), ("below -0.5", 66), ("-0.5 to 0", 49)]
+    assert both[3:] == [("0 to 0.5", 12), ("from 0", 59), ("from 1", 6)]
+    few = Accuracy.of(model, {"x": x[:4], "y": y[:4]}, known)
+    assert [row["risk"] for row in few.groups] == ["all"]
+
+
 def test_files_are_read_again_and_others_are_refused(rng):
     frame = patients(rng)
     model = survival(frame)
     found = Accuracy.of(model, frame, model.fit(frame).posterior)
     assert Accuracy.from_json(found.to_json()) == found
-    for text in ("", "[]", "{}", found.to_json().replace("0.", "1e999,0.", 1), '{"at": 3}', "[" * 100_000):
+    wrong = [found.to_json().replace('"covers": [[0', f'"covers": [[{first}') for first in (-1, 1, 9)]
+    for text in (*wrong, "", "[]", "{}", found.to_json().replace("0.", "1e999,0.", 1), '{"at": 3}', "[" * 100_000):
         with pytest.raises(InvalidFile):
             Accuracy.from_json(text)
     assert len(found.observed) == len(EDGES) + 1

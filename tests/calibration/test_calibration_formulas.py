@@ -174,9 +174,9 @@ ONE = Accuracy("digest", 3.0, 4.0, (1.0, 0.0, 2.0, 0.0, 0.0, 3.0), (2.0, 0.0, 1.
 
 def test_groups_are_named_by_their_ends_and_add_up():
     assert EDGES == (-1.0, -0.5, 0.0, 0.5, 1.0)
-    assert [row["risk"] for row in ONE.groups] == ["below -1", "-0.5 to 0", "from 1"]
+    assert [row["risk"] for row in ONE.groups] == ["below -1", "-1 to 0", "from 0"], "small groups are in the next one"
     assert [row["ratio"] for row in ONE.groups] == [0.5, 2.0, 0.75]
-    assert ONE.groups[1] == {"risk": "-0.5 to 0", "persons": 6, "observed": 2.0, "expected": 1.0, "ratio": 2.0}
+    assert ONE.groups[1] == {"risk": "-1 to 0", "persons": 6, "observed": 2.0, "expected": 1.0, "ratio": 2.0}
     both = ONE + replace(ONE, concordant=1.0, persons=(1,) * 6)
     assert (both.concordant, both.comparable, both.persons) == (4.0, 8.0, (6, 1, 7, 1, 1, 8))
     assert both.observed == (2.0, 0.0, 4.0, 0.0, 0.0, 6.0)

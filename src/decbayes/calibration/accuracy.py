@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ class Accuracy:
         observed: events, or sums of outcomes, in each risk group.
         expected: what the model expected there.
         persons: how many persons each group has.
+        covers: the first and the last risk group that count in each; by default those between groups that have persons.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 400)
@@ -49,6 +49,10 @@ class Accuracy:
     observed: tuple[float, ...]
     expected: tuple[float, ...]
     persons: tuple[int, ...]
+    covers: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covers", self.covers or covered(self.persons))
 
     @classmethod
     def of(
@@ -93,7 +97,8 @@ class Accuracy:
             )
         )
         pairs = self.concordant + other.concordant, self.comparable + other.comparable
-        return Accuracy(self.at, *pairs, observed, expected, tuple(map(int, persons)))
+        covers = tuple(union(*both) for both in zip(self.covers, other.covers, strict=True))
+        return Accuracy(self.at, *pairs, observed, expected, tuple(map(int, persons)), covers)
 
     @property
     def concordance(self) -> float:
@@ -102,25 +107,19 @@ class Accuracy:
 
     @property
     def groups(self) -> list[Row]:
-        """Observed and expected sums by risk, and their ratio."""
-        ends = ["", *(f"{edge:g}" for edge in EDGES), ""]
-        names = [
-            f"{low} to {high}" if low and high else f"from {low}" if low else f"below {high}"
-            for low, high in pairwise(ends)
+        """Observed and expected sums by risk, and their ratio. A site's small groups count in the one beside them."""
+        rows = zip(self.covers, self.observed, self.expected, self.persons, strict=True)
+        return [
+            {
+                "risk": named(*covers),
+                "persons": persons,
+                "observed": observed,
+                "expected": expected,
+                "ratio": observed / expected,
+            }
+            for covers, observed, expected, persons in rows
+            if persons
         ]
-        rows: list[Row] = []
-        for name, observed, expected, persons in zip(names, self.observed, self.expected, self.persons, strict=True):
-            if persons:
-                rows.append(
-                    {
-                        "risk": name,
-                        "persons": persons,
-                        "observed": observed,
-                        "expected": expected,
-                        "ratio": observed / expected,
-                    }
-                )
-        return rows
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -131,15 +130,44 @@ class Accuracy:
         try:
             values = json.loads(text)
             lists = {name: tuple(values[name]) for name in ("observed", "expected", "persons")}
+            lists |= {"covers": tuple((int(first), int(last)) for first, last in values.get("covers", ()))}
             read = cls(**values | lists)
             numbers = [read.concordant, read.comparable, *read.observed, *read.expected, *read.persons]
             if not isinstance(read.at, str) or not np.isfinite(np.array(numbers, dtype=np.float64)).all():
                 raise ValueError
-            if {len(part) for part in lists.values()} != {len(EDGES) + 1}:
+            groups = len(EDGES) + 1
+            if {len(part) for part in (read.observed, read.expected, read.persons, read.covers)} != {groups}:
+                raise ValueError
+            if not all(0 <= first <= place <= last < groups for place, (first, last) in enumerate(read.covers)):
                 raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InvalidFile("This is not a site's file of `decbayes accuracy`.") from None
         return read
+
+
+def covered(persons: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The groups that count in each one at a site: those below it up to the next with persons; the last has all above.
+
+    Nobody learns from it whether somebody was in a group that is not shown.
+    """
+    kept = [place for place, number in enumerate(persons) if number]
+    found = [(place, place) for place in range(len(persons))]
+    for place, before in zip(kept, [-1, *kept], strict=False):
+        found[place] = before + 1, len(persons) - 1 if place == kept[-1] else place
+    return tuple(found)
+
+
+def union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def named(first: int, last: int) -> str:
+    """The linear predictors of some groups in a row, in words."""
+    ends = ["", *(f"{edge:g}" for edge in EDGES), ""]
+    low, high = ends[first], ends[last + 1]
+    if low and high:
+        return f"{low} to {high}"
+    return f"from {low}" if low else f"below {high}" if high else "all"
 
 
 def pairs(risks: Risks) -> tuple[float, float]:

@@ -55,7 +55,10 @@ def accuracy(
     if as_json:
         print_json({"concordance": whole.concordance, "pairs": whole.comparable}, *whole.groups)
         return
-    messages().print("Only pairs within a site are compared; risk groups are steps of the linear predictor.")
+    messages().print(
+        "Only pairs within a site are compared. Risk groups are steps of the linear predictor; a site's small groups "
+        "count in the one beside them."
+    )
     console().print(f"concordance {whole.concordance:.3f} over {whole.comparable:,.0f} pairs (0.5 by chance)")
     console().print(rows_table(whole.groups))
 
