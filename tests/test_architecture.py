@@ -149,7 +149,7 @@ OUTSIDE = {
     "network.simulation": {"errors", "families", "models", "posterior"},
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
-    "network.runtime.links": {"errors", "files", "merging", "posterior"},
+    "network.runtime.links": {"base", "errors", "files", "merging", "posterior"},
     "network.runtime.store": {"disclosure", "errors", "files", "posterior", "privacy"},
     "network.runtime": {"disclosure", "errors", "files", "secure"},
 }

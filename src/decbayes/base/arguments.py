@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from numbers import Integral
 from typing import Any
 
@@ -144,3 +145,11 @@ def columns_listed(names: Sequence[str]) -> str:
 def some(names: Sequence[str], most: int = 8) -> str:
     """Names for a message, not all of a hundred."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, which nobody else can reach."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -9,11 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Condition, Thread
 from typing import IO, Any
 
+from decbayes.base.arguments import is_loopback
 from decbayes.errors import TransportFailed
 
 LOOPBACK = "127.0.0.1"
@@ -165,13 +165,6 @@ def listener(address: PageAddress) -> socket.socket:
     except OSError as error:
         reason = error.strerror or error
         raise TransportFailed(f"A page cannot be served at {address.host}:{address.port}: {reason}.") from None
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def url_host(host: str) -> str:

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from decbayes.page.feed import is_loopback
+from decbayes.base.arguments import is_loopback
 from decbayes.page.saving import STATIC, saved_page
 
 LOOK_SECONDS = 0.2  # between two looks for news

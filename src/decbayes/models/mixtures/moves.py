@@ -1,6 +1,7 @@
 """Changing the number of a mixture's components: joins, deletions and divisions."""
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -41,21 +42,22 @@ class MixtureMoves(Moves[Natural]):
         columns = discrete_columns(self._blocks.emissions)
         if not columns:
             return ComponentSearch(self, ascent, progress).run()
-        self.distinct, whole, firsts = False, self._whole(), []
+        whole, firsts = self._whole(), []
         for strength in FIRST:
-            self._learn(whole, np.array([strength]))
-            first = ComponentSearch(self, replace(ascent, restarts=0), progress).run()
-            firsts.append((first.height, self._agreed(first.state)))
+            moves, _ = self._under_own_prior(whole, np.array([strength]))
+            first = ComponentSearch(moves, replace(ascent, restarts=0), progress).run()
+            firsts.append((first.height, moves._agreed(first.state)))
             if first.interrupted:
                 return replace(first, state=firsts[-1][-1])
-        density = self._learn(less(max(firsts, key=itemgetter(0))[-1], prior_of(self._model.structure, 1)))
-        found = ComponentSearch(self, ascent, progress).run()
-        several = replace(found, state=self._agreed(found.state))
-        density -= self._learn(whole)
-        one = more(self._prior(1), whole)
-        bound = self.step(one)[1]
-        enough = found.interrupted or found.height + density > bound + BY_CHANCE * columns
-        return several if enough else Climb(self._agreed(one), (bound,), True)
+        best = max(firsts, key=itemgetter(0))[-1]
+        moves, density = self._under_own_prior(less(best, prior_of(self._model.structure, 1)))
+        found = ComponentSearch(moves, ascent, progress).run()
+        several = replace(found, state=moves._agreed(found.state))
+        alone, density_alone = self._under_own_prior(whole)
+        one = more(alone._prior(1), whole)
+        bound = alone.step(one)[1]
+        enough = found.interrupted or found.height + density - density_alone > bound + BY_CHANCE * columns
+        return several if enough else Climb(alone._agreed(one), (bound,), True)
 
     def begin(self, count: int) -> Natural:
         kind = self._model.start_from or ("k-means++" if len(self._blocks) >= FEW * count else "random")
@@ -109,12 +111,13 @@ class MixtureMoves(Moves[Natural]):
     def _prior(self, count: int) -> Natural:
         return prior_of(self._structure, count)
 
-    def _learn(self, statistics: Natural, strengths: Array = STRENGTHS) -> float:
-        """Replace the prior by the columns' own, given the statistics of components; the log-density of strengths."""
+    def _under_own_prior(self, statistics: Natural, strengths: Array = STRENGTHS) -> tuple["MixtureMoves", float]:
+        """The moves under the columns' own prior, by the statistics of components; and the strengths' log-density."""
         agreed = prior_of(self._model.structure, 1)
         before, density = own_prior(self._blocks.emissions, agreed, statistics, strengths)
-        self._structure = replace(self._model.structure, prior=before)
-        return density
+        moves = copy(self)
+        moves._structure, moves.distinct = replace(self._model.structure, prior=before), False
+        return moves, density
 
     def _whole(self) -> Natural:
         """The statistics of all points as one component."""

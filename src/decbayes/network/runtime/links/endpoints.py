@@ -5,10 +5,10 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
+from decbayes.base.arguments import is_loopback
 from decbayes.errors import TransportFailed
 from decbayes.network.runtime.links.certificates import check_credentials
 
@@ -84,13 +84,6 @@ def parse(endpoint: str) -> tuple[str, int]:
     if match is None or int(match["port"]) > 65535:
         raise TransportFailed(f"'{endpoint}' is no endpoint; write HOST:PORT, as in 127.0.0.1:7447 or [::1]:7447.")
     return match["host"].strip("[]"), int(match["port"])
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def with_port(endpoint: str) -> str:

@@ -12,8 +12,9 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, NamedTuple
 
+from decbayes.base.arguments import is_loopback
 from decbayes.errors import TransportFailed
-from decbayes.network.runtime.links.endpoints import Links, is_loopback, parse
+from decbayes.network.runtime.links.endpoints import Links, parse
 
 PROGRAM = Path(__file__).with_name("gate.py")
 START_SECONDS = 20.0
