@@ -16,7 +16,7 @@ from decbayes.cli import main
 from decbayes.files import load
 from decbayes.inputs.documents import read_vocabulary
 from decbayes.merging import merge
-from decbayes.network import Charter, SqliteStore
+from decbayes.network import Charter, Identity, SqliteStore
 
 SECONDS = 20.0
 
@@ -127,6 +127,7 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "none.npy"), "none.npy"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--data", "group.toml"), "group.toml"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "here"), "HOST:PORT"),
+        (("agent", "group.toml", "--key", "agent 0.key", "--store", "other.store"), "begun with another key"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--listen", "0.0.0.0:1"), "--plain"),
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
         (("charter", "export", "group.toml", "--store", "none.store", "-o", "x"), "none.store"),
@@ -138,7 +139,10 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
     ],
 )
 def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, said):
-    SqliteStore(tmp_path / "empty.store", Means(tmp_path, 2).charter).close()
+    party = Means(tmp_path, 2)
+    SqliteStore(tmp_path / "empty.store", party.charter).close()
+    with SqliteStore(tmp_path / "other.store", party.charter) as other:
+        other.check_owner(Identity.load(tmp_path / "agent 1.key"))
     monkeypatch.chdir(tmp_path)
     key(command, "a.key")
     status, out, error = command(*words)

@@ -12,7 +12,7 @@ import pytest
 from groups import digest, gaussian_charter, identities
 
 from decbayes.errors import StoreFailed
-from decbayes.network import Agent, Proof, Report, SqliteStore, persist_first, sign_record
+from decbayes.network import Agent, Identity, Proof, Report, SqliteStore, persist_first, sign_record
 from decbayes.network.runtime.store import sqlite as store_module
 from decbayes.network.runtime.store.sqlite import FORMAT, address
 
@@ -40,6 +40,18 @@ def test_a_restart_finds_the_newest_version_of_each_member_and_nothing_else(path
     newest = {item.origin: item for item in saved}
     assert newest == {MEMBERS[0].id: record(2, data=(4.0,)), MEMBERS[1].id: record(8, member=1, data=())}
     assert len(saved) == 2
+
+
+def test_a_store_belongs_to_one_site_and_stays_its_own_when_the_key_is_replaced(path):
+    """With another site's store, an agent would publish that site's files as its own."""
+    with SqliteStore(path, CHARTER) as store:
+        store.check_owner(MEMBERS[0])
+    with SqliteStore(path, CHARTER) as store:
+        store.check_owner(MEMBERS[0])
+        store.check_owner(Identity.generate(after=MEMBERS[0]))
+        with pytest.raises(StoreFailed, match="begun with another key"):
+            store.check_owner(MEMBERS[1])
+        store.check_owner(MEMBERS[0])
 
 
 def test_the_disk_is_written_through_before_put_returns(path):

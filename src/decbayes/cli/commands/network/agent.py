@@ -88,10 +88,14 @@ def agent(
     key: Annotated[Path, Parameter(help="This agent's private key; see `decbayes keygen`.")],
     store: Annotated[Path, Parameter(help="File in which it keeps its state; created on first use.")],
     data: Annotated[
-        tuple[Path, ...], Parameter(help="This site's data, one file per shard, as for `decbayes fit`.")
+        tuple[Path, ...], Parameter(help="This site's data, as for `decbayes fit`; repeat the option for more files.")
     ] = (),
-    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at.", negative="")] = ("127.0.0.1:0",),
-    connect: Annotated[tuple[str, ...], Parameter(help="HOST:PORT of neighbours.", negative="")] = (),
+    listen: Annotated[tuple[str, ...], Parameter(help="HOST:PORT to listen at; repeat it for more.", negative="")] = (
+        "127.0.0.1:0",
+    ),
+    connect: Annotated[
+        tuple[str, ...], Parameter(help="HOST:PORT of a neighbour; repeat it for more.", negative="")
+    ] = (),
     discovery: Annotated[
         Literal["none", "gossip", "multicast"],
         Parameter(help="How to find further agents to link with; no gate keeps strangers off then."),
@@ -158,6 +162,7 @@ def agent(
         raise WrongArgument("--held is for the page; give --page, too.")
     links = Links(listen, connect, discovery, link.tls, link.plain)
     with SqliteStore(store, agreed) as opened:
+        opened.check_owner(identity)
         known = check_seat(identity, agreed, key, opened)
         paths = [*data, *observed_earlier(opened, data)]
     shards = [read_site(known.charter, path, person, report=messages().print) for path in paths]

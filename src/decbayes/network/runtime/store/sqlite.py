@@ -15,6 +15,7 @@ from decbayes.files import lock, write_whole
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.charter import Charter, abbreviated
 from decbayes.network.protocol.group.decisions import Decisions, open_ballot
+from decbayes.network.protocol.group.keys import Identity, keyed
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.pool import Pool
@@ -31,6 +32,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS agreement (
     charter_group TEXT NOT NULL, structure TEXT NOT NULL, charter TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS owner (site BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS ballots (
     motion BLOB PRIMARY KEY, after BLOB NOT NULL, settled INTEGER NOT NULL, content BLOB NOT NULL
 );
@@ -116,6 +118,22 @@ class SqliteStore:
         except StoreFailed:
             self.close()
             raise
+
+    def check_owner(self, identity: Identity) -> None:
+        """Refuse another site's store: its data and those of this one would be published as one.
+
+        The first key makes it a site's; one that replaces it has the same secret.
+        """
+        site = keyed(identity.secret, b"decbayes store")
+        with self.transaction() as transaction:
+            owners = transaction.execute("SELECT site FROM owner").fetchall()
+            if not owners:
+                transaction.execute("INSERT INTO owner VALUES (?)", (site,))
+        if owners and owners != [(site,)]:
+            raise StoreFailed(
+                f"{self.path} was begun with another key. Start it with that key, with one that replaces it "
+                "(`decbayes keygen --after`), or give this key a store of its own."
+            )
 
     def put(self, items: Sequence[Saved]) -> None:
         """Make records, proofs and ballots durable, all of them or none, or raise StoreFailed."""
