@@ -15,6 +15,7 @@ from decbayes.network.runtime.links.endpoints import settings, with_port
 from decbayes.network.runtime.links.questions import Seal
 from decbayes.network.runtime.links.transport import explain
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox, Outbox
+from decbayes.network.runtime.reports.description import problems
 from decbayes.network.runtime.reports.log import Log, understand
 
 
@@ -151,6 +152,27 @@ ZENOH = "2026-01-02T03:04:05.678Z"
 CALLS = f"{ZENOH} DEBUG net-0 ThreadId(03) zenoh::net::runtime::orchestrator:"
 
 
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        ("Expired", "it has expired, or this machine's clock is wrong"),
+        ("certificate expired: verification time 99, but certificate is not valid after 98", "it has expired, or"),
+        ("NotValidYet", "it is not valid yet, or this machine's clock is wrong"),
+        ("certificate not valid yet: verification time 97", "it is not valid yet, or"),
+        ("NotValidForName", "it is for other hosts"),
+        ("certificate not valid for name b.example", "it is for other hosts"),
+        ("BadSignature", ""),
+    ],
+)
+def test_status_says_why_a_neighbour_cannot_be_reached_and_what_that_means(said, meaning):
+    log = Log(io.StringIO(), {})
+    understand(f"{CALLS} Unable to connect to configured peer tls/b:1! invalid peer certificate: {said}", log)
+    (problem,) = problems({"charter": "c", "neighbours": [{"member": "x"}], "unreachable": log.unreachable}, "c")
+    assert problem.startswith(f"b:1 cannot be reached: invalid peer certificate: {said}")
+    assert problem.endswith(")") == bool(meaning)
+    assert meaning in problem
+
+
 def test_what_zenoh_says_of_links_is_understood():
     log = Log(io.StringIO(), {})
     for line in (
@@ -164,7 +186,7 @@ def test_what_zenoh_says_of_links_is_understood():
     assert list(log.warnings) == ["peer sent no certificates."]
     assert log.unreachable == {
         "10.0.0.7:7447": "Connection refused",
-        "site-b:7447": "invalid peer certificate: UnknownIssuer",
+        "site-b:7447": "invalid peer certificate: UnknownIssuer (another authority has signed it)",
     }
     for port in (41000, 42000):
         understand(

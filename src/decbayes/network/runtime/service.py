@@ -207,7 +207,11 @@ class Service:
                 self.log("page_lost", why="its process has ended; the agent goes on without it")
 
     def _status(self) -> dict[str, Any]:
-        around = {"crowded": self._lookout.crowded, "unguarded": self.transport.unguarded}
+        around = {
+            "crowded": self._lookout.crowded,
+            "unguarded": self.transport.unguarded,
+            "unreachable": dict(self.log.unreachable),
+        }
         return status_of(self.agent, self.transport.address) | around
 
     def _refine(self) -> None:

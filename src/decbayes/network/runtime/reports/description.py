@@ -14,6 +14,7 @@ from decbayes.network.protocol.records.merges import Merged
 from decbayes.network.protocol.records.notes import Belief
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.site.publisher import TWIN
 from decbayes.network.protocol.sums import Part, Sums
 from decbayes.network.protocol.talk.revisions import difference, other_release
 from decbayes.posterior import Posterior
@@ -289,7 +290,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     texts = {
         f"this agent does not count: {status.get('revoked')}": status.get("revoked"),
         f"its posterior counts wrongly, report this: {wrong_accounts(status)}": wrong_accounts(status),
-        "another agent runs with this agent's key": status.get("twin"),
+        TWIN: status.get("twin"),
         f"its store fails: {status.get('trouble')}": status.get("trouble"),
         f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
         "no neighbour is linked": not neighbours,
@@ -302,6 +303,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         "its own evidence is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
     }
     wrong = [text for text, holds in texts.items() if holds]
+    wrong += [f"{endpoint} cannot be reached: {why}" for endpoint, why in status.get("unreachable", {}).items()]
     wrong += [f"{neighbour_name(n)} has another charter" for n in neighbours if n.get("charter") == "another"]
     wrong += [f"{neighbour_name(n)} {n['differs']}" for n in neighbours if n.get("differs")]
     wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]

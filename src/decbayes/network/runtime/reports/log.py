@@ -26,6 +26,13 @@ NUMBERS = re.compile(r"\d+")
 # zenoh gives this hint for every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
 MOST_WARNINGS = 1000
+# What its library says of a neighbour's certificate, and what it means.
+CERTIFICATES = (
+    (re.compile("certificate.*UnknownIssuer"), "another authority has signed it"),
+    (re.compile("certificate.*(?i:expired|not valid after)"), "it has expired, or this machine's clock is wrong"),
+    (re.compile("certificate.*(?i:not ?valid ?(yet|before))"), "it is not valid yet, or this machine's clock is wrong"),
+    (re.compile("certificate.*(?i:not ?valid ?for ?name)"), "it is for other hosts"),
+)
 
 
 class Log:
@@ -106,8 +113,10 @@ def understand(line: str, log: Log) -> None:
 
 
 def plain(error: str) -> str:
-    """An error of zenoh's without what only its developers can use."""
-    return SOURCE.sub("", error).replace(": [", ": ")
+    """An error of zenoh's without what only its developers can use, and with what it means."""
+    text = SOURCE.sub("", error).replace(": [", ": ")
+    meaning = next((meaning for pattern, meaning in CERTIFICATES if pattern.search(text)), "")
+    return f"{text} ({meaning})" if meaning else text
 
 
 SENTENCES = {
