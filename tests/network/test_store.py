@@ -14,6 +14,7 @@ from groups import digest, gaussian_charter, identities
 from decbayes.errors import StoreFailed
 from decbayes.network import Agent, Identity, Proof, Report, SqliteStore, persist_first, sign_record
 from decbayes.network.runtime.store import sqlite as store_module
+from decbayes.network.runtime.store.orders import waiting
 from decbayes.network.runtime.store.sqlite import FORMAT, address
 
 MEMBERS = identities(2)
@@ -52,6 +53,24 @@ def test_a_store_belongs_to_one_site_and_stays_its_own_when_the_key_is_replaced(
         with pytest.raises(StoreFailed, match="begun with another key"):
             store.check_owner(MEMBERS[1])
         store.check_owner(MEMBERS[0])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file in use cannot be removed there")
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_that_was_removed_or_replaced_while_in_use_fails(path, replaced):
+    """SQLite would go on writing into a file without a name, and orders would go into another one."""
+    with SqliteStore(path, CHARTER) as store:
+        store.put([record(1)])
+        assert waiting(store) == []
+        moved = path.rename(path.with_name("moved.store"))
+        if replaced:
+            path.write_bytes(moved.read_bytes())
+        for call in (lambda: store.put([record(2)]), lambda: waiting(store)):
+            with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
+                call()
+        moved.replace(path)
+        store.put([record(2)])
+        assert [item.version for item in store.load()] == [2]
 
 
 def test_the_disk_is_written_through_before_put_returns(path):

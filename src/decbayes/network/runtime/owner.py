@@ -81,7 +81,8 @@ class Owner:
         self._begun: set[int] = set()
         self._answers: dict[int, str] = {}
         self._late: list[Callable[[], list[Effect]]] = []
-        self._trouble = ""
+        self.trouble = ""
+        """What is wrong with the store, as far as orders need it."""
 
     def tick(self) -> list[Effect]:
         """Do what was ordered since the last time; what takes long is done beside the talk."""
@@ -93,6 +94,8 @@ class Owner:
         except StoreFailed as error:
             self._complain(error)
             return effects
+        if not self._answers and not self._late:
+            self.trouble = ""
         for number, order in waiting:
             if number not in self._begun:
                 self._begun.add(number)
@@ -153,13 +156,13 @@ class Owner:
                 return
             del self._answers[number]
             self._begun.discard(number)
-            self._trouble = ""
+            self.trouble = ""
 
     def _complain(self, error: StoreFailed) -> None:
         """Say once what is wrong with the store."""
-        if str(error) != self._trouble:
+        if str(error) not in (self.trouble, self._agent.trouble):
             self._log("store_failed", why=str(error))
-        self._trouble = str(error)
+        self.trouble = str(error)
 
     def _job(self, order: Order) -> Job | None:
         match order:

@@ -211,6 +211,7 @@ class Service:
             "crowded": self._lookout.crowded,
             "unguarded": self.transport.unguarded,
             "unreachable": dict(self.log.unreachable),
+            "trouble": self.agent.trouble or self._owner.trouble or None,
         }
         return status_of(self.agent, self.transport.address) | around
 

@@ -111,6 +111,7 @@ def answer_to(path: str | os.PathLike[str], number: int, *, timeout: float = PAT
 
 def waiting(store: SqliteStore) -> list[tuple[int, Order]]:
     """The orders that have not been answered, oldest first; one that cannot be read is answered at once."""
+    store.check_there()  # orders go into the file that has the name
     with failures(store.path):
         rows = store.connection.execute("SELECT number, content FROM orders WHERE answer IS NULL ORDER BY number")
         unanswered = [(int(number), content) for number, content in rows.fetchall()]

@@ -73,6 +73,10 @@ DAMAGED = (
     "It is damaged, or no decbayes store. If it is a store, move it away and start with a new one: the agent will hear "
     "from its neighbours what it has published, and all that they know."
 )
+RESTART = (
+    "Stop the agent, put the file back if you have it, and start again: without it the agent will hear from its "
+    "neighbours what it has published."
+)
 ACCESS = "Check that it is a file, and who may write to it and to its folder."
 SPACE = "Free some space, or check the disk."
 REMEDIES = {
@@ -115,6 +119,7 @@ class SqliteStore:
                     self.path.touch(mode=0o600)  # SQLite's files beside it become like it
                 self.connection = sqlite3.connect(address(self.path, read_only), uri=True, isolation_level=None)
                 self._open(read_only)
+                self._file = file_at(self.path)
         except StoreFailed:
             self.close()
             raise
@@ -239,8 +244,14 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def check_there(self) -> None:
+        """Refuse to go on with a file that was removed or replaced: what is written to it is gone with this process."""
+        if hasattr(self, "_file") and file_at(self.path) != self._file:
+            raise StoreFailed(f"{self.path} was removed or replaced while it was in use. {RESTART}")
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
+        self.check_there()
         with failures(self.path):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -344,6 +355,15 @@ def record_row(record: Record) -> Row:
 def proof_row(proof: Proof) -> Row:
     one, two = sorted((proof.first, proof.second), key=lambda signed: signed.digest)
     return proof.origin, one.header_bytes, one.signature, two.header_bytes, two.signature
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Which file has a name; None if none has."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def locked(path: Path) -> IO[bytes]:
