@@ -71,3 +71,20 @@ def test_negative_codes_for_missing_values_are_asked_about(codes, asked):
     db.columns.columns_of({"income": income}, report=said.append)
     assert [line for line in said if "codes for missing values" in line] == (said[:1] if asked else [])
     assert bool(said) >= asked
+
+
+@pytest.mark.parametrize(
+    ("cells", "asked"),
+    [
+        ([*map(str, range(40)), "n/a?", "Mr Kim"], True),
+        ([*map(str, range(40))], False),
+        (["1", "2", "3+"] * 20, False),  # grades
+        (["heart", "skin", "7"] * 20, False),
+    ],
+)
+def test_words_among_numbers_are_asked_about_and_not_quoted(cells, asked):
+    said = []
+    db.columns.columns_of({"age": np.array(cells, dtype=object)}, report=said.append)
+    found = [line for line in said if "has numbers in 40 of 42 rows" in line]
+    assert len(found) == asked
+    assert not any("Kim" in line for line in said)

@@ -23,6 +23,7 @@ from decbayes.columns.cells import (
     decimal_unit,
     in_order,
     is_missing,
+    number_of,
     refuse,
     rounded,
     rounded_to,
@@ -123,6 +124,15 @@ class Categorical(Column):
         places = {name: float(place) for place, name in enumerate(column.categories)}
         moved = np.array([places[rare.counted_as(place)] for place in range(len(self.categories))])
         return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), str(rare)
+
+    def doubts(self, values: Raw, *, piled: bool = False) -> str:
+        """Numbers, but for a few slips: one of them makes all values categories."""
+        numbers = np.array([number_of(value) for value in values if not is_missing(value)])
+        known = numbers[~np.isnan(numbers)]
+        if len(known) == len(numbers) or 2 * len(known) < len(numbers) or len(np.unique(known)) <= FEW_VALUES:
+            return ""
+        share = f"{len(known):,} of {len(numbers):,} rows"
+        return f"has numbers in {share}. Are the others codes for missing values? {EMPTY}"
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(len(self.categories), size=size).astype(np.float64)
