@@ -1,5 +1,6 @@
 """Where results go: checked before the work is done, so that nothing is lost after it; rows as CSV or Parquet."""
 
+import errno
 import gzip
 import os
 import re
@@ -53,9 +54,8 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
     try:
         check_writable(output)
     except OSError as error:
-        raise DecbayesError(
-            f"{output} cannot be written: {error.strerror}. Make room there, or choose another name or folder."
-        ) from None
+        remedy = "Make room there, or choose another folder" if error.errno in FULL else "Choose another name or folder"
+        raise DecbayesError(f"{output} cannot be written: {error.strerror}. {remedy}.") from None
 
 
 def check_picture(picture: Path | None, *inputs: Path | None) -> None:
@@ -78,6 +78,7 @@ def save_picture(figure: Any, path: Path, dpi: int) -> None:
 
 
 MOST_DIGITS = 6
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
 # Spreadsheets run cells that begin with one of these; an empty cell is in it, too, and stays empty.
