@@ -105,10 +105,10 @@ class Column(ABC):
         differs = (numbers != common) & ~np.isnan(numbers)
         rare = rare_values(numbers, values, persons, least)
         if too_few(persons(differs)[None, :1], least[:1])[0]:
-            told = f"fewer than {least[0]:g} persons differ from the most common value, and count as that"
+            change = f"fewer than {least[0]:g} persons differ from the most common value, and count as that"
             changed = np.where(differs, common, numbers)
         elif rare.any():
-            told = f"{rare.sum()} of {len(values)} values are too rare and count as the nearest other"
+            change = f"{rare.sum()} of {len(values)} values are too rare and count as the nearest other"
             kept = values[~rare] if not rare.all() else np.array([common])
             nearest = kept[np.abs(values[:, None] - kept).argmin(axis=1)]
             changed = np.where(
@@ -116,7 +116,7 @@ class Column(ABC):
             )
         else:
             return self, numbers, ""
-        return self if agreed else type(self).found_in(changed), changed, told
+        return self if agreed else type(self).found_in(changed), changed, change
 
     def unagreed(self, values: Raw) -> int:
         """How many values nobody has agreed on, and count as something else."""

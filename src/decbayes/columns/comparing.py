@@ -25,9 +25,9 @@ def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
     names = dict.fromkeys(name for columns in sites.values() for name in columns)
     lines = []
     for name in names:
-        there = {site: columns[name] for site, columns in sites.items() if name in columns}
-        if len(there) > 1:
-            lines += [*other_units(name, there), *typos(name, there)]
+        by_site = {site: columns[name] for site, columns in sites.items() if name in columns}
+        if len(by_site) > 1:
+            lines += [*other_units(name, by_site), *typos(name, by_site)]
     return lines
 
 
@@ -52,11 +52,11 @@ def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
 def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
     """Categories of one site that look like one that it lacks and others have."""
     entries = {site: set(column.entries) for site, column in sites.items() if column.factor == "categorical"}
-    for site, own in entries.items():
+    for site, entered in entries.items():
         others = [categories for other, categories in entries.items() if other != site]
         elsewhere = set().union(*others)
-        for category in sorted(own - elsewhere):
-            missed = {simple(other): other for other in elsewhere - own if undigited(other) != undigited(category)}
+        for category in sorted(entered - elsewhere):
+            missed = {simple(other): other for other in elsewhere - entered if undigited(other) != undigited(category)}
             near = get_close_matches(simple(category), missed, n=1, cutoff=ALIKE)
             if near and (len(entries) > 2 or site == max(entries)):
                 yield f"Column '{name}': '{category}' is only at {site}; did it mean '{missed[near[0]]}'?"

@@ -126,20 +126,22 @@ def pooled(
     minima = np.asarray(least, dtype=np.float64)
     for place, (name, column) in enumerate(columns.items()):
         try:
-            numbers, told = nearly_missing(points[:, place], persons, minima, agreed=agreed)
-            if not told:
-                kept[name], numbers, told = column.pooled(numbers, persons, minima, agreed=agreed, predictor=predictors)
+            numbers, change = nearly_missing(points[:, place], persons, minima, agreed=agreed)
+            if not change:
+                kept[name], numbers, change = column.pooled(
+                    numbers, persons, minima, agreed=agreed, predictor=predictors
+                )
             changed[:, place] = numbers
         except InvalidData as error:
             raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
-        remarks += [f"Column '{name}': {told}."] if told else []
+        remarks += [f"Column '{name}': {change}."] if change else []
     return kept, changed, remarks
 
 
 def nearly_missing(numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Array, str]:
     """A column that too few persons have a value of is one of missing values; and that it was changed."""
-    there = persons(~np.isnan(numbers))[0]
-    if not 0 < there < least[0]:
+    known = persons(~np.isnan(numbers))[0]
+    if not 0 < known < least[0]:
         return numbers, ""
     if not agreed:
         raise InvalidData(f"fewer than {least[0]:g} persons have a value. Leave the column out")
@@ -221,11 +223,11 @@ def all_missing(values: Raw) -> bool:
 def likely_kind(values: Raw) -> type[Column]:
     """The kind of column that such values suggest."""
     if values.dtype.kind not in "buif":
-        there = [value for value in values if not is_missing(value)]
-        if values.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in there):
+        known = [value for value in values if not is_missing(value)]
+        if values.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in known):
             raise InvalidData("the values are dates or times, which could be numbers of days or categories")
-        if not all(isinstance(value, Real | np.bool_) for value in there):
-            words = {text_of(value).lower() for value in there}
+        if not all(isinstance(value, Real | np.bool_) for value in known):
+            words = {text_of(value).lower() for value in known}
             return YesNo if words <= (TRUE | FALSE) else Categorical
     numbers = np.unique(seen(values))
     if set(numbers.tolist()) <= {0.0, 1.0}:

@@ -217,8 +217,8 @@ class YesNo(Column):
         if not too_few(having, least).any():
             return self, numbers, ""
         common = float(having[1, 0] > having[0, 0])
-        told = f"too few persons are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
-        return self, np.where(np.isnan(numbers), np.nan, common), told
+        change = f"too few persons are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
+        return self, np.where(np.isnan(numbers), np.nan, common), change
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)

@@ -74,8 +74,8 @@ class RareCategories:
         return self.target if self.hidden[place] else self.names[place]
 
     def __str__(self) -> str:
-        told = f"{self.asked} of {len(self.names)} categories {'is' if self.asked == 1 else 'are'} too rare and"
+        text = f"{self.asked} of {len(self.names)} categories {'is' if self.asked == 1 else 'are'} too rare and"
         if self.target != OTHER:
-            return f"{told} {'counts' if self.asked == 1 else 'count'} as the most common one"
-        told += f" {'counts' if self.asked == 1 else 'count'} as '{OTHER}'"
-        return told + (f", with {self.more} more to hide them" if self.more else "")
+            return f"{text} {'counts' if self.asked == 1 else 'count'} as the most common one"
+        text += f" {'counts' if self.asked == 1 else 'count'} as '{OTHER}'"
+        return text + (f", with {self.more} more to hide them" if self.more else "")

@@ -48,7 +48,7 @@ class Groups(Protocol):
     def values(self) -> Array:
         """F of each slot."""
 
-    def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
+    def gains(self, rows: Rows, chosen: Indices, current: Indices, evidence: Array, needed: Mask) -> Array:
         """(chosen, slots): F(S ∪ i) − F(S), or F(S) − F(S without i) for its current slot; only where needed."""
 
     def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
@@ -114,9 +114,9 @@ class PlainGroups:
     def values(self) -> Array:
         return self.known
 
-    def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
+    def gains(self, rows: Rows, chosen: Indices, current: Indices, evidence: Array, needed: Mask) -> Array:
         contributions = rows.written_out()[chosen]
-        sign = np.where(held[:, None] == np.arange(len(self.added)), -1.0, 1.0)
+        sign = np.where(current[:, None] == np.arange(len(self.added)), -1.0, 1.0)
         after = self.added + sign[..., None] * contributions[:, None, :]
         observations = self.evidence + sign * evidence[chosen, None]
         peaks = self._peak(after.reshape(-1, after.shape[-1]), observations.ravel())

@@ -113,14 +113,14 @@ def singly(family: "Family", prior: Array, contributions: Sequence[Contribution]
     pairs = zip(contributions, [None] * len(contributions) if orders is None else orders, strict=True)
     sites = [family.rows(contribution, order) for contribution, order in pairs]
     inside = [bool(family.contains_sum(prior, rows).all()) for rows in sites]
-    found = np.zeros(len(sites))
+    divergences = np.zeros(len(sites))
 
     def work(part: slice) -> None:
         for number in range(part.start, part.stop):
-            found[number] = family.divergence(prior, sites[number]) if inside[number] else 0.0
+            divergences[number] = family.divergence(prior, sites[number]) if inside[number] else 0.0
 
     split_among_threads(work, len(sites), cost=sum(np.size(stored(contribution)) for contribution in contributions))
-    return found
+    return divergences
 
 
 def weight_divergences(prior: Array, contributions: Array) -> Array:

@@ -163,9 +163,9 @@ class SparseRows:
         """The same rows, one after another in memory."""
         lengths = (self.stops - self.starts).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        taken = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
+        entries = np.repeat(self.starts - ends[:-1], lengths) + np.arange(ends[-1])
         starts, stops = ends[:-1].astype(np.int32), ends[1:].astype(np.int32)
-        return replace(self, starts=starts, stops=stops, indices=self.indices[taken], data=self.data[taken])
+        return replace(self, starts=starts, stops=stops, indices=self.indices[entries], data=self.data[entries])
 
 
 def read_only(array: NDArray[_Number]) -> NDArray[_Number]:

@@ -85,9 +85,9 @@ def check_array(path: Path) -> None:
     """Refuse a .npy file that claims more numbers than it holds."""
     with path.open("rb") as file:
         shape, _, kind = array_header(file)
-        held = path.stat().st_size - file.tell()
-    if array_bytes(shape, kind) != held or any(size < 0 for size in shape):
-        raise InvalidData(f"its beginning promises {array_bytes(shape, kind):,} bytes of numbers, it holds {held:,}.")
+        remaining = path.stat().st_size - file.tell()
+    if array_bytes(shape, kind) != remaining or any(size < 0 for size in shape):
+        raise InvalidData(f"its header promises {array_bytes(shape, kind):,} bytes of numbers; it holds {remaining:,}.")
 
 
 def check_archive(path: Path) -> None:

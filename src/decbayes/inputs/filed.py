@@ -106,10 +106,10 @@ class Folder:
     def array(self, dtype: DTypeLike, row: tuple[int, ...] = (), *, length: int = 0) -> FileArray:
         """A new array; what has not been written yet is zero."""
         path = Path(self._folder.name) / next(self._names)
-        made = FileArray(path, dtype, row, length=length, folder=self)
+        array = FileArray(path, dtype, row, length=length, folder=self)
         with path.open("wb") as file:
-            file.truncate(made.bytes)
-        return made
+            file.truncate(array.bytes)
+        return array
 
 
 class FileMatrix:

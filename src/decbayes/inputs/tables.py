@@ -65,9 +65,9 @@ class LeftOut(str):
     reason: str
 
     def __new__(cls, text: str, rows: int, reason: str) -> "LeftOut":
-        told = super().__new__(cls, text)
-        told.rows, told.reason = rows, reason
-        return told
+        left_out = super().__new__(cls, text)
+        left_out.rows, left_out.reason = rows, reason
+        return left_out
 
 
 @dataclass(frozen=True)
@@ -347,8 +347,8 @@ def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Itera
     """A text file, decompressed if its name says so, without the byte-order mark that some programs write."""
     opener: Callable[..., TextIO] = open
     if is_compressed(path):
-        found = path.stat()
-        check_unpacking(path.absolute(), found.st_size, found.st_mtime_ns)
+        status = path.stat()
+        check_unpacking(path.absolute(), status.st_size, status.st_mtime_ns)
         opener = OPENERS[path.suffix.lower()]
     with opener(path, "rt", encoding=marked(path, encoding), errors=errors, newline="") as file:
         yield file

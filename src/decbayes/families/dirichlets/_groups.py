@@ -33,7 +33,7 @@ class DirichletGroups:
     def values(self) -> Array:
         return np.asarray(self.table.sum(axis=1) - plain_g(self.totals))
 
-    def gains(self, rows: Rows, chosen: Indices, held: Indices, evidence: Array, needed: Mask) -> Array:
+    def gains(self, rows: Rows, chosen: Indices, current: Indices, evidence: Array, needed: Mask) -> Array:
         from decbayes.kernels.joined_counts import group_gains
 
         sparse = checked_sparse(rows)
@@ -41,7 +41,7 @@ class DirichletGroups:
         held_now = self.counts, self.table, self.totals
 
         def gains_of(part: slice) -> None:
-            selected = chosen[part], held[part], needed[part]
+            selected = chosen[part], current[part], needed[part]
             group_gains(*sparse.parts, sparse.sums, *selected, *held_now, gains[part])
 
         entries = int((sparse.stops[chosen] - sparse.starts[chosen]).sum())
