@@ -161,10 +161,10 @@ def predictive_check(
     for replica in range(replicas):
         parameters = drawn_parameters(posterior, np.random.default_rng([seed, replica]))
         try:
-            made, _ = known.draw(parameters, count, np.random.default_rng([seed, replica, 1 + site]), **options)
+            drawn, _ = known.draw(parameters, count, np.random.default_rng([seed, replica, 1 + site]), **options)
         except (NotImplementedError, TypeError) as error:
             raise NotCalibrated(f"Replicas cannot be drawn: {error}") from None
-        sums.append(summed(known, posterior, made))
+        sums.append(summed(known, posterior, drawn))
     scores, units = np.transpose(sums)
     return PredictiveCheck(posterior.digest, scores, units)
 

@@ -123,7 +123,7 @@ class Worlds:
 
     setting: Setting
     key: tuple[Any, ...]
-    made: list[World] = field(default_factory=list)
+    worlds: list[World] = field(default_factory=list)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Worlds) and self.key == other.key
@@ -133,9 +133,9 @@ class Worlds:
 
     def first(self, count: int) -> list[World]:
         """So many worlds, always the same."""
-        for number in range(len(self.made), count):
-            self.made.append(simulated_world(self.setting, self.rng(number)))
-        return self.made[:count]
+        for number in range(len(self.worlds), count):
+            self.worlds.append(simulated_world(self.setting, self.rng(number)))
+        return self.worlds[:count]
 
     def rng(self, *number: int) -> np.random.Generator:
         """Random numbers that depend on the setting alone."""

@@ -27,8 +27,8 @@ def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "f
     if not model.joins or made == "on top":
         return None
     beliefs = (posterior, *model.site_beliefs(posterior)) if made == "fit" else (posterior,)
-    found = [holds_sums_at(model, posterior, belief, data, made) for belief in dict.fromkeys(beliefs)]
-    return True if True in found else found[0]
+    answers = [holds_sums_at(model, posterior, belief, data, made) for belief in dict.fromkeys(beliefs)]
+    return True if True in answers else answers[0]
 
 
 def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: Any, made: Made) -> bool | None:

@@ -157,13 +157,13 @@ def joining(
     rows = {name: dense(posterior.contribution[name]).copy() for name in compared(posterior, factors)}
     earlier = {name: 0.0 if before is None else dense(before.contribution[name]) for name in rows}
     while True:
-        there = sizes > NEARLY
-        small = np.flatnonzero(there & (sizes < least - NEARLY))
-        if not len(small) or there.sum() < 2:
+        filled = sizes > NEARLY
+        small = np.flatnonzero(filled & (sizes < least - NEARLY))
+        if not len(small) or filled.sum() < 2:
             return slots
         one = small[sizes[small].argmin()]
         gain = likeness(posterior.structure, rows, earlier, one)
-        gain[~there], gain[one] = -np.inf, -np.inf
+        gain[~filled], gain[one] = -np.inf, -np.inf
         other = int(gain.argmax())
         slots[slots == one] = other
         sizes[other], sizes[one] = sizes[other] + sizes[one], 0.0
@@ -189,8 +189,8 @@ def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, An
     """
     total = np.zeros(len(next(iter(rows.values()))))
     for name, contributions in rows.items():
-        family, held = structure.families[name], structure.prior[name] + earlier[name] + contributions
-        gained = family.defined_terms(held + contributions[one]) - family.defined_terms(held)
+        family, natural = structure.families[name], structure.prior[name] + earlier[name] + contributions
+        gained = family.defined_terms(natural + contributions[one]) - family.defined_terms(natural)
         total += np.nan_to_num(gained, nan=-np.inf)
     return total
 

@@ -144,8 +144,8 @@ def pooled_columns(
     """What a list of columns may say of them: no category that too few persons have."""
     check_size(persons.total(len(points)), "persons", rules)
     check_columns(columns, points, rules)
-    there = [persons.among(known) for known in ~np.isnan(points).T]
-    scarce = [name for name, having in zip(columns, there, strict=True) if 0 < having < rules.least_cell]
+    counts = [persons.among(known) for known in ~np.isnan(points).T]
+    scarce = [name for name, having in zip(columns, counts, strict=True) if 0 < having < rules.least_cell]
     known = {name: column for name, column in columns.items() if name not in scarce}
     places = [place for place, name in enumerate(columns) if name in known]
     kept, _, changed = pooled(

@@ -82,9 +82,9 @@ class Preview:
     def __str__(self) -> str:
         marks = {"fine": " ", "look": "?", "stop": "✗"}
         width = max((len(topic) for topic in [*dict(self.facts), *(each.topic for each in self.statements)]), default=0)
-        told = [f"  {name:<{width}}  {value}" for name, value in self.facts]
+        facts = [f"  {name:<{width}}  {value}" for name, value in self.facts]
         lines = [f"{marks[each.severity]} {each.topic:<{width}}  {each.text}" for each in self.statements]
-        return "\n".join([self.title, "", *told, *([""] if told else []), *lines, "", self.verdict])
+        return "\n".join([self.title, "", *facts, *([""] if facts else []), *lines, "", self.verdict])
 
 
 def preview(
@@ -190,9 +190,9 @@ def least_of(model: Model, rules: Rules) -> float:
 
 def title_of(model: Model, manifest: Manifest | None) -> str:
     site = f", site {manifest.site}" if manifest is not None and manifest.site else ""
-    made = f", {manifest.rows:,} rows" if manifest is not None and manifest.rows else ""
+    rows = f", {manifest.rows:,} rows" if manifest is not None and manifest.rows else ""
     kind = model.usual_name
-    return f"{kind[:1].upper()}{kind[1:]}{site}{made}"
+    return f"{kind[:1].upper()}{kind[1:]}{site}{rows}"
 
 
 def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:

@@ -45,8 +45,8 @@ def between_few(
 ) -> NDArray[np.bool_]:
     """(K, K): between which components sums rest on fewer than `least` persons, as far as they are told."""
     sums, behind = persons_between(model, posterior, data, persons)
-    told = sums > NOBODY * model.count(data)
-    return np.asarray(told & (behind < least - NEARLY))
+    nonzero = sums > NOBODY * model.count(data)
+    return np.asarray(nonzero & (behind < least - NEARLY))
 
 
 def coarse(values: Array) -> Array:
