@@ -42,7 +42,7 @@ class Course:
 
     update: Update
     shards: Sequence[Any]
-    own: list[Posterior]
+    contributions: list[Posterior]
     schedule: Schedule
     rng: np.random.Generator | None
     afresh: bool = False
@@ -51,12 +51,12 @@ class Course:
     shifts: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.history = [product(self.own)]
+        self.history = [product(self.contributions)]
 
     def until(self, ends: Ends) -> "Course":
         while not ends.over(self.shifts):
-            self.own = self._next()
-            self.history.append(product(self.own))
+            self.contributions = self._next()
+            self.history.append(product(self.contributions))
             self.shifts.append(shift(*self.history[-2:]))
         return self
 
@@ -66,12 +66,12 @@ class Course:
 
     def _next(self) -> list[Posterior]:
         if self.afresh and not self.shifts:
-            return fresh_round(self.update, self.shards, self.own, self.rng)
+            return fresh_round(self.update, self.shards, self.contributions, self.rng)
         update = replace(self.update, first=not self.shifts)
-        after = ROUNDS[self.schedule](update, self.shards, self.own, self.rng)
+        after = ROUNDS[self.schedule](update, self.shards, self.contributions, self.rng)
         if self.extrapolation is None:
             return after
-        return self.extrapolation.followed(self.own, after, self.bound)
+        return self.extrapolation.followed(self.contributions, after, self.bound)
 
 
 def fresh_round(

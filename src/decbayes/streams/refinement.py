@@ -187,12 +187,12 @@ class Search:
         best, height = None, -inf
         for number in numbers:
             wide = self.model.sized(number)
-            found = self.begun(wide, self.fitted(wide, times), ROUNDS_BEFORE)
-            left = slots_of(found.merged)
-            reached = height_of(sized(self.model, found.merged), self.shards, found.merged, self.rng)
+            candidate = self.begun(wide, self.fitted(wide, times), ROUNDS_BEFORE)
+            left = slots_of(candidate.merged)
+            reached = height_of(sized(self.model, candidate.merged), self.shards, candidate.merged, self.rng)
             if reached <= height:
                 break
-            best, height = found, reached
+            best, height = candidate, reached
             if left <= FULL * number:
                 break
         return best
@@ -211,7 +211,9 @@ def most_promising(trials: Sequence[Course], ends: Ends) -> Course:
 
 def refined(course: Course, ends: Ends) -> Refinement:
     shifts = tuple(course.shifts)
-    return Refinement(tuple(course.own), tuple(course.history), shifts, bool(shifts) and shifts[-1] <= ends.tolerance)
+    return Refinement(
+        tuple(course.contributions), tuple(course.history), shifts, bool(shifts) and shifts[-1] <= ends.tolerance
+    )
 
 
 def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:

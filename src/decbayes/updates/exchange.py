@@ -141,8 +141,8 @@ class Exchange:
     def _inputs(self, sites: Iterable[str], number: int) -> Iterator[tuple[str, Sent]]:
         for site in sites:
             rounds = self.sites[site]
-            later = [self.files[name] for made, name in rounds.items() if made > number]
-            known = {self.files[name].posterior.digest: name for made, name in rounds.items() if made <= number}
+            later = [self.files[name] for n, name in rounds.items() if n > number]
+            known = {self.files[name].posterior.digest: name for n, name in rounds.items() if n <= number}
             # A site that came late has no file of some rounds; what its later one was made from is in its note.
             name = known.get(later[0].holds[-1]) if later else rounds[max(rounds)]
             if name is None:

@@ -50,8 +50,8 @@ def wide_start(sent: Mapping[str, Sent]) -> int:
 
     It need not if it has done so, if rounds have begun, or if sites have as many components as they have rows for.
     """
-    own, *_ = sent.values()
-    if own.auto or any(each.round for each in sent.values()):
+    this_site, *_ = sent.values()
+    if this_site.auto or any(each.round for each in sent.values()):
         return 0
     known = [slots_of(each.posterior) for each in sent.values() if each.auto]
     if known:
@@ -75,10 +75,10 @@ def narrowed(
     merged = product(contributions)
     joins = cheapest_joins(merged)
     if target == "auto":
-        made = best_number([site_heights(model, shard, merged, joins, len(shards), rng) for shard in shards])
+        count = best_number([site_heights(model, shard, merged, joins, len(shards), rng) for shard in shards])
     else:
-        made = max(slots_of(merged) - target, 0)
-    return [joined(posterior, joins[:made]) for posterior in contributions]
+        count = max(slots_of(merged) - target, 0)
+    return [joined(posterior, joins[:count]) for posterior in contributions]
 
 
 def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) -> tuple[Posterior, ...]:
@@ -94,9 +94,9 @@ def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) 
                 f"{other} and {name} would join different slots: they have not made round {number} from the same "
                 "files. All sites use the same files of the round before."
             )
-    made = first.joins[: best_number([each.heights for each in latest.values()])]
+    joins = first.joins[: best_number([each.heights for each in latest.values()])]
     pairs = zip(posteriors, sent.values(), strict=True)
-    return tuple(joined(posterior, made) if each.round == number else posterior for posterior, each in pairs)
+    return tuple(joined(posterior, joins) if each.round == number else posterior for posterior, each in pairs)
 
 
 def cheapest_joins(merged: Posterior) -> Joins:
@@ -133,7 +133,7 @@ def site_heights(
     model: Model, shard: Any, merged: Posterior, joins: Joins, sites: int, rng: np.random.Generator | None
 ) -> tuple[float, ...]:
     """A site's part of the height after no join, after the first, after the first two, and so on."""
-    after = (joined(merged, joins[:made]) for made in range(len(joins) + 1))
+    after = (joined(merged, joins[:count]) for count in range(len(joins) + 1))
     return tuple(site_bound(model, shard, q, rng) + (log_orders(q) - learned(q)) / sites for q in after)
 
 

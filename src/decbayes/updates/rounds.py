@@ -188,15 +188,17 @@ class Round:
 
             posteriors = in_fewer_slots(sent, posteriors)
         structure = posteriors[rounds.index(max(rounds))].structure
-        there = [bool(number) and own.structure == structure for number, own in zip(rounds, posteriors, strict=True)]
-        if all(there):
+        aligned = [
+            bool(number) and each.structure == structure for number, each in zip(rounds, posteriors, strict=True)
+        ]
+        if all(aligned):
             return cls(sent, posteriors, auto)
         from decbayes.merging.base.recentring import recentred
         from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
 
-        pairs = [*zip(posteriors, there, strict=True)]
-        merged = merging.product([own for own, known in pairs if known])
-        return cls(sent, tuple(recentred([own if known else placed(own, merged) for own, known in pairs])), auto)
+        pairs = [*zip(posteriors, aligned, strict=True)]
+        merged = merging.product([each for each, known in pairs if known])
+        return cls(sent, tuple(recentred([each if known else placed(each, merged) for each, known in pairs])), auto)
 
     @property
     def alignment(self) -> "Alignment":

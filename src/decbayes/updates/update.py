@@ -76,13 +76,13 @@ class Update:
         return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
 
     def learn(
-        self, data: Any, own: Posterior, *, rng: np.random.Generator | None, start: Posterior | None = None
+        self, data: Any, previous: Posterior, *, rng: np.random.Generator | None, start: Posterior | None = None
     ) -> Posterior:
         """Fit new data on top of the site's earlier contribution; returns the contribution of both.
 
         The fit starts from `start`, or from the earlier posterior.
         """
-        earlier = self.whole(own)
+        earlier = self.whole(previous)
         # A prior without data has no labels to start from.
         if start is None:
             if earlier == self._ignorant and self.epoch is None:
@@ -93,7 +93,7 @@ class Update:
     def relearn(
         self,
         data: Any,
-        own: Posterior,
+        previous: Posterior,
         merged: Posterior,
         *,
         rng: np.random.Generator | None,
@@ -103,23 +103,28 @@ class Update:
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
-        `own` is the site's contribution to `merged`, in the same slots.
+        `previous` is the site's contribution to `merged`, in the same slots.
         """
-        cavity = without(merged, own)
+        cavity = without(merged, previous)
         before, start = self.whole(cavity), self.whole(merged)
         fitted = self.model.fit(data, prior=before, start=start, rng=rng, progress=progress).posterior
-        return self._part_of_the_way(own, without(self.part(fitted), cavity))
+        return self._part_of_the_way(previous, without(self.part(fitted), cavity))
 
     def relearn_all(
-        self, shards: Sequence[Any], own: Sequence[Posterior], merged: Posterior, *, rng: np.random.Generator | None
+        self,
+        shards: Sequence[Any],
+        previous: Sequence[Posterior],
+        merged: Posterior,
+        *,
+        rng: np.random.Generator | None,
     ) -> list[Posterior]:
         """`relearn` for all sites at the same time, each against the same merged posterior."""
-        cavities = [without(merged, posterior) for posterior in own]
+        cavities = [without(merged, posterior) for posterior in previous]
         priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
         fits = self.model.fit_many(shards, priors=priors, starts=starts, rng=rng)
         return [
             self._part_of_the_way(before, without(self.part(fit.posterior), cavity))
-            for before, fit, cavity in zip(own, fits, cavities, strict=True)
+            for before, fit, cavity in zip(previous, fits, cavities, strict=True)
         ]
 
     def whole(self, posterior: Posterior) -> Posterior:
@@ -134,15 +139,15 @@ class Update:
     def _ignorant(self) -> Posterior:
         return Posterior.of_prior(self.model.structure)
 
-    def _part_of_the_way(self, own: Posterior, learned: Posterior) -> Posterior:
+    def _part_of_the_way(self, previous: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:
-            return self.model.overstepped(own, learned) if self.first else learned
+            return self.model.overstepped(previous, learned) if self.first else learned
         # A mix of two contributions is a valid contribution; their difference need not be.
-        before: Any = own.contribution
+        before: Any = previous.contribution
         after: Any = learned.contribution
         kept = 1.0 - self.damping
         return Posterior(
-            own.structure, {name: kept * part + self.damping * after[name] for name, part in before.items()}
+            previous.structure, {name: kept * part + self.damping * after[name] for name, part in before.items()}
         )
 
 
