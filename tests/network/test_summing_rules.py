@@ -26,7 +26,7 @@ from decbayes.network.runtime.reports.watching import network_view
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
 from decbayes.secure import Message
-from decbayes.secure.anchored import TOLD
+from decbayes.secure.anchored import STATISTICS
 
 KEYS = identities(SEATS)
 
@@ -76,7 +76,7 @@ class Group:
 
     def result(self, number):
         merged = self.agent(number).pool.sums.merged
-        return [*merged.posterior.contribution["mean"][0], *(getattr(merged.share, name) for name in TOLD)]
+        return [*merged.posterior.contribution["mean"][0], *(getattr(merged.share, name) for name in STATISTICS)]
 
 
 def test_a_missing_member_is_removed_and_the_round_begins_again_without_it():

@@ -432,7 +432,7 @@ def no_mask(about, own, last):
 
 
 def no_pair_masks(self):
-    return masks.last_mask(self.terms, self.own, self.last)
+    return masks.last_mask(self.terms, self.member, self.last)
 
 
 def one_sign(self):
@@ -442,9 +442,9 @@ def one_sign(self):
 def only_the_next(self):
     """Masks between neighbours in pairs only, as somebody might do who finds n² too many."""
     names = sorted(self.terms.seats)
-    other = names[names.index(self.own) ^ 1]
+    other = names[names.index(self.member) ^ 1]
     mask = masks.stream(self.pairs[other], self.terms.length)
-    return no_pair_masks(self) + mask if self.own < other else no_pair_masks(self) - mask
+    return no_pair_masks(self) + mask if self.member < other else no_pair_masks(self) - mask
 
 
 def any_opening(about, name, last):

@@ -180,8 +180,8 @@ def contradicted(share: Share) -> str | None:
 
 def doubts_about_scores(share: Share) -> list[Remark]:
     """A doubt if members' rows that were held back are predicted worse by the last merge than by their own fits."""
-    found = share.held_back
-    if found is None or found.gain > -CLEARLY * found.error:
+    scores = share.held_back
+    if scores is None or scores.gain > -CLEARLY * scores.error:
         return []
     return [
         Remark(
@@ -189,8 +189,8 @@ def doubts_about_scores(share: Share) -> list[Remark]:
             "Members predict rows that they have held back better by themselves than with the merge.",
             "Members' data may differ, the anchor may have too few slots, or somebody has added wrong numbers: ask "
             "members for released files, and merge those.",
-            f"With the merge of the round before, the log-likelihood per held-back unit is {found.gain:.2g} ± "
-            f"{found.error:.2g} against members' own fits.",
+            f"With the merge of the round before, the log-likelihood per held-back unit is {scores.gain:.2g} ± "
+            f"{scores.error:.2g} against members' own fits.",
         )
     ]
 

@@ -118,7 +118,7 @@ def matched(gains: Array) -> Indices:
     return best_permutation(square)[:components]
 
 
-TOLD = ("rows", "persons", "units", "held", "score", "alone", "squares")
+STATISTICS = ("rows", "persons", "units", "held", "score", "alone", "squares")
 """What a member adds beside its contribution: how much data is behind it, and how well held-back data are predicted."""
 
 
@@ -172,13 +172,13 @@ class Share:
     def bounded(self, most: float) -> "Share":
         """The same with the weight of `most` rows, if it has more. A bound on what a single member can move."""
         scale = most / max(self.rows, most)
-        told = {name: scale * getattr(self, name) for name in TOLD}
-        return Share(scaled(self.posterior, scale), **told)
+        numbers = {name: scale * getattr(self, name) for name in STATISTICS}
+        return Share(scaled(self.posterior, scale), **numbers)
 
     def steps(self, step: float) -> Integers:
         """All of it in whole steps of the grid, the factors one after another."""
         parts = [dense(part).ravel() for part in self.posterior.contribution.values()]
-        numbers = np.concatenate([*parts, [getattr(self, name) for name in TOLD]])
+        numbers = np.concatenate([*parts, [getattr(self, name) for name in STATISTICS]])
         return quantize(numbers, step)
 
     @classmethod
@@ -196,4 +196,4 @@ class Share:
 
 def length_of(structure: Structure) -> int:
     """How many numbers a member adds."""
-    return sum(prior.size for prior in structure.prior.values()) + len(TOLD)
+    return sum(prior.size for prior in structure.prior.values()) + len(STATISTICS)

@@ -104,10 +104,10 @@ def next_message(seat: Seat, one: Gathered, names: Collection[str], sign: Sign) 
 def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], shown: Message) -> Integers:
     """What a member has masked; SumRefused if its key is not the one that it has signed. `sent`: by kind and seat."""
     check_message(terms, shown, "shown")
-    own, keys = shown.seat, {name: message.body for name, message in sent["key"].items()}
-    if public_half(shown.body) != keys[own]:
-        raise SumRefused(f"{own} shows a key that is not the one it has signed for this sum.")
-    words = np.frombuffer(sent["masked"][own].body, dtype="<u8") - Masks.of(terms, own, shown.body, keys).words()
+    member, keys = shown.seat, {name: message.body for name, message in sent["key"].items()}
+    if public_half(shown.body) != keys[member]:
+        raise SumRefused(f"{member} shows a key that is not the one it has signed for this sum.")
+    words = np.frombuffer(sent["masked"][member].body, dtype="<u8") - Masks.of(terms, member, shown.body, keys).words()
     return words.view(np.int64)
 
 
@@ -140,15 +140,15 @@ def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Fin
 
 def findings(agreement: Agreement, sums: Sequence[Gathered], members: Iterable[str]) -> list[Finding]:
     """What members have added to open sums, if they have shown it; and what is wrong with it."""
-    found = []
+    results = []
     for member in members:
         parts = [one for one in sums if member in one.terms.seats]
         try:
             steps = [shown_numbers(one.terms, one.messages, one.showing["shown"][member]) for one in parts]
         except KeyError:
-            found.append(Finding(member, None, "it has not shown its numbers."))
+            results.append(Finding(member, None, "it has not shown its numbers."))
         except SumRefused as error:
-            found.append(Finding(member, None, str(error)))
+            results.append(Finding(member, None, str(error)))
         else:
-            found += [finding(agreement, member, steps)] if steps else []
-    return found
+            results += [finding(agreement, member, steps)] if steps else []
+    return results

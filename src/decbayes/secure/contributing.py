@@ -71,7 +71,7 @@ def contribution(
         belief = moved
     else:
         least = 0 if rules is None else rules.least_documents
-        before, own = told_apart(fitted, before, own, data, least, Persons.of(persons))
+        before, own = evened(fitted, before, own, data, least, Persons.of(persons))
         others = without(before, own)
         update = Update(fitted, damping=damping)
         moved = update.relearn(data, own, before, rng=generator(rng), progress=progress)
@@ -81,22 +81,22 @@ def contribution(
     return Share(kept, float(manifest.rows), float(manifest.persons), units, **scores), manifest
 
 
-def scored(model: Model, merged: Posterior, own: Posterior, held_back: Any) -> dict[str, float]:
+def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any) -> dict[str, float]:
     """How the merge and the site's own part in it predict what was held back: what its `Share` says of that."""
     if not model.count(held_back):
         return {}
     given, asked = to_predict(model, held_back)
-    together, alone = (np.asarray(model.log_predictive(each, given, asked)) for each in (merged, own))
+    together, alone = (np.asarray(model.log_predictive(each, given, asked)) for each in (merged, previous))
     sums = {"score": together, "alone": alone, "squares": (together - alone) ** 2}
-    found = {name: float(np.sum(values)) for name, values in sums.items()}
-    return {"held": float(np.sum(model.units(given, asked))), **found}
+    totals = {name: float(np.sum(values)) for name, values in sums.items()}
+    return {"held": float(np.sum(model.units(given, asked))), **totals}
 
 
-def told_apart(
-    model: Model, merged: Posterior, own: Posterior, data: Any, least: int, persons: Persons
+def evened(
+    model: Model, merged: Posterior, previous: Posterior, data: Any, least: int, persons: Persons
 ) -> tuple[Posterior, Posterior]:
     """The merge and the site's part, for a refit that cannot tell rare words apart."""
     if not least:
-        return merged, own
-    site, others = model.rare_evened([own, without(merged, own)], data, least, persons)
+        return merged, previous
+    site, others = model.rare_evened([previous, without(merged, previous)], data, least, persons)
     return product([site, others]), site

@@ -152,7 +152,7 @@ class Folder:
         """All sums of the next round that were begun over different members, that over the most of them first."""
         number = len(history.sums) + 1
         places = (PLACE.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
-        named = {frozenset((found[2] or "").split("-")) - {""} for found in places if found and int(found[1]) == number}
+        named = {frozenset((match[2] or "").split("-")) - {""} for match in places if match and int(match[1]) == number}
         possible = {names | history.left_out for names in named if history.left_out <= names} | {history.left_out}
         chosen = sorted((sorted(names) for names in possible if self._possible(history, names)), key=len)
         return [self.looked_at(history, names) for names in chosen]

@@ -55,7 +55,7 @@ def public_half(private: bytes) -> bytes:
     return bytes(key.public_key().public_bytes_raw())
 
 
-def pair_seed(terms: Terms, private: bytes, own: str, other: str, public: bytes) -> bytes:
+def pair_seed(terms: Terms, private: bytes, member: str, other: str, public: bytes) -> bytes:
     """The seed that two members share for this sum alone: it depends on all of the terms."""
     x25519 = primitives("asymmetric.x25519")
     try:
@@ -65,13 +65,13 @@ def pair_seed(terms: Terms, private: bytes, own: str, other: str, public: bytes)
     except ValueError:
         raise SumRefused(f"The key of {other} is none: anybody could compute its masks.") from None
     halves = b"".join(sorted((public_half(private), public)))
-    return derived(terms, shared, b"pair\0" + "\0".join(sorted((own, other))).encode() + halves)
+    return derived(terms, shared, b"pair\0" + "\0".join(sorted((member, other))).encode() + halves)
 
 
 def derived(terms: Terms, secret: bytes, purpose: bytes) -> bytes:
     kdf, hashes = primitives("kdf.hkdf"), primitives("hashes")
-    made = kdf.HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=terms.digest, info=PURPOSE + purpose)
-    return bytes(made.derive(secret))
+    hkdf = kdf.HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=terms.digest, info=PURPOSE + purpose)
+    return bytes(hkdf.derive(secret))
 
 
 def stream(seed: bytes, length: int) -> Words:
@@ -86,33 +86,33 @@ class Masks:
     """The masks of one member's packet, and what it can give away of all members' last ones; `pairs`: seeds by name."""
 
     terms: Terms
-    own: str
+    member: str
     pairs: Mapping[str, bytes]
 
     @classmethod
-    def of(cls, terms: Terms, own: str, private: bytes, publics: Mapping[str, bytes]) -> "Masks":
+    def of(cls, terms: Terms, member: str, private: bytes, publics: Mapping[str, bytes]) -> "Masks":
         """`publics` are the keys of all members."""
-        others = {name: public for name, public in publics.items() if name != own}
-        return cls(terms, own, {name: pair_seed(terms, private, own, name, key) for name, key in others.items()})
+        others = {name: public for name, public in publics.items() if name != member}
+        return cls(terms, member, {name: pair_seed(terms, private, member, name, key) for name, key in others.items()})
 
     @property
     def last(self) -> bytes:
         """The seed of the member's last mask."""
-        return joined(self._piece(name, self.own) for name in self.pairs)
+        return joined(self._piece(name, self.member) for name in self.pairs)
 
     def parts(self) -> bytes:
         """What opens the sum: the seed of the own last mask, and a piece of each other member's, in order of names."""
-        return b"".join(self.last if name == self.own else self._piece(name, name) for name in self.terms.seats)
+        return b"".join(self.last if name == self.member else self._piece(name, name) for name in self.terms.seats)
 
     def _piece(self, other: str, of: str) -> bytes:
         return derived(self.terms, self.pairs[other], b"piece\0" + of.encode())
 
     def words(self) -> Words:
         """All masks together."""
-        total = last_mask(self.terms, self.own, self.last)
+        total = last_mask(self.terms, self.member, self.last)
         for other, seed in self.pairs.items():
             mask = stream(seed, self.terms.length)
-            total = total + mask if self.own < other else total - mask
+            total = total + mask if self.member < other else total - mask
         return total
 
 
@@ -122,10 +122,10 @@ def joined(pieces: Iterable[bytes]) -> bytes:
     return reduce(xor, words, 0).to_bytes(KEY_BYTES)
 
 
-def unmasked(terms: Terms, own: str, last: bytes, words: Words) -> Words:
+def unmasked(terms: Terms, member: str, last: bytes, words: Words) -> Words:
     """A member's packet without its last mask; those of pairs cancel in the sum."""
-    return words - last_mask(terms, own, last)
+    return words - last_mask(terms, member, last)
 
 
-def last_mask(terms: Terms, own: str, last: bytes) -> Words:
-    return stream(derived(terms, last, b"last\0" + own.encode()), terms.length)
+def last_mask(terms: Terms, member: str, last: bytes) -> Words:
+    return stream(derived(terms, last, b"last\0" + member.encode()), terms.length)

@@ -143,16 +143,16 @@ def private_share(
     data: Any,
     privacy: Privacy,
     before: PrivateMerge | None,
-    own: frozenset[str],
+    known: frozenset[str],
     *,
     site: str = "",
     persons: Any = None,
     data_set: str = "data",
 ) -> PrivateShare:
-    """What a site masks in the next round; `own` are the ids of its releases so far, which its ledger knows."""
+    """What a site masks in the next round; `known` are the ids of its releases so far, which its ledger knows."""
     books, anchor = Later(), before or Posterior.of_prior(model.structure)
     release = model.release(anchor, data, privacy, ledger=books, site=site, persons=persons, data_set=data_set)
-    return PrivateShare(release, replace(books.spending[0], known=own))
+    return PrivateShare(release, replace(books.spending[0], known=known))
 
 
 def spent_bytes(spending: Spending) -> bytes:

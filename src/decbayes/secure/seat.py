@@ -236,9 +236,9 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
     return steps
 
 
-def fits(terms: Terms, part: Message, own: Message, about: bytes) -> bool:
+def fits(terms: Terms, part: Message, masked: Message, about: bytes) -> bool:
     """Whether a member's part of the opening belongs to these masked numbers, and to its own among them."""
-    return part.about == about and committed(terms, part.seat, piece_of(terms, part.seat, part)) == own.commitment
+    return part.about == about and committed(terms, part.seat, piece_of(terms, part.seat, part)) == masked.commitment
 
 
 UNFIT = "The opening of {} does not belong to its masked numbers: begin again without it."

@@ -78,8 +78,8 @@ class Site:
         done = []
         for one in self.folder.opened().sums:
             seat = self._kept(one.terms)
-            said: dict[str, Message] = {kind: by[self.name] for kind, by in one.showing.items() if self.name in by}
-            message = next_message(replace(seat, sent={**seat.sent, **said}), one, one.terms.seats, self.sign)
+            shown: dict[str, Message] = {kind: by[self.name] for kind, by in one.showing.items() if self.name in by}
+            message = next_message(replace(seat, sent={**seat.sent, **shown}), one, one.terms.seats, self.sign)
             if message is not None:
                 self.folder.publish(one, message)
                 done.append(f"round {one.number}: {SAID[message.kind].format(self.name)}")
@@ -166,9 +166,11 @@ class Site:
             steps = agreement.added(share, None)
         else:
             last = self._own_steps(history) if history.sums else None
-            own = None if last is None else Share.of_steps(agreement.anchor.structure, last, agreement.step).posterior
+            previous = (
+                None if last is None else Share.of_steps(agreement.anchor.structure, last, agreement.step).posterior
+            )
             merged = history.results[-1].posterior if history.results else agreement.anchor
-            steps = agreement.added(contribute(current.number, merged, own), last)
+            steps = agreement.added(contribute(current.number, merged, previous), last)
         return seat.masking(steps, current.of("key"), self.sign)
 
     def _own_steps(self, history: Opened) -> Integers:
