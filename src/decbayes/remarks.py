@@ -56,8 +56,8 @@ class Later(Sequence[Remark]):
     @cached_property
     def found(self) -> tuple[Remark, ...]:
         assert self._find is not None
-        found, self._find = self._find(), None  # which may hold much
-        return found
+        remarks, self._find = self._find(), None  # which may hold much
+        return remarks
 
     def __len__(self) -> int:
         return len(self.found)

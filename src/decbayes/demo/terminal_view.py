@@ -29,7 +29,7 @@ def watching(events: Events, console: Console) -> Iterator[None]:
 
 def plain_lines(events: Events, console: Console) -> Callable[[], None]:
     """Print what is new since the last call, a line each."""
-    said: dict[str, int] = {}
+    last_counts: dict[str, int] = {}
     printed = 0
 
     def show() -> None:
@@ -38,8 +38,8 @@ def plain_lines(events: Events, console: Console) -> Callable[[], None]:
             console.print(f"{event.seconds:5.1f} s  {event.text}")
         printed = len(events.story.events)
         for one in events.live:
-            if one.score is not None and said.get(one.site) != len(one.heard):
-                said[one.site] = len(one.heard)
+            if one.score is not None and last_counts.get(one.site) != len(one.heard):
+                last_counts[one.site] = len(one.heard)
                 count = f"{len(one.heard)} of {len(SITES)}"
                 console.print(f"{events.story.seconds:5.1f} s  {one.site} has heard of {count}: {one.score:.2f}")
 

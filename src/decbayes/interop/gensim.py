@@ -101,6 +101,6 @@ def to_gensim(posterior: Posterior) -> Any:
 
 def dictionary(words: Sequence[str]) -> Any:
     """A gensim `Dictionary` with these words in this order."""
-    made = require("gensim.corpora", extra="gensim", task="A gensim model").Dictionary()
-    made.token2id = {word: column for column, word in enumerate(words)}
-    return made
+    result = require("gensim.corpora", extra="gensim", task="A gensim model").Dictionary()
+    result.token2id = {word: column for column, word in enumerate(words)}
+    return result

@@ -72,12 +72,12 @@ def to_tomotopy(posterior: Posterior) -> Any:
     words, counts = posterior.structure.labels["topics"], np.rint(dense(posterior.contribution["topics"])).astype(int)
     if not counts.any():
         raise NotConvertible("The posterior has counted no words, so there are no topics to hand over.")
-    made = tomotopy.PLDAModel(latent_topics=0, alpha=float(document_prior.mean()), eta=float(prior[0, 0]), seed=0)
+    model = tomotopy.PLDAModel(latent_topics=0, alpha=float(document_prior.mean()), eta=float(prior[0, 0]), seed=0)
     for topic in np.flatnonzero(counts.sum(axis=1)).tolist():
-        made.add_doc(np.repeat(words, counts[topic]).tolist(), labels=[f"topic {topic}"])
-    made.optim_interval = 0
-    made.train(0, workers=1)
-    return made
+        model.add_doc(np.repeat(words, counts[topic]).tolist(), labels=[f"topic {topic}"])
+    model.optim_interval = 0
+    model.train(0, workers=1)
+    return model
 
 
 def check_trained(model: Any) -> None:

@@ -119,8 +119,8 @@ def bodies_of(findings: Findings, parts: Sequence[Part], count: int, about: Abou
     if len(parts) != count:
         return [Markup("")] * count
     longest = max((share for part in parts if isinstance(part, Words) for _, share in part.words), default=1.0)
-    notes, told = [*findings.notes.parts] or [""] * count, facts_of(findings, parts, about)
-    return [body(slot, part, longest, told[slot], notes[slot]) for slot, part in enumerate(parts)]
+    notes, details = [*findings.notes.parts] or [""] * count, facts_of(findings, parts, about)
+    return [body(slot, part, longest, details[slot], notes[slot]) for slot, part in enumerate(parts)]
 
 
 def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Row]:
@@ -140,7 +140,7 @@ def fact(name: str, value: Interval | Shares, about: About) -> str:
     return " ".join(filter(None, column_value(value, about.units.get(name, ""))))
 
 
-def body(slot: int, part: Part, longest: float, told: Row, text: str) -> Markup:
+def body(slot: int, part: Part, longest: float, details: Row, text: str) -> Markup:
     """Bars of words on one scale for all topics, or an image; then the facts."""
     if isinstance(part, Words):
         drawn = tag("ol", [bar(word, share, longest) for word, share in part.words], class_="bars")
@@ -148,7 +148,7 @@ def body(slot: int, part: Part, longest: float, told: Row, text: str) -> Markup:
         drawn = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")
     else:
         drawn = Markup("")
-    return joined([drawn, facts(told) if told else None, note(text) if text else None])
+    return joined([drawn, facts(details) if details else None, note(text) if text else None])
 
 
 def bar(word: str, share: float, longest: float) -> Markup:
@@ -209,11 +209,11 @@ def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, str | in
     posterior = findings.alignment.in_slots(site)
     for place, coupled in enumerate(findings.sets):
         evidence, factors = findings.shared[coupled].evidence, findings.slots(place)[1][site]
-        here, titles = findings.captions(coupled, posterior), findings.titles(coupled)
+        captions, titles = findings.captions(coupled, posterior), findings.titles(coupled)
         others = findings.captions(coupled, without(findings.merged, posterior))
         rest = evidence.sum(axis=0) - evidence[site]
         for slot in np.flatnonzero(factors < DISAGREES).tolist():
-            quoted = here[slot] if evidence[site, slot] >= findings.least else ""
+            quoted = captions[slot] if evidence[site, slot] >= findings.least else ""
             compared = others[slot] if rest[slot] >= findings.least else ""
             factor = float(factors[slot])
             shown = titles[slot] if evidence[:, slot].sum() >= findings.least else slot

@@ -76,14 +76,14 @@ def site_clusters(findings: Findings) -> list[Cluster]:
     """The components of all sites with enough observations, by the slots that they are in."""
     if not 1 < len(findings.sites) <= MOST_SITES:
         return []
-    found, coupled = [], findings.sets[0]
+    clusters, coupled = [], findings.sets[0]
     for site in findings.sites:
         posterior = findings.alignment.posteriors[site]
         slots = findings.alignment.assignments[site][coupled]
         for part, slot in zip(findings.view.parts(posterior), slots.tolist(), strict=True):
             if isinstance(part, Point) and part.weight * findings.sizes[0][site] >= findings.least:
-                found.append(Cluster(slot, part.weight, part.mean, part.covariance))
-    return found
+                clusters.append(Cluster(slot, part.weight, part.mean, part.covariance))
+    return clusters
 
 
 def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
@@ -231,10 +231,10 @@ def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
         return None
     head = tag("tr", tag("th", matrix.corner, scope="col"), [tag("th", k, scope="col") for k in numbers])
     body = [tag("tr", tag("th", k, scope="row"), map(move, row)) for k, row in enumerate(matrix.values)]
-    told = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
+    table = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
     drawing = transition_diagram(matrix.values, findings.titles(findings.sets[0]))
     text = "Each circle is a state, with the average length of a visit. Arrows: where visits go when they end."
-    return joined([figure(drawing, text) if drawing else None, told])
+    return joined([figure(drawing, text) if drawing else None, table])
 
 
 def move(probability: float) -> Markup:

@@ -63,7 +63,7 @@ def facts(preview: Preview) -> Markup | None:
     return tag("section", tag("h2", "The file says of itself"), description(preview.facts, class_="told"))
 
 
-def statements(said: Sequence[Statement]) -> Markup:
+def statements(given: Sequence[Statement]) -> Markup:
     order = ["stop", "look", "fine"]
     rows = [
         tag(
@@ -80,7 +80,7 @@ def statements(said: Sequence[Statement]) -> Markup:
             tag("th", statement.topic, scope="row"),
             tag("td", statement.text),
         )
-        for statement in sorted(said, key=lambda statement: order.index(statement.severity))
+        for statement in sorted(given, key=lambda statement: order.index(statement.severity))
     ]
     legend = [tag("span", f"{mark} {MEANINGS[severity]}") for severity, mark in MARKS.items()]
     shown = tag("table", tag("tbody", rows), class_="checks")

@@ -21,18 +21,18 @@ ASK = (
 def checks(findings: Findings) -> str:
     """What was looked for, and what could not be: only what there is in such a merge."""
     several, apart, undecided = len(findings.sites) > 1, findings.heterogeneity, findings.undecided
-    found = plural(findings.view.noun, 2)
+    components = plural(findings.view.noun, 2)
     looked_for = {
         "sites without data": True,
         "data that count twice": several,
         "sites that are much larger than the others or disagree with them": several,
         "groups of sites on which the merge depends": bool(findings.parties.groups),
-        f"{found} with very little data": bool(findings.sets),
+        f"{components} with very little data": bool(findings.sets),
         "sites that share nothing with others": several and bool(findings.sets),
-        f"{found} that were put together and differ": several and bool(findings.sets),
+        f"{components} that were put together and differ": several and bool(findings.sets),
         "duplicates": bool(findings.sets),
         "matches that are close calls": several and bool(findings.sets),
-        f"{found if findings.sets else 'terms'} in which sites differ by more than chance": bool(apart)
+        f"{components if findings.sets else 'terms'} in which sites differ by more than chance": bool(apart)
         and not undecided,
     }
     *first, last = (what for what, holds in looked_for.items() if holds)

@@ -188,8 +188,8 @@ def figures(findings: Findings, about: About) -> Markup:
     if findings.total:
         shown[f"{unit}s"] = float(sizes.sum())
     if findings.sets:
-        found = sum(int((shared.evidence.sum(axis=0) > 0).sum()) for shared in findings.shared.values())
-        shown[plural(findings.view.noun, found)] = float(found)
+        count = sum(int((shared.evidence.sum(axis=0) > 0).sum()) for shared in findings.shared.values())
+        shown[plural(findings.view.noun, count)] = float(count)
     if findings.sets and several:
         wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
         if len(wrong) == len(findings.sureness):

@@ -84,8 +84,8 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
         slot, (x, y) = shown[place], centres[place]
         circle = tag("circle", cx=x, cy=y, r=radii[place], class_=f"blob c{slot % COLOURS}")
         label = tag("text", marks[place], class_="mark", x=x, y=y + 4.0)
-        told = tag("title", f"{quality.names[slot]}: {share[slot]:.1%}")
-        drawn.append(tag("a", told, circle, label, href=f"#topic-{slot}"))
+        tooltip = tag("title", f"{quality.names[slot]}: {share[slot]:.1%}")
+        drawn.append(tag("a", tooltip, circle, label, href=f"#topic-{slot}"))
     return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
 
 

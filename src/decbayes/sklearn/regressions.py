@@ -105,8 +105,8 @@ class Regressing(Sited):
 
     def _described(self, given: Any) -> Model:
         names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
-        found = [*map(Gaussian.found_in, given.T[:-1]), self._outcome_column(given[:, -1])]
-        columns: dict[str, Column] = dict(zip(map(str, names), found, strict=True))
+        kinds = [*map(Gaussian.found_in, given.T[:-1]), self._outcome_column(given[:, -1])]
+        columns: dict[str, Column] = dict(zip(map(str, names), kinds, strict=True))
         return self._kind(given[:, -1])(
             TARGET,
             columns=columns if self.columns is None else self.columns,

@@ -50,8 +50,8 @@ class WordScorer:
         known = np.array([self._words.vocabulary_.get(word, -1) for word in pipeline[:-1].get_feature_names_out()])
         counts = csr_array(self._words.transform(texts))
         times = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel()
-        found = np.asarray(counted.sum(axis=0), dtype=np.float64).ravel()
-        if (known < 0).any() or not np.array_equal(times[known], found):
+        pipeline_times = np.asarray(counted.sum(axis=0), dtype=np.float64).ravel()
+        if (known < 0).any() or not np.array_equal(times[known], pipeline_times):
             raise ValueError(
                 "The pipeline makes other words of texts than the scorer. Give the scorer the pipeline's vectorizer, "
                 "and texts that hold all its words."
@@ -60,5 +60,5 @@ class WordScorer:
         unknown[known] = False
         rest = self._frequency[unknown]
         by_frequency = float(times[unknown] @ np.log(np.where(rest > 0, rest, 1.0)))
-        by_topics = found.sum() * (pipeline[-1].score(counted) + np.log1p(-min(rest.sum(), 1.0 - 1e-12)))
+        by_topics = pipeline_times.sum() * (pipeline[-1].score(counted) + np.log1p(-min(rest.sum(), 1.0 - 1e-12)))
         return float((by_topics + by_frequency) / times.sum())

@@ -58,8 +58,8 @@ class OfColumns(AgreedList):
         try:
             return columns_file(agree(*map(read_list, lists.values())))
         except InvalidStructure as error:
-            said = "; ".join(self.differences(lists)) or str(error)
-            raise InvalidData(f"The sites do not agree on columns yet. {said.removesuffix('.')}.") from None
+            reasons = "; ".join(self.differences(lists)) or str(error)
+            raise InvalidData(f"The sites do not agree on columns yet. {reasons.removesuffix('.')}.") from None
 
     def differences(self, lists: Mapping[str, Path]) -> list[str]:
         columns = {site: self.read(path) for site, path in lists.items()}
@@ -89,9 +89,9 @@ class OfWords(AgreedList):
             return []
         everywhere = set.intersection(*words.values())
         return [
-            f"{site} shares only {len(everywhere):,} of its {len(own):,} words with all others: another language?"
-            for site, own in words.items()
-            if own and len(everywhere) < 0.1 * len(own)
+            f"{site} shares only {len(everywhere):,} of its {len(known):,} words with all others: another language?"
+            for site, known in words.items()
+            if known and len(everywhere) < 0.1 * len(known)
         ]
 
 
@@ -100,14 +100,14 @@ def differing(name: str, columns: Mapping[str, Column | None]) -> list[str]:
     lacking = [site for site, column in columns.items() if column is None]
     if lacking:
         return [f"Column '{name}' is missing at {', '.join(lacking)}: a site without it adds an empty column"]
-    there = {site: column for site, column in columns.items() if column is not None and column.kind != Missing.kind}
-    kinds = {column.kind for column in there.values()}
+    present = {site: column for site, column in columns.items() if column is not None and column.kind != Missing.kind}
+    kinds = {column.kind for column in present.values()}
     if len(kinds) > 1:
-        said = ", ".join(f"{column.kind} at {site}" for site, column in there.items())
-        return [f"Column '{name}' is {said}: say which it is in the protocol (kinds = \"{name}=…\")"]
+        listed = ", ".join(f"{column.kind} at {site}" for site, column in present.items())
+        return [f"Column '{name}' is {listed}: say which it is in the protocol (kinds = \"{name}=…\")"]
     if kinds == {"real"}:
-        return apart(name, {site: (column.zero_and_unit) for site, column in there.items()})
-    shared = [set(filter(None, column.entries)) for column in there.values()]
+        return apart(name, {site: (column.zero_and_unit) for site, column in present.items()})
+    shared = [set(filter(None, column.entries)) for column in present.values()]
     if len(shared) > 1 and all(shared) and not set.intersection(*shared):
         return [f"Column '{name}' has no category that all sites share: are they spelled alike?"]
     return []
@@ -136,12 +136,12 @@ def kind_of(protocol: Protocol) -> type[Model]:
 
 def agreed_list_for(protocol: Protocol) -> AgreedList | None:
     """What sites have to agree on for a model; None if the protocol says it all."""
-    taken = reading_parameters(kind_of(protocol))
+    options = reading_parameters(kind_of(protocol))
     ways: tuple[AgreedList, ...] = (OfColumns(), OfWords())
-    return next((way for way in ways if way.option in taken and way.option not in protocol.settings), None)
+    return next((way for way in ways if way.option in options and way.option not in protocol.settings), None)
 
 
 def reading_parameters(kind: type[Model]) -> dict[str, inspect.Parameter]:
     """What `from_file` takes by name; a model passes what it does not know on to its parents."""
     ways = [vars(parent)["from_file"].__func__ for parent in reversed(kind.__mro__) if "from_file" in vars(parent)]
-    return {name: taken for way in ways for name, taken in inspect.signature(way).parameters.items()}
+    return {name: parameter for way in ways for name, parameter in inspect.signature(way).parameters.items()}

@@ -78,15 +78,15 @@ def about_rows(model: Model, data: Any, frame: Any, persons: Persons) -> Iterato
 
 def about_column(name: str, column: Column, values: Array, unit: str) -> Iterator[Statement]:
     """What one column holds, and how often a value is missing."""
-    topic, there = f"column '{name}'", values[~np.isnan(values)]
-    missing = len(values) - len(there)
+    topic, known = f"column '{name}'", values[~np.isnan(values)]
+    missing = len(values) - len(known)
     gaps = f"; {missing:,} of {len(values):,} values are missing" if missing else ""
-    if not len(there):
+    if not len(known):
         yield Statement(topic, "no value at all", "stop")
         return
     levels = [entry for entry in column.entries if entry]
     if levels:
-        times = [int((there == place).sum()) for place in range(len(levels))]
+        times = [int((known == place).sum()) for place in range(len(levels))]
         text = ", ".join(f"{level} {count:,}" for level, count in zip(levels, times, strict=True))
         text = (
             f"rows per level: {text}"
@@ -95,11 +95,11 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
         )
         text = f"{column.kind}, {text}"
     elif column.flag:
-        text = f"{column.kind}: {int(there.sum()):,} yes, {int((there == 0).sum()):,} no"
+        text = f"{column.kind}: {int(known.sum()):,} yes, {int((known == 0).sum()):,} no"
     else:
-        low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
+        low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
         text = f"{column.kind}: median {middle:.4g}, 90 % of values from {low:.4g} to {high:.4g} {unit}".rstrip()
-    constant = len(np.unique(there)) == 1
+    constant = len(np.unique(known)) == 1
     doubtful = missing > MUCH_MISSING * len(values) or constant
     yield Statement(
         topic, f"{text}{gaps}{'; all values are the same' if constant else ''}", "look" if doubtful else "fine"

@@ -94,18 +94,18 @@ class Study:
     @classmethod
     def around(cls, start: str | Path) -> "Study":
         """The study whose folder this is, is within, or holds as its only study."""
-        here = Path(start)
-        for folder in (here, *here.absolute().parents):
+        place = Path(start)
+        for folder in (place, *place.absolute().parents):
             if (folder / FILE).is_file():
                 return cls(folder)
-        inside = sorted(path.parent for path in here.glob(f"*/{FILE}")) if here.is_dir() else []
+        inside = sorted(path.parent for path in place.glob(f"*/{FILE}")) if place.is_dir() else []
         if len(inside) == 1:
             return cls(inside[0])
         if inside:
             names = ", ".join(folder.name for folder in inside)
-            raise InvalidProtocol(f"There are several studies in {here}: {names}. Choose one with --study FOLDER.")
+            raise InvalidProtocol(f"There are several studies in {place}: {names}. Choose one with --study FOLDER.")
         raise InvalidProtocol(
-            f"There is no {FILE} in {here} or above it. Go into the study's folder, or name it with --study FOLDER; "
+            f"There is no {FILE} in {place} or above it. Go into the study's folder, or name it with --study FOLDER; "
             "`decbayes study new` begins one."
         )
 
@@ -122,8 +122,8 @@ class Study:
     @property
     def private(self) -> Path:
         """Where drafts and ledgers are, which stay at the site: beside the folder that is shared."""
-        named, here = os.environ.get(PRIVATE), self.folder.absolute()
-        return Path(named) / self.protocol.name if named else here.with_name(f"{here.name}.private")
+        named, folder = os.environ.get(PRIVATE), self.folder.absolute()
+        return Path(named) / self.protocol.name if named else folder.with_name(f"{folder.name}.private")
 
     @property
     def merged(self) -> Path:
@@ -142,11 +142,11 @@ class Study:
             return False
         try:
             merged = Sent.of(load(self.merged), load_note(self.merged))
-            said = self.report.read_text(encoding="utf-8")
+            report = self.report.read_text(encoding="utf-8")
         except (DecbayesError, OSError, ValueError):
             return False
         last = {sent.posterior.digest for sent in self.exchange.inputs.values()}
-        return last <= merged.data and merged.posterior.digest[:DIGITS] in said
+        return last <= merged.data and merged.posterior.digest[:DIGITS] in report
 
     def place(self, site: str) -> Path:
         """The folder of what a site hands over."""

@@ -62,9 +62,9 @@ class CoefficientView(View):
         )
         rows = [(FACTOR, "value", row) for row in self.model.coefficients(posterior, level=level)]
         varying = {"value": self.model.between, "correlation": self.model.correlations}
-        found = [(quantity, row) for quantity, read in varying.items() for row in read(posterior, level=level)]
-        rows += [(BETWEEN, *row) for row in found if row[1]["group"] == "site"]
-        rows += [(WITHIN, *row) for row in found if row[1]["group"] != "site"]
+        spreads = [(quantity, row) for quantity, read in varying.items() for row in read(posterior, level=level)]
+        rows += [(BETWEEN, *row) for row in spreads if row[1]["group"] == "site"]
+        rows += [(WITHIN, *row) for row in spreads if row[1]["group"] != "site"]
         return [
             {
                 "factor": factor, "component": 0, "quantity": quantity, "entry": row["term"], "modelled": self.modelled,

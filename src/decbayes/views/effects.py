@@ -36,12 +36,12 @@ class Effects:
                 f"effect. The strongest: {self._size(first)} {self._when(first)}."
             )
         shown = sorted(clear[:MOST_EFFECTS], key=lambda each: clear.index(self._first_like(each, clear)))
-        said = "; ".join(self._about_one(subject, [*each]) for subject, each in groupby(shown, self._subject))
+        sentence = "; ".join(self._about_one(subject, [*each]) for subject, each in groupby(shown, self._subject))
         rest = [self._name(each) for each in clear[MOST_EFFECTS:]]
         unclear = [self._name(each) for each in self._estimates if not is_clear(each)]
         more = f" {counted(len(rest), 'further effect')} {'is' if len(rest) == 1 else 'are'} clear: {listed(rest)}."
         none = f" No effect is clear for {listed(unclear)}." if unclear else ""
-        return f"{said[0].upper()}{said[1:]} ({LEVEL:.0%} intervals).{more if rest else ''}{none}"
+        return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{more if rest else ''}{none}"
 
     def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:
         return next(each for each in clear if self._subject(each) == self._subject(estimate))

@@ -114,8 +114,8 @@ class MergedTopics:
         sites = set()
         for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
             (slots,) = assignment.values()
-            said = topics_of_few(self.alignment.posteriors[place].remarks)
-            for topic in (topic for topic in said if topic < len(slots)):
+            topics = topics_of_few(self.alignment.posteriors[place].remarks)
+            for topic in (topic for topic in topics if topic < len(slots)):
                 of_few[slots[topic]] += source[[topic]].sum()
                 sites.add(self.names[place])
         few = np.flatnonzero((of_few >= 1.0) & (of_few > MOSTLY * self.quality.learned))
