@@ -250,10 +250,10 @@ class Agent(AddingMember):
         if self.pool.add(record) is Change.EQUIVOCATION:
             return self._excluded(self.pool.proofs[record.origin])
         self._gossip.news.add(record.origin)
-        taken: list[Effect] = [Persist(record), accepted(record, peer)]
+        effects: list[Effect] = [Persist(record), accepted(record, peer)]
         if record.origin == self.id:
-            taken += [*self._publisher.remind(record), *self._heard()]
-        return taken
+            effects += [*self._publisher.remind(record), *self._heard()]
+        return effects
 
     def _checked_content(self, sealed: Sealed) -> Record:
         """A record whose content is sound. A member that signs lies waits as one that signs too fast: checks cost."""
@@ -280,9 +280,9 @@ class Agent(AddingMember):
             ballot = open_ballot(content, self.pool.decisions)
         except Refused as error:
             return [self._refuse(peer, error)]
-        taken = self._voted(ballot)
-        if taken is not None:
-            return taken
+        effects = self._voted(ballot)
+        if effects is not None:
+            return effects
         known = self.pool.decisions.held(ballot.digest) is not None
         why = ("replay", "its votes are known") if known else ("lapsed", "it was put under an earlier charter")
         return [self._refuse(peer, Refused(why[0], f"the motion {ballot.name}: {why[1]}."))]
@@ -294,14 +294,14 @@ class Agent(AddingMember):
         if not self.pool.vote(ballot):
             return None
         effects = [e for key in self.pool.proofs.keys() - void for e in self._excluded(self.pool.proofs[key])]
-        held = decisions.held(ballot.digest)
-        if held is None:
+        stored = decisions.held(ballot.digest)
+        if stored is None:
             return effects
-        self._gossip.decided.add(held.digest)
-        effects += [*self._earlier(), Persist(held)]
+        self._gossip.decided.add(stored.digest)
+        effects += [*self._earlier(), Persist(stored)]
         lost = sorted(decisions.overruled - overruled)
-        if held.digest not in lost:
-            effects.append(decision_report(held, before))
+        if stored.digest not in lost:
+            effects.append(decision_report(stored, before))
         effects += [Report("overruled", named_motion(decisions.settled[digest])) for digest in lost]
         return effects + self._go_over()
 

@@ -230,9 +230,9 @@ class Owner:
             raise NotDisclosed(
                 "This site's numbers would leave in the clear: whoever lets them go says --approve NAME."
             )
-        own, why = agent.part.own_share(question.terms), "what it has added to secure sums, as members have decided"
+        share, why = agent.part.own_share(question.terms), "what it has added to secure sums, as members have decided"
         words, where = in_words(agent.charter.model), f"group {agent.charter.group}: audit"
-        entry = Entry(today(), where, own.posterior.digest, agent.seat, words, round(own.rows), approver, why)
+        entry = Entry(today(), where, share.posterior.digest, agent.seat, words, round(share.rows), approver, why)
         ledger_of(self._store).append(entry)
 
     def _outcome(self, motion: bytes) -> str:

@@ -146,11 +146,11 @@ class Ledger:
         Except what others have gone on from before they knew, and what would strike out the new key in turn.
         """
         settled, overruled, fallen = pool.decisions.settled, pool.decisions.overruled, pool.decisions.fallen
-        taken = {d: b for d, b in settled.items() if isinstance(b.question, Remove | Rotate) and d not in fallen}
+        seizures = {d: b for d, b in settled.items() if isinstance(b.question, Remove | Rotate) and d not in fallen}
         for digest in settled.keys() - overruled:
             ballot = settled[digest]
             stolen = {vote.origin for vote in ballot.votes.values() if vote.digest in self._stolen}
-            known = [each for d, each in taken.items() if taken_key(each, pool) in stolen and d != digest]
+            known = [each for d, each in seizures.items() if taken_key(each, pool) in stolen and d != digest]
             known = [
                 each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)
             ]
@@ -159,16 +159,16 @@ class Ledger:
             if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open | Extend):
                 continue
             gone_on = any(follows(other, ballot, settled) for other in settled.values())
-            mutual = digest in taken and any(self._hangs(each, taken, pool) for each in known)
+            mutual = digest in seizures and any(self._hangs(each, seizures, pool) for each in known)
             if known and not gone_on and not mutual:
                 raise Violation(f"site {site.number} lets a stolen vote decide: {ballot.text}")
 
-    def _hangs(self, ballot: Ballot, taken: Mapping[bytes, Ballot], pool: Pool) -> bool:
+    def _hangs(self, ballot: Ballot, seizures: Mapping[bytes, Ballot], pool: Pool) -> bool:
         """Whether a resolution, and all that comes after it, need votes of seats that others take at the same time."""
         settled = pool.decisions.settled
-        if not all(self._hangs(other, taken, pool) for other in settled.values() if follows(other, ballot, settled)):
+        if not all(self._hangs(other, seizures, pool) for other in settled.values() if follows(other, ballot, settled)):
             return False
-        beside = [b for b in taken.values() if b is not ballot and not follows(ballot, b, settled)]
+        beside = [b for b in seizures.values() if b is not ballot and not follows(ballot, b, settled)]
         beside = [b for b in beside if not follows(b, ballot, settled)]
         votes = {vote.origin for vote in ballot.votes.values()} - {taken_key(each, pool) for each in beside}
         return len(votes) < pool.decisions.needed(ballot.motion)
@@ -187,10 +187,10 @@ class Ledger:
             if {*prior}.intersection(in_record):
                 raise Violation(f"site {site.number} counts a shard of {other.seat} twice")
             data = [fitted(pool.charter, other.everything[shard]) for shard in (*prior, *in_record)]
-            there = sum(map(self.charter.model.count, data))
+            actual = sum(map(self.charter.model.count, data))
             stated = counted.prior.get(other.seat, 0) + counted.records.get(other.seat, 0)
-            if there != stated:
-                raise Violation(f"site {site.number} counts {stated} observations of {other.seat}, which are {there}")
+            if actual != stated:
+                raise Violation(f"site {site.number} counts {stated} observations of {other.seat}, which are {actual}")
 
 
 @dataclass

@@ -17,11 +17,11 @@ class Violation(AssertionError):
 
 @dataclass
 class Count:
-    """Seats with their keys, since when they have been there, and whether they are; the rules; the epoch."""
+    """Seats with their keys, since when they have belonged to the group, and which still do; the rules; the epoch."""
 
     keys: dict[str, list[bytes]]
     since: dict[str, bytes]
-    there: set[str]
+    present: set[str]
     terms: tuple[Any, ...]
     epoch: bytes = bytes(32)
     in_prior: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Count:
     @property
     def voters(self) -> dict[str, AgentId]:
         """The seats that count, and the key that each of them votes with."""
-        newest = {name: hashlib.sha256(self.keys[name][-1]).digest() for name in self.there}
+        newest = {name: hashlib.sha256(self.keys[name][-1]).digest() for name in self.present}
         return {name: key for name, key in newest.items() if key not in self.void}
 
     def owner(self, key: bytes) -> str | None:
@@ -131,17 +131,17 @@ def apply(ballot: Ballot, now: Count, then: Count) -> None:
     """Do what a resolution says, if its subject is as it was when it was voted on."""
     question, digest, most = ballot.question, ballot.digest, now.terms[1].members
     match question:
-        case Admit(name, key) if name not in now.there and now.owner(key) in (None, name) and len(now.there) < most:
+        case Admit(name, key) if name not in now.present and now.owner(key) in (None, name) and len(now.present) < most:
             if hashlib.sha256(key).digest() not in now.void:
                 now.keys[name] = [known for known in now.keys.get(name, []) if known != key] + [key]
                 now.since[name] = digest
-                now.there.add(name)
+                now.present.add(name)
         case Remove(name) if same(name, now, then) and not (name in now.voters and len(now.voters) == 1):
-            now.there.discard(name)
+            now.present.discard(name)
         case Rotate(name, key) if same(name, now, then) and now.owner(key) is None:
             if now.keys[name] == then.keys[name]:
                 now.keys[name] = [*now.keys[name], key]
-        case Amend(rules, limits, disclosure) if now.terms == then.terms and len(now.there) <= limits.members:
+        case Amend(rules, limits, disclosure) if now.terms == then.terms and len(now.present) <= limits.members:
             now.terms = rules, limits, disclosure
         case Extend(words):
             now.words |= {*words}
@@ -150,5 +150,5 @@ def apply(ballot: Ballot, now: Count, then: Count) -> None:
 
 
 def same(name: str, now: Count, then: Count) -> bool:
-    there = name in now.there and name in then.there
-    return there and now.since.get(name) == then.since.get(name)
+    both = name in now.present and name in then.present
+    return both and now.since.get(name) == then.since.get(name)

@@ -134,8 +134,8 @@ class Decisions:
 
     def named(self, name: str) -> Ballot | None:
         """The one motion, settled or pending, whose name begins so."""
-        found = [ballot for ballot in self.in_order() if name and ballot.digest.hex().startswith(name)]
-        return found[0] if len(found) == 1 else None
+        matching = [ballot for ballot in self.in_order() if name and ballot.digest.hex().startswith(name)]
+        return matching[0] if len(matching) == 1 else None
 
     def decided_since(self, ballot: Ballot) -> bool:
         """Whether the same question has been decided since a motion was put."""

@@ -223,14 +223,14 @@ def latest(settled: Settled) -> tuple[bytes, ...]:
 
 def history_of(settled: Settled, after: Iterable[bytes]) -> dict[bytes, Motion | Void]:
     """Some resolutions, and all that they come after."""
-    found: dict[bytes, Motion | Void] = {}
+    history: dict[bytes, Motion | Void] = {}
     waiting = [*after]
     while waiting:
         digest = waiting.pop()
-        if digest not in found:
-            found[digest] = element = settled[digest]
+        if digest not in history:
+            history[digest] = element = settled[digest]
             waiting += element.after if isinstance(element, Motion) else ()
-    return found
+    return history
 
 
 def in_order(settled: Settled) -> list[bytes]:

@@ -55,8 +55,8 @@ def fallen(ordered: Sequence[Ballot], voted_on: Callable[[Motion], Roster]) -> f
     `voted_on` is the roster under which a motion was put.
     """
     order = Order(ordered)
-    found = {n: taken_by(ballot, voted_on(ballot.motion)) for n, ballot in enumerate(ordered)}
-    takes = {n: key for n, key in found.items() if key is not None}
+    taken_keys = {n: taken_by(ballot, voted_on(ballot.motion)) for n, ballot in enumerate(ordered)}
+    takes = {n: key for n, key in taken_keys.items() if key is not None}
     mask = sum(1 << n for n in takes)
     keys = [{vote.origin for vote in ballot.votes.values()} for ballot in ordered]
     strikers: dict[int, list[int]] = {}

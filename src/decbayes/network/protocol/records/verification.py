@@ -155,8 +155,8 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     verify_signature(sealed.signed, sealed.public)
     try:
         check_evidence(header, sealed.seat, charter)
-        found, note, statement, words = read_body(sealed.body, charter) if header.shards else NO_BODY
-        posterior = None if found is None else named(found, header.ids)
+        content, note, statement, words = read_body(sealed.body, charter) if header.shards else NO_BODY
+        posterior = None if content is None else named(content, header.ids)
         if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution without shards.")
         if posterior is not None:

@@ -90,7 +90,7 @@ class AddingMember(Member):
         share, _ = contribution(
             data,
             due.before,
-            due.own,
+            due.previous,
             # The same data give the same numbers again, should the process end before they are stored.
             rng=np.random.default_rng(list(due.terms.digest)),
             model=model,

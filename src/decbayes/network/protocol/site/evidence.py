@@ -230,9 +230,9 @@ def fitted_together(
     blind: bool = False,
 ) -> tuple[Any, Persons]:
     """All data of some shards, as they are fitted and may leave the site, and whom they are about."""
-    there = at_hand(shards, names)
-    persons = behind(charter, there, whom)
-    parts = [fitted(charter, shard) for shard in there.values()]
+    present = at_hand(shards, names)
+    persons = behind(charter, present, whom)
+    parts = [fitted(charter, shard) for shard in present.values()]
     return safe_data(charter, parts, rules, blind=blind, persons=persons), persons
 
 

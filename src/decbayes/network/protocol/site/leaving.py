@@ -19,11 +19,11 @@ Known = tuple[Any, Persons]
 """Data, and whom they are about."""
 
 
-def in_force(agreed: Rules | None, own: Rules | None) -> Rules | None:
+def in_force(agreed: Rules | None, stricter: Rules | None) -> Rules | None:
     """The group's rules, and those by which a site is stricter."""
-    if agreed is None or own is None:
-        return agreed or own
-    return agreed.tightened(own)
+    if agreed is None or stricter is None:
+        return agreed or stricter
+    return agreed.tightened(stricter)
 
 
 def safe_data(

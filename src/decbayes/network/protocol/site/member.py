@@ -314,8 +314,8 @@ class Member:
         if self.standing:
             raise InvalidCharter(f"No vote: {self.standing}.")
         decisions = self.pool.decisions
-        held = decisions.held(ballot.digest) or ballot
-        if self.seat in held.votes or (held.settled and isinstance(held.question, Open)):
+        known = decisions.held(ballot.digest) or ballot
+        if self.seat in known.votes or (known.settled and isinstance(known.question, Open)):
             return []
         self._number += 1
         vote = sign_vote(ballot.motion, self.seat, self.identity, self._number)
@@ -403,9 +403,9 @@ class Member:
     def _adopt_records(self) -> None:
         # What the site has said under a key that was replaced still stands, and is published under the new one.
         newest = self.pool.roster.newest(self.seat, self.pool.records) if self.seat else None
-        held = [origin for origin in (self.id, newest) if origin in self.pool.records]
-        if held and held[0] is not None:
-            self._publisher.adopt(self.pool.records[held[0]])
+        origins = [origin for origin in (self.id, newest) if origin in self.pool.records]
+        if origins and origins[0] is not None:
+            self._publisher.adopt(self.pool.records[origins[0]])
 
     def _renew(self) -> list[Effect]:
         """Go over to the charter in force, if another one is by now; data may have to be observed again."""

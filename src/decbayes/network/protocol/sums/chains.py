@@ -119,8 +119,8 @@ def opens(gathered: Gathered, message: Message) -> bool:
     if message.kind == "masked":
         others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
         return digest_of({**masked, message.seat: message}) in others
-    own = masked.get(message.seat) if message.kind == "opening" else None
-    return own is not None and fits(gathered.terms, message, own, digest_of(masked))
+    sent = masked.get(message.seat) if message.kind == "opening" else None
+    return sent is not None and fits(gathered.terms, message, sent, digest_of(masked))
 
 
 class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

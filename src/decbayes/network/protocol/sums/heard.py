@@ -286,9 +286,9 @@ class Sums:
             about["privacy"] = str(founding.promised(len(founding.members) if shown is None else len(shown.keys)))
         about["opened"] = 0 if shown is None else len(shown.results)
         if shown is not None:
-            share, found = shown.results[-1].share, shown.results[-1].share.held_back
+            share, held_back = shown.results[-1].share, shown.results[-1].share.held_back
             about |= {"members": sorted(shown.sums[0].terms.seats), "rows": share.rows}
-            about |= {} if found is None else {"held_back": found._asdict()}
+            about |= {} if held_back is None else {"held_back": held_back._asdict()}
         if audited := self.audited():
             about["audit"] = [str(each) for each in audited]
         try:

@@ -65,7 +65,7 @@ class Due:
 
     terms: Terms
     before: Posterior
-    own: Posterior | None
+    previous: Posterior | None
     shards: tuple[str, ...]
     """The data that the first round was about; empty in the first round."""
     privacy: Privacy | None = None
@@ -109,8 +109,8 @@ class Part:
             return None
         if isinstance(chain.agreement, PrivateAgreement):
             return self._private(chain, gathered, chain.agreement)
-        own = self._steps(chain, gathered.number - 1)
-        part = None if own is None else Share.of_steps(chain.before.structure, own, chain.agreement.step).posterior
+        steps = self._steps(chain, gathered.number - 1)
+        part = None if steps is None else Share.of_steps(chain.before.structure, steps, chain.agreement.step).posterior
         return Due(gathered.terms, chain.before, part, self.shards)
 
     def _private(self, chain: Chain, gathered: Gathered, agreement: PrivateAgreement) -> Due:

@@ -57,8 +57,8 @@ class SumGossip:
 
     def asked_for(self, theirs: Packets) -> list[Packet]:
         """What a neighbour wants, in its order: it was told of them in one in which each can be understood."""
-        found = (self._sums.packet(digest) for digest in dict.fromkeys(theirs.wanted))
-        return [packet for packet in found if packet is not None]
+        packets = (self._sums.packet(digest) for digest in dict.fromkeys(theirs.wanted))
+        return [packet for packet in packets if packet is not None]
 
     @staticmethod
     def bodies(peer: Peer, packets: Iterable[Packet], charter: Charter) -> list[Send]:

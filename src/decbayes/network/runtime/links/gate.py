@@ -267,10 +267,10 @@ def listener(host: str, port: int) -> socket.socket:
 def place_of(address: str) -> str:
     """The address; of the sixth version the network that one site has for itself."""
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    mapped = getattr(found, "ipv4_mapped", None) or found
+    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
     return str(mapped) if mapped.version == 4 else str(ip_network((int(mapped) >> 64 << 64, 64)))
 
 

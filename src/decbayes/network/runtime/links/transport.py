@@ -290,6 +290,6 @@ def explain(error: str, listen: Sequence[str]) -> str:
     """What a user can do about an error of zenoh's."""
     if "in use" in error:
         named = [endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error]
-        taken = (named or [*listen, "a port"])[0]
-        return f"{taken} is taken: another program, perhaps another agent, listens there. Choose another port, or 0."
+        occupied = (named or [*listen, "a port"])[0]
+        return f"{occupied} is taken: another program, perhaps another agent, listens there. Choose another port, or 0."
     return f"The network cannot be opened: {plain(error)}"

@@ -194,12 +194,12 @@ def sum_lines(about: Mapping[str, Any]) -> list[str]:
     opened = f", {about['opened']} open over {', '.join(about['members'])}" if about.get("opened") else ", none open"
     text = about.get("text") or f"no sum can begin: {about.get('why_not')}"
     lines = [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]
-    if found := about.get("held_back"):
+    if scores := about.get("held_back"):
         lines.append(
-            f"held back: {found['score']:.4g} per unit with the merge before the last, {found['gain']:+.2g} ± "
-            f"{found['error']:.2g} against members' own fits ({found['units']:,.0f} units)"
+            f"held back: {scores['score']:.4g} per unit with the merge before the last, {scores['gain']:+.2g} ± "
+            f"{scores['error']:.2g} against members' own fits ({scores['units']:,.0f} units)"
         )
-    lines += [f"audit: {found}" for found in about.get("audit", ())]
+    lines += [f"audit: {finding}" for finding in about.get("audit", ())]
     return [*lines, *([f"privacy: {about['privacy']}"] if "privacy" in about else [])]
 
 

@@ -24,8 +24,8 @@ def keep_inventory(transaction: sqlite3.Connection) -> None:
 
 
 def exists(connection: sqlite3.Connection) -> bool:
-    (found,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'inventory'").fetchone()
-    return bool(found)
+    (count,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'inventory'").fetchone()
+    return bool(count)
 
 
 def listed(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
@@ -36,5 +36,5 @@ def listed(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
 
 def vanished(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
     """Entries that were written, never taken back, and are not there."""
-    held = {(kind, row[0]) for kind, key in LISTED.items() for row in connection.execute(f"SELECT {key} FROM {kind}")}
-    return listed(connection) - held
+    stored = {(kind, row[0]) for kind, key in LISTED.items() for row in connection.execute(f"SELECT {key} FROM {kind}")}
+    return listed(connection) - stored

@@ -201,17 +201,17 @@ class SqliteStore:
 
         A proof against a key can be checked once the resolution that has seated the key is known.
         """
-        waiting, proofs, taken = [*votes], [*pairs], list[Ballot]()
+        waiting, proofs, ballots = [*votes], [*pairs], list[Ballot]()
         while True:
             before = len(waiting) + len(proofs)
             proofs = [row for row in proofs if not self._take_proof(row, decisions)]
-            waiting = [row for row in waiting if not self._take_ballot(row, decisions, taken)]
+            waiting = [row for row in waiting if not self._take_ballot(row, decisions, ballots)]
             if len(waiting) + len(proofs) == before:
                 # Votes that come after something unknown have lapsed; a resolution does not.
                 self.damaged += len(proofs) + sum(bool(settled) for _, settled in waiting)
-                return taken
+                return ballots
 
-    def _take_ballot(self, row: Row, decisions: Decisions, taken: list[Ballot]) -> bool:
+    def _take_ballot(self, row: Row, decisions: Decisions, ballots: list[Ballot]) -> bool:
         """Whether a row is done with: taken in, or damaged."""
         try:
             check_blobs(row[0])
@@ -220,7 +220,7 @@ class SqliteStore:
             self.damaged += error.reason != "ahead"
             return error.reason != "ahead"
         decisions.add(ballot)
-        taken.append(ballot)
+        ballots.append(ballot)
         return True
 
     def _take_proof(self, row: Row, decisions: Decisions) -> bool:
