@@ -57,10 +57,10 @@ PersonOption = Annotated[
 
 def rules_named(text: str | None) -> Rules | None:
     """The rules in force; None where there are none."""
-    said = text if text is not None else os.environ.get(VARIABLE, "")
-    if said == NONE:
+    setting = text if text is not None else os.environ.get(VARIABLE, "")
+    if setting == NONE:
         return None
-    return Rules.load(Path(said)) if said not in ("", USUAL) else Rules()
+    return Rules.load(Path(setting)) if setting not in ("", USUAL) else Rules()
 
 
 def rules_said(text: str | None) -> Rules | None:
@@ -124,7 +124,7 @@ def over_words(numbers: Any, path: Path, model: Model) -> Any:
     return [by_word.get(word, 0) for word in words]
 
 
-class Told:
+class ReadingReport:
     """Prints what readers report, and keeps how many rows were left out, by reason."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ def safe_to_fit(
     on_top: bool = False,
     share: float = 0.0,
     persons: Persons = EACH,
-    told: Told,
+    report: ReadingReport,
 ) -> "Prepared":
     """The model and the data under the rules, without the share that is held back; what was changed is said.
 
@@ -162,7 +162,7 @@ def safe_to_fit(
         whole = prepared(model, observations, rules, agreed=agreed, persons=persons, blind=False)
     safe = without_held_back(whole, share)
     if share:
-        told.leave_out(HELD_BACK, whole.model.count(whole.data) - whole.model.count(safe.data))
+        report.leave_out(HELD_BACK, whole.model.count(whole.data) - whole.model.count(safe.data))
     if share and rules is not None:
         again = prepared(safe.model, safe.data, rules, agreed=agreed, persons=safe.persons, blind=False)
         safe = replace(again, changed=tuple(dict.fromkeys((*whole.changed, *again.changed))))

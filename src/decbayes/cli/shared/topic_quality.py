@@ -62,8 +62,8 @@ def remarks(topics: Quality) -> list[str]:
         names = [f"{topic} ({plain(name)})" for topic, name in enumerate(topics.names)]
         pairs = [f"{names[first]} and {names[second]}" for first, second in topics.duplicates]
         more = len(pairs) - MOST_SHOWN
-        told = "; ".join(pairs[:MOST_SHOWN]) + (f"; and {many(more, 'more pair')}" if more > 0 else "")
-        lines.append(f"Nearly the same: topics {told}. A merge with fewer --components would join them.")
+        listed = "; ".join(pairs[:MOST_SHOWN]) + (f"; and {many(more, 'more pair')}" if more > 0 else "")
+        lines.append(f"Nearly the same: topics {listed}. A merge with fewer --components would join them.")
     return lines
 
 

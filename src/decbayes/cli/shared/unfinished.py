@@ -79,16 +79,16 @@ class Unfinished:
     def save(self, output: Path, command: str, draft: Posterior) -> None:
         """Keep the state, and which draft of it is in the output."""
         note = {"command": command, "draft": draft.digest, "passes": self.passes, "starts": self.starts}
-        folder, made = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(mode=0o700)
-        save(self.posterior, made / STATE)
-        note["paused"] = None if self.paused is None else written(self.paused, made, "state")
-        (made / NOTE).write_text(json.dumps(note), encoding="utf-8")
+        folder, draft_folder = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
+        shutil.rmtree(draft_folder, ignore_errors=True)
+        draft_folder.mkdir(mode=0o700)
+        save(self.posterior, draft_folder / STATE)
+        note["paused"] = None if self.paused is None else written(self.paused, draft_folder, "state")
+        (draft_folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
         forget(output)
         if folder.is_file():
             folder.unlink()
-        made.rename(folder)
+        draft_folder.rename(folder)
 
 
 def folder_of(output: Path) -> Path:

@@ -277,14 +277,14 @@ def print_tables(columns: Sequence[Sequence[Text]], texts: Mapping[int, str], ti
 def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Sequence[Text]]]:
     """Columns in order, as many together as there is room for; one at least."""
     group: list[Sequence[Text]] = []
-    taken = 0
+    used = 0
     for column in columns:
         width = max(text.cell_len for text in column) + SPACES
-        if group and taken + width > room:
+        if group and used + width > room:
             yield group
-            group, taken = [], 0
+            group, used = [], 0
         group.append(column)
-        taken += width
+        used += width
     yield group
 
 

@@ -8,7 +8,7 @@ from decbayes.cli.shared.common_options import Accounts, Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import Told, ledger_beside, persons_of
+from decbayes.cli.shared.sharing import ReadingReport, ledger_beside, persons_of
 from decbayes.cli.shared.standard_streams import print_json
 from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.disclosure import Ledger, Persons
@@ -83,7 +83,7 @@ def refine_privately(
         raise WrongArgument("Give --output.")
     output = output or Path(folder or ".") / f"{site}.{number}.release"
     check_output(output, *data, *paths)
-    observations = model.read(the_data(model, data), report=Told(), **reading.options(type(model)))
+    observations = model.read(the_data(model, data), report=ReadingReport(), **reading.options(type(model)))
     persons = persons_of(model, data, person, **reading.options(type(model)))
     ledger = ledger_beside(data, accounts.ledger, output)
     release_round(model, observations, anchor, privacy, output, ledger, accounts.data_set, site, persons, as_json)
@@ -92,11 +92,11 @@ def refine_privately(
 def next_round(releases: Sequence[Release], site: str) -> tuple[Model, Posterior | PrivateMerge, Privacy] | list[str]:
     """The model, anchor and promise of a site's next round; or the sites that it waits for."""
     first = releases[0]
-    own = [one.round for one in releases if one.site == site]
-    if not own:
+    rounds = [one.round for one in releases if one.site == site]
+    if not rounds:
         names = ", ".join(sorted({one.site or "(no name)" for one in releases}))
         raise WrongArgument(f"There is no release of site '{site}'; there are those of {names}. Name it with --site.")
-    done = max(own)
+    done = max(rounds)
     everybody = {one.site for one in releases if one.round == 0}
     missing = everybody - {one.site for one in releases if one.round == done}
     if missing:
@@ -113,10 +113,10 @@ def read_releases(paths: Sequence[Path]) -> list[Release]:
 
 def releases_in(folder: Path) -> list[Path]:
     """All releases in a folder that sites share."""
-    found = sorted(path for path in folder.glob("*.release") if is_release(check_inside(path, folder)))
-    if not found:
+    paths = sorted(path for path in folder.glob("*.release") if is_release(check_inside(path, folder)))
+    if not paths:
         raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")
-    return found
+    return paths
 
 
 def merge_releases(paths: Sequence[Path], output: Path, components: Number | None, as_json: bool) -> None:

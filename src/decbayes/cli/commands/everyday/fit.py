@@ -37,9 +37,9 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
+    ReadingReport,
     RulesOption,
     SiteOption,
-    Told,
     least_in_list,
     ledger_beside,
     persons_of,
@@ -184,7 +184,7 @@ def fit(
     before = None if earlier is None else sent_in(earlier)
     device = None if device is None else available(device)
     search = {"restarts": restarts, "passes": passes, "batch": batch}
-    known, in_force, told = like or earlier, rules_named(rules), Told()
+    known, in_force, report = like or earlier, rules_named(rules), ReadingReport()
     options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
     options |= {"rules": None if in_force is None else in_force.plain(), "person": person}
     command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
@@ -192,16 +192,16 @@ def fit(
     if known is None:
         settings |= listing(kind, settings, in_force, person) | without_person(kind, data, settings, person)
     reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
-    model, observations = model_and_data(kind, data, known, settings, told)
+    model, observations = model_and_data(kind, data, known, settings, report)
     check_earlier(before, earlier, model)
     in_force = within_agreed(in_force, known)
     persons = persons_of(model, files, person, **reading_options)
-    within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, told=told)
+    within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, report=report)
     safe = within(model, observations, in_force, persons=persons)
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
-        save_draft, site=site, changed=safe.changed, left_out=told.left_out, output=output, observations=observations,
+        save_draft, site=site, changed=safe.changed, left_out=report.left_out, output=output, observations=observations,
         rules=in_force, persons=safe.persons, person=person,
     )  # fmt: skip
     write = partial(write, **beside(before, public_documents(known, model)))
@@ -246,7 +246,7 @@ def fit_privately(
     file = table_file(data) if isinstance(data, Path) else data
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
     reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
-    model, observations = model_and_data(kind, file, like, settings, Told())
+    model, observations = model_and_data(kind, file, like, settings, ReadingReport())
     persons = persons_of(model, [file], person, **reading)
     prior = Posterior.of_prior(model.structure)
     ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
@@ -384,12 +384,12 @@ def model_and_data(
     kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any], report: Report
 ) -> tuple[Model, Any]:
     """The model of another posterior or of the settings, and the file's observations."""
-    named, told = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
-    if told and settings.get("kinds"):
+    named, by_list = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
+    if by_list and settings.get("kinds"):
         raise WrongArgument("--kinds and --agreed-columns exclude each other: the list says what columns hold.")
     read = built(kind, data, settings, report) if like is None else agreed(kind, data, like, settings, report)
     columns = getattr(read[0], "columns", None)
-    if (told or like) and named and isinstance(columns, Mapping) and not columns.keys() <= {*named}:
+    if (by_list or like) and named and isinstance(columns, Mapping) and not columns.keys() <= {*named}:
         raise WrongArgument(
             f"The agreed columns are {', '.join(columns)}, and --columns names others. Leave it out, or agree on these."
         )

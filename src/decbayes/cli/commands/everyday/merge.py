@@ -425,8 +425,8 @@ def print_outcome(
     """
     structure = alignment.structure
     merged = alignment.merged()
-    found = [many(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
-    slots = [text for text in (*found, empty_slots(merged)) if text]
+    counts = [many(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
+    slots = [text for text in (*counts, empty_slots(merged)) if text]
     behind = [many(persons, view_of(structure).record)] if persons else []
     counted = len(alignment.posteriors)
     posteriors = f"{counted} of {many(given, 'posterior')}" if given > counted else many(counted, "posterior")

@@ -27,8 +27,8 @@ from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
+    ReadingReport,
     SiteOption,
-    Told,
     manifest_of,
     persons_of,
     public_documents,
@@ -193,12 +193,12 @@ def make_round(
     seed: int,
 ) -> Sent:
     """Refit under the rules of this site's file, and write the draft of its next round."""
-    model, told = before.model, Told()
-    observations = model.read(the_data(model, data), report=told, **reading.options(type(model)))
-    made = manifest_of(step.own)
-    rules, person = (rules_named(None), "") if made is None else (made.rules, made.person)
+    model, report = before.model, ReadingReport()
+    observations = model.read(the_data(model, data), report=report, **reading.options(type(model)))
+    manifest = manifest_of(step.own)
+    rules, person = (rules_named(None), "") if manifest is None else (manifest.rules, manifest.person)
     persons = persons_of(model, data, person, **reading.options(type(model)))
-    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, told=told)
+    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, report=report)
     observations, public = safe.data, public_documents(step.own, model)
     alike = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
@@ -213,9 +213,9 @@ def make_round(
         step.output,
         observations,
         rules,
-        site="" if made is None else made.site,
+        site="" if manifest is None else manifest.site,
         changed=safe.changed,
-        left_out=told.left_out,
+        left_out=report.left_out,
         persons=safe.persons,
         person=person,
         note=refined.note() | public_note(public),

@@ -88,12 +88,12 @@ def print_header(posterior: Posterior) -> None:
 def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:
     """How many are behind the file, where and when it was made, and whether it was released."""
     left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
-    made = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
+    origin = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
     behind = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
     behind += f" of {manifest.persons:,} persons" if manifest.person else ""
     lost = f" (left out: {', '.join(left_out)})" if left_out else ""
-    output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*made, *rules]))}"), style="dim")
+    output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
 
 
 def check_images(posterior: Posterior, shape: Shape) -> None:

@@ -93,8 +93,8 @@ class Written:
         """What an interrupted run of the same command has left."""
         try:
             note = json.loads(note_of(output).read_text(encoding="utf-8"))
-            there = note.pop("command") == command and part_of(output).is_file()
-            return cls(**{name: int(value) for name, value in note.items()}) if there else cls()
+            unfinished = note.pop("command") == command and part_of(output).is_file()
+            return cls(**{name: int(value) for name, value in note.items()}) if unfinished else cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls()
 

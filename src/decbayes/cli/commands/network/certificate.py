@@ -48,9 +48,9 @@ def authority(
     decbayes certificate authority authority.pem
     ```
     """
-    made = certificates().Authority.generate(name or file.stem, days=days)
-    made.save(file)
-    print_certificate(made.certificate, as_json)
+    created = certificates().Authority.generate(name or file.stem, days=days)
+    created.save(file)
+    print_certificate(created.certificate, as_json)
 
 
 @app.command
@@ -99,9 +99,9 @@ def request(
     ```
     """
     make = certificates()
-    key, made = make.new_request(name, hosts)
+    key, request = make.new_request(name, hosts)
     make.refuse_existing(file)
-    make.save_pair(make.request_file(file), made, make.key_file(file), key)
+    make.save_pair(make.request_file(file), request, make.key_file(file), key)
     if as_json:
         print_json({"request": make.request_file(file), "key": make.key_file(file)})
     else:

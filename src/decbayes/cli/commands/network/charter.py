@@ -117,14 +117,14 @@ def new(
     listed = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
     from decbayes.network.protocol.group.proposals import limits_from
 
-    made = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
+    reading_note = ({"recipe": str(listed.recipe)} if str(listed.recipe) else {}) | public_note(listed.documents)
     secure = secure or bool(privacy)
     given = values(rules) if secure else with_answer(values(rules))
     counting, leaving = both_rules(given, rules_named(disclosure))
     charter = Charter(
         group=group,
         model_name=model,
-        settings={**with_classes(values(settings)), **made},
+        settings={**with_classes(values(settings)), **reading_note},
         members=keys(members),
         limits=limits_from(values(limits)),
         rules=counting,
@@ -320,8 +320,8 @@ def slots_in(file: Path, charter: "Charter") -> "Posterior":
     structures = anchor.structure, charter.model.structure
     if not all(structure.resizable for structure in structures):
         return anchor
-    there, wanted = (structure.components(structure.symmetry[0]) for structure in structures)
-    return pad(anchor, wanted) if there < wanted else anchor
+    present, wanted = (structure.components(structure.symmetry[0]) for structure in structures)
+    return pad(anchor, wanted) if present < wanted else anchor
 
 
 def both_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:

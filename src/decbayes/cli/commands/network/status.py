@@ -124,8 +124,8 @@ def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
             "behind": link.get("behind"),
         }
         state = next((text for text, holds in states.items() if holds), "the same")
-        heard = f"{link.get('seconds_ago', '–')} s"
-        cells = (neighbour_name(link), link.get("address"), link.get("software", ""), heard)
+        silence = f"{link.get('seconds_ago', '–')} s"
+        cells = (neighbour_name(link), link.get("address"), link.get("software", ""), silence)
         table.add_row(*(plain(str(cell)) for cell in cells), state)
     return table
 

@@ -192,12 +192,12 @@ def row(history: History, site: Site) -> list[str | Text]:
     if site.agent is None:
         return [site.name, Text("down", "red"), "", "", "", ""]
     pool, merged = site.agent.pool, site.agent.merged()
-    heard = Text()
+    marks = Text()
     for other in history.simulation.sites:
         known, excluded = other.identity.id in pool.records, other.identity.id in pool.proofs
-        heard.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
+        marks.append("✗" if excluded else "●" if known else "·", "red" if excluded else "green" if known else "dim")
     text, count = history.study.text(site.agent.posterior()), accounts(pool).observations
-    return [site.name, state(site), heard, str(count), text, merged.set_hash[:8]]
+    return [site.name, state(site), marks, str(count), text, merged.set_hash[:8]]
 
 
 def state(site: Site) -> Text:

@@ -171,14 +171,14 @@ def plan_privately(
     ours = {parameter.name for parameter in (*FIRST, *LAST)}
     model, _, _ = before_data(kind, {name: settings[name] for name in settings.keys() - ours}, like)
     privacy = promise.privacy() if colluders is None else promise.privacy(sites, colluders)
-    found = private_plan(model, sites=sites, rows=observations, privacy=privacy)
+    plan = private_plan(model, sites=sites, rows=observations, privacy=privacy)
     if output is not None:
         save(Posterior.of_prior(model.structure), output)
     if as_json:
-        numbers = {"quality": found.quality, "price": found.price, "rounds": found.rounds}
-        print_json(numbers | {"rows_needed": found.rows_needed, "advice": " ".join(map(str, found.remarks))})
+        numbers = {"quality": plan.quality, "price": plan.price, "rounds": plan.rounds}
+        print_json(numbers | {"rows_needed": plan.rows_needed, "advice": " ".join(map(str, plan.remarks))})
     else:
-        results().print(str(found))
+        results().print(str(plan))
 
 
 def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:

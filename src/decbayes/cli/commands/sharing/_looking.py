@@ -42,12 +42,12 @@ LedgerOption = Annotated[
 def judged_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
     """The rules by which the owner judges a file: the file's own, and those by which somebody is stricter."""
     asked = rules is not None or bool(os.environ.get(VARIABLE))
-    said = rules_named(rules) if asked else Rules()
+    stricter = rules_named(rules) if asked else Rules()
     if manifest is None or manifest.rules is None:
-        return said or Rules()
-    if said is None:
+        return stricter or Rules()
+    if stricter is None:
         raise NotDisclosed(f"{path} was made under disclosure rules, and is judged by them: leave out --rules {NONE}.")
-    return manifest.rules.tightened(said) if asked else manifest.rules
+    return manifest.rules.tightened(stricter) if asked else manifest.rules
 
 
 def previewed(

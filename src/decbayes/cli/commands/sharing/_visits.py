@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.cli.shared.common_options import Reading, the_data
-from decbayes.cli.shared.sharing import Told, persons_of, public_documents, safe_to_fit
+from decbayes.cli.shared.sharing import ReadingReport, persons_of, public_documents, safe_to_fit
 from decbayes.cli.shared.terminal import fitting, messages, plain
 from decbayes.disclosure import Ledger, Rules
 from decbayes.disclosure.budgets import check_spending
@@ -48,35 +48,35 @@ class Visit:
     reading: Reading
     data_set: str = "data"
 
-    def private_share(self, promise: Privacy, before: PrivateMerge | None, own: frozenset[str]) -> PrivateShare:
+    def private_share(self, promise: Privacy, before: PrivateMerge | None, known: frozenset[str]) -> PrivateShare:
         """A private release of this site's rows, with its share of the noise; refused if the ledger has too little."""
         model = model_for(self.folder.agreement.anchor.structure)
         sources = self.reading.options(type(model))
-        rows = model.read(the_data(model, self.data), report=Told(), **sources)
+        rows = model.read(the_data(model, self.data), report=ReadingReport(), **sources)
         persons = persons_of(model, self.data, self.person, **sources)
         share = private_share(
-            model, rows, promise, before, own, site=self.site, persons=persons, data_set=self.data_set
+            model, rows, promise, before, known, site=self.site, persons=persons, data_set=self.data_set
         )
         check_spending(self.ledger.path, share.spending, self.ledger.entries())
         return share
 
-    def share(self, number: int, before: Posterior, own: Posterior | None) -> Share:
+    def share(self, number: int, before: Posterior, previous: Posterior | None) -> Share:
         if self.rules is not None and not self.approver.strip():
             raise NotDisclosed("Numbers leave this site now: whoever lets them go gives a name, --approve NAME.")
-        model, told = model_for(before.structure), Told()
+        model, report = model_for(before.structure), ReadingReport()
         sources = self.reading.options(type(model))
-        read = model.read(the_data(model, self.data), report=told, **sources)
+        read = model.read(the_data(model, self.data), report=report, **sources)
         persons = persons_of(model, self.data, self.person, **sources)
-        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, told=told)
-        if own is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
-            check_data(model, safe.data, own, f"What {self.site} has added to the last sum")
+        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, report=report)
+        if previous is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
+            check_data(model, safe.data, previous, f"What {self.site} has added to the last sum")
         fitted: Any = safe.model
         ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
         with fitting(1, ascent.passes) as bar:
             share, manifest = contribution(
                 safe.data,
                 before,
-                own,
+                previous,
                 rng=np.random.default_rng(self.seed),
                 model=replace(fitted, ascent=ascent),
                 rules=self.rules,
@@ -86,18 +86,18 @@ class Visit:
                 progress=bar,
                 site=self.site,
                 changed=safe.changed,
-                left_out=told.left_out,
+                left_out=report.left_out,
                 person=self.person,
                 frequency=public_documents(self.folder.path / ANCHOR, model),
             )
         for change in manifest.changed[len(safe.changed) :]:
             messages().print(plain(change))
-        if own is None and before.structure.symmetry:
+        if previous is None and before.structure.symmetry:
             messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
-        if (found := share.held_back) is not None:
+        if (scores := share.held_back) is not None:
             messages().print(
-                f"{found.units:,.0f} held-back units of this site: {found.score:.4g} each with the merge, "
-                f"{found.gain:+.2g} ± {found.error:.2g} against its own part alone"
+                f"{scores.units:,.0f} held-back units of this site: {scores.score:.4g} each with the merge, "
+                f"{scores.gain:+.2g} ± {scores.error:.2g} against its own part alone"
             )
         if share.rows > self.folder.agreement.most_rows:
             messages().print(

@@ -293,10 +293,10 @@ def show_own(shared: Folder, key: Path, private: Path, ledger: Ledger, approver:
     sums = shared.opened().sums
     new = any(site.name not in one.showing["consent"] for one in sums)
     if new and not isinstance(shared.agreement, PrivateAgreement):
-        own, file = site.own_share(), f"{shared.path.name}: audit"
-        words, rows = in_words(model_for(own.posterior.structure)), round(own.rows)
+        share, file = site.own_share(), f"{shared.path.name}: audit"
+        words, rows = in_words(model_for(share.posterior.structure)), round(share.rows)
         why = "what it has added to secure sums, shown if all members agree"
-        ledger.append(Entry(today(), file, own.posterior.digest, site.name, words, rows, approver, why))
+        ledger.append(Entry(today(), file, share.posterior.digest, site.name, words, rows, approver, why))
     for step in site.show():
         messages().print(step)
 
@@ -336,15 +336,15 @@ def result(
     by = "" if moved is None else f"; it moved the merge by {moved:.2g} standard deviations per parameter"
     rows = "" if size["rows"] is None else f", {many(size['rows'], 'row')}"
     messages().print(f"{file}: round {chosen}, {many(merged.members, 'member')}{rows}{by}")
-    if (found := merged.share.held_back) is not None:
+    if (scores := merged.share.held_back) is not None:
         messages().print(
-            f"With the merge of round {chosen - 1}, {found.units:,.0f} held-back units have a log-likelihood of "
-            f"{found.score:.4g} each, {found.gain:+.2g} ± {found.error:.2g} against members' own fits."
+            f"With the merge of round {chosen - 1}, {scores.units:,.0f} held-back units have a log-likelihood of "
+            f"{scores.score:.4g} each, {scores.gain:+.2g} ± {scores.error:.2g} against members' own fits."
         )
     for remark in merged.posterior.remarks:
         messages().print(str(remark))
     if as_json:
-        score = None if found is None else found.score
+        score = None if scores is None else scores.score
         print_json({"file": file, "round": chosen, "members": merged.members, **size, "shift": moved, "score": score})
 
 
@@ -371,13 +371,13 @@ def seat_of(agreement: Agreement, identity: "Identity", key: Path) -> str:
     return names[0]
 
 
-def check_agreed(site: Site, said: str) -> None:
+def check_agreed(site: Site, stated: str) -> None:
     """Take part only in what somebody at this site has compared with the others."""
     fingerprint, file = site.folder.agreement.fingerprint, site.private / AGREED
     known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     if fingerprint in known:
         return
-    if len(said) < SHOWN or not fingerprint.startswith(said):
+    if len(stated) < SHOWN or not fingerprint.startswith(stated):
         raise SumRefused(
             f"The agreement in {site.folder.path} has the fingerprint {fingerprint[:SHOWN]} and the members "
             f"{', '.join(site.folder.agreement.members)}. Whoever can write there could have added keys: compare it "
@@ -387,13 +387,13 @@ def check_agreed(site: Site, said: str) -> None:
     write_whole(file, json.dumps([*known, fingerprint]).encode(), private=True)
 
 
-def rules_in_force(agreement: Agreement, said: str | None) -> Rules | None:
+def rules_in_force(agreement: Agreement, stricter: str | None) -> Rules | None:
     """What was agreed on; a site may be stricter, never looser."""
-    rules = rules_named(said)
+    rules = rules_named(stricter)
     if agreement.rules is None:
-        return rules if said is not None else None
+        return rules if stricter is not None else None
     if rules is None:
-        if said is not None:
+        if stricter is not None:
             raise NotDisclosed("Members have agreed on disclosure rules, and a site may only be stricter.")
         return agreement.rules
     return agreement.rules.tightened(rules)

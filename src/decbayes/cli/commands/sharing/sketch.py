@@ -48,26 +48,28 @@ def sketch(
     source = text_source(files, reading.columns, reading.format, reading.encoding, reading.whole, reading.strict)
     texts = (text for _, text in source.read(LeftOut()))
     secret = key.read_bytes() if key.exists() else secrets.token_bytes(32)
-    made = Sketch.of(texts, secret, least=0 if in_force is None else in_force.least_observations)
+    result = Sketch.of(texts, secret, least=0 if in_force is None else in_force.least_observations)
     if not key.exists():
         write_whole(key, secret, private=True)
         messages().print(f"{key}: a new key. Give it to all sites of the group, and to nobody who merges.")
-    write_text(output, json.dumps(made.plain()) + "\n")
-    print_written(output, f"{made.documents:,} documents, {len(made.hashes):,} keyed hashes")
+    write_text(output, json.dumps(result.plain()) + "\n")
+    print_written(output, f"{result.documents:,} documents, {len(result.hashes):,} keyed hashes")
 
 
 def compare(files: list[Path], as_json: bool) -> None:
     """How many documents are counted more than once."""
     names = [path.name.removesuffix(SUFFIX) for path in files]
-    found = overlap([load_sketch(path) for path in files])
+    overlaps = overlap([load_sketch(path) for path in files])
     if as_json:
-        print_json(*({"sites": [names[one], names[two]], "shared": round(n)} for (one, two), n in found.shared.items()))
+        print_json(
+            *({"sites": [names[one], names[two]], "shared": round(n)} for (one, two), n in overlaps.shared.items())
+        )
         return
-    for remark in found.remarks(names):
+    for remark in overlaps.remarks(names):
         results().print(plain(str(remark)))
-    if not found.remarks(names):
+    if not overlaps.remarks(names):
         results().print(
-            f"{found.documents:,} documents, {found.different:,.0f} different ones: hardly any count twice."
+            f"{overlaps.documents:,} documents, {overlaps.different:,.0f} different ones: hardly any count twice."
         )
 
 

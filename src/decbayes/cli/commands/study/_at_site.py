@@ -365,10 +365,10 @@ def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
     agreed = study.protocol.rules
     if agreed is None or stricter is None:
         return agreed
-    said = rules_named(stricter)
-    if said is None:
+    site_rules = rules_named(stricter)
+    if site_rules is None:
         raise NotDisclosed("A site may only be stricter than the protocol: leave out --rules none.")
-    return agreed.tightened(said)
+    return agreed.tightened(site_rules)
 
 
 def rules_text(study: Study, site: str, rules: Rules | None) -> str:

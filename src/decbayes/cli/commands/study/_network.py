@@ -83,6 +83,6 @@ def written(value: Any) -> Any:
     return [written(part) for part in value] if isinstance(value, tuple | list) else value
 
 
-def check_same(made: Structure, wanted: Structure) -> None:
-    if made != wanted:
+def check_same(actual: Structure, wanted: Structure) -> None:
+    if actual != wanted:
         raise InvalidCharter("This model cannot be written as a charter with the same structure. Go on by files.")

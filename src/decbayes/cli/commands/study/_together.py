@@ -112,8 +112,8 @@ def about_study(study: Study, counted: dict[str, Released]) -> "About":
     columns = {}
     if study.agreed_list is not None and study.agreed_list.kind == "columns":
         columns = {site: study.agreed_list.read(path) for site, path in study.lists().items()}
-    said = {site: participant(released.manifest) for site, released in counted.items()}
-    participants = {site: replace(known, columns=columns.get(site, {})) for site, known in said.items()}
+    by_site = {site: participant(released.manifest) for site, released in counted.items()}
+    participants = {site: replace(known, columns=columns.get(site, {})) for site, known in by_site.items()}
     protocol = study.protocol
     question = protocol.question or protocol.name
     return About(question, tuple(protocol.authors), newest(participants.values()), protocol.units, participants)
@@ -171,10 +171,10 @@ def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> lis
         ]
     before = Round.of({name: study.sites[name].released[number - 1].sent for name in counted})
     moved = shift(before.merged, merged)
-    told = f"Round {number} moved the merge by {moved:.2g} standard deviations per parameter"
+    moved_by = f"Round {number} moved the merge by {moved:.2g} standard deviations per parameter"
     if moved < CONVERGED:
-        return [f"{told}: further rounds would change nothing."]
-    return [f"{told}. If that matters, take another round: `decbayes study round` at each site."]
+        return [f"{moved_by}: further rounds would change nothing."]
+    return [f"{moved_by}. If that matters, take another round: `decbayes study round` at each site."]
 
 
 def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
@@ -203,7 +203,7 @@ def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
 
 def informations(study: Study, sites: Sequence[str]) -> "dict[str, Information]":
     """What sites have handed over about the intervals of the merge as it is now; older files are named."""
-    found = {}
+    parts = {}
     for site in sites:
         path = study.information_of(site)
         if path.exists():
@@ -211,12 +211,12 @@ def informations(study: Study, sites: Sequence[str]) -> "dict[str, Information]"
 
             part = read_part(path)
             if part.at == load(study.merged).digest:
-                found[site] = part
+                parts[site] = part
             else:
                 messages().print(
                     plain(f"{path} is about an earlier merge: `decbayes study calibrate` at {site} again.")
                 )
-    return found
+    return parts
 
 
 def calibratable(merged: Posterior) -> bool:

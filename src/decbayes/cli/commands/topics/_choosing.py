@@ -43,10 +43,10 @@ def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> N
 
     It is a draft again: nobody has approved the change.
     """
-    note, made = load_note(source), manifest_of(source)
+    note, manifest = load_note(source), manifest_of(source)
     kept = {name: note[name] for name in KEPT if name in note}
-    if made is not None:
-        kept[MANIFEST] = drafted_again(made, edited.posterior)
+    if manifest is not None:
+        kept[MANIFEST] = drafted_again(manifest, edited.posterior)
     save(edited.posterior, output, note=kept)
     changes = [str(event) for event in edited.events if event.kind != "kept"]
     messages().print(plain(f"{output}: {'; '.join(changes)}"))
@@ -54,7 +54,7 @@ def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> N
         print_json(*(vars(event) for event in edited.events))
 
 
-def drafted_again(made: Manifest, posterior: Posterior) -> dict[str, Any]:
+def drafted_again(manifest: Manifest, posterior: Posterior) -> dict[str, Any]:
     """The manifest of a posterior that was changed after it was made, which nobody has approved."""
-    draft = replace(made, approver="", reason="", key="", signature="")
+    draft = replace(manifest, approver="", reason="", key="", signature="")
     return replace(draft, posterior=posterior.digest).plain()

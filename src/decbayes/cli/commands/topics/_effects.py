@@ -129,21 +129,21 @@ def in_folder(folder: Path | None) -> dict[str, dict[int, Effects]]:
     """What each site has written, by round."""
     if folder is None or not folder.is_dir():
         raise WrongArgument(f"--folder {folder} is no folder.")
-    found: dict[str, dict[int, Effects]] = {}
+    by_site: dict[str, dict[int, Effects]] = {}
     for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
         check_inside(path, folder)
         part = load_part(path)
         if isinstance(part, Effects):
             for site, message in part.messages.items():
-                found.setdefault(site, {})[message.round] = Effects(part.plan, {site: message})
-    return found
+                by_site.setdefault(site, {})[message.round] = Effects(part.plan, {site: message})
+    return by_site
 
 
-def newest(found: Mapping[str, Mapping[int, Effects]], before: int | None = None) -> Effects:
+def newest(by_site: Mapping[str, Mapping[int, Effects]], before: int | None = None) -> Effects:
     """The newest message of each site, of those before a round; of sites that came later their first."""
     chosen = [
         rounds[max((number for number in rounds if before is None or number < before), default=min(rounds))]
-        for rounds in found.values()
+        for rounds in by_site.values()
     ]
     if not chosen:
         raise InvalidData("There are no effects in the folder yet: name covariates with --formula.")
@@ -171,36 +171,36 @@ def site_effects(
     options: dict[str, Any] = {"site": site, "least": least, "persons": persons}
     if covariates.folder is None:
         return effects(posterior, data, frame, covariates.formula, columns=covariates.columns, **options), output
-    found = in_folder(covariates.folder)
-    if site not in found:
-        given = newest(found) if found else None
+    by_site = in_folder(covariates.folder)
+    if site not in by_site:
+        given = newest(by_site) if by_site else None
         first = effects(posterior, data, frame, covariates.formula, given=given, columns=covariates.columns, **options)
         return first, output or covariates.folder / f"{site}{SUFFIX}"
-    own, latest = max(found[site]), max(number for rounds in found.values() for number in rounds)
-    behind = [name for name, rounds in sorted(found.items()) if max(rounds) == latest - 1]
-    if len(found) < 2 or (own == latest and behind):
+    done, latest = max(by_site[site]), max(number for rounds in by_site.values() for number in rounds)
+    behind = [name for name, rounds in sorted(by_site.items()) if max(rounds) == latest - 1]
+    if len(by_site) < 2 or (done == latest and behind):
         messages().print(f"Nothing to do yet: waiting for {', '.join(map(plain, behind)) or 'another site'}.")
         return None, output
-    number = own + 1 if own == latest else latest
-    given = newest(found, number)
-    made = effects(posterior, data, frame, covariates.formula, given=given, **options)
-    return made, output or covariates.folder / f"{site}.{number}{SUFFIX}"
+    number = done + 1 if done == latest else latest
+    given = newest(by_site, number)
+    message = effects(posterior, data, frame, covariates.formula, given=given, **options)
+    return message, output or covariates.folder / f"{site}.{number}{SUFFIX}"
 
 
 def effects_in(parts: Sequence[Effects], posterior: Posterior) -> Effects:
     """The newest message of each site; says how far estimates moved in the last round."""
-    found: dict[str, dict[int, Effects]] = {}
+    by_site: dict[str, dict[int, Effects]] = {}
     for part in parts:
         for site, message in part.messages.items():
-            if message.round in found.setdefault(site, {}):
+            if message.round in by_site.setdefault(site, {}):
                 raise InvalidData(f"The site {site or 'without a name'} is given twice. Name sites differently.")
-            found[site][message.round] = Effects(part.plan, {site: message})
-    last = max(number for rounds in found.values() for number in rounds)
-    now = newest(found)
-    if last == 0 and len(found) > 1:
+            by_site[site][message.round] = Effects(part.plan, {site: message})
+    last = max(number for rounds in by_site.values() for number in rounds)
+    now = newest(by_site)
+    if last == 0 and len(by_site) > 1:
         messages().print("Every site has written once. A round, the same command at every site, makes this exact.")
-    elif any(len(rounds) > 1 for rounds in found.values()):
-        moved = now.moved(newest(found, last), posterior)
+    elif any(len(rounds) > 1 for rounds in by_site.values()):
+        moved = now.moved(newest(by_site, last), posterior)
         more = "Further rounds change little." if moved < ENOUGH else "Take another round."
         messages().print(f"The last round moved estimates by at most {moved:.2f} standard deviations. {more}")
     return now

@@ -33,13 +33,13 @@ def name(
     read = load(posterior)
     component = component_of(read, text=topic)
     named = renamed(with_ids(read), {component: text})
-    target, made = output or posterior, manifest_of(posterior)
+    target, manifest = output or posterior, manifest_of(posterior)
     note = {key: value for key, value in load_note(posterior).items() if key != NAMES}
-    said = f"{topic} is {text!r}" if text else f"{topic} has no name any more"
-    if made is not None and named.digest != read.digest:  # components have got ids, by which they keep their names
-        note[MANIFEST] = drafted_again(made, named)
-        said += "; it is a draft again: release it once more" if made.released else ""
+    outcome = f"{topic} is {text!r}" if text else f"{topic} has no name any more"
+    if manifest is not None and named.digest != read.digest:  # components have got ids, by which they keep their names
+        note[MANIFEST] = drafted_again(manifest, named)
+        outcome += "; it is a draft again: release it once more" if manifest.released else ""
     save(named, target, note=note)
-    messages().print(plain(f"{target}: {said}"))
+    messages().print(plain(f"{target}: {outcome}"))
     if as_json:
         print_json({"file": target, "topic": component, "id": named.ids[component], "name": text})

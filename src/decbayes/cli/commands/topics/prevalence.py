@@ -75,9 +75,9 @@ def prevalence(
     check_output(output, posterior, *files)
     check_picture(picture, posterior, *files)
     read = load(posterior)
-    found: Prevalence | Effects | None
+    shares: Prevalence | Effects | None
     if all(path.suffix == SUFFIX for path in files):
-        found = in_files(files, read)
+        shares = in_files(files, read)
     else:
         model, name = texts_model(posterior, read), site or files[0].name.split(".")[0]
         if covariates.asked:
@@ -86,33 +86,33 @@ def prevalence(
             options = reading.options(type(model))
             frame = covariates_of(model, files, covariates, options)
             site_data = data_of(model, files, person, rules, options)
-            found, output = site_effects(read, frame, *site_data, name, covariates, output)
+            shares, output = site_effects(read, frame, *site_data, name, covariates, output)
         else:
-            found = site_shares(model, read, files, name, date, by, person, rules, reading)
-    if found is None:
+            shares = site_shares(model, read, files, name, date, by, person, rules, reading)
+    if shares is None:
         return
     if output is not None:
-        write_text(output, json.dumps(found.plain()) + "\n")
-        print_written(output, f"{documents_in(found):,} documents")
-    rows = found.rows(read)
+        write_text(output, json.dumps(shares.plain()) + "\n")
+        print_written(output, f"{documents_in(shares):,} documents")
+    rows = shares.rows(read)
     if picture is not None:
-        save_picture(drawn(found, rows).figure, picture, dpi)
+        save_picture(drawn(shares, rows).figure, picture, dpi)
     if as_json:
         print_json(*rows)
     elif output is None:
-        (print_effects if isinstance(found, Effects) else print_rows)(rows)
+        (print_effects if isinstance(shares, Effects) else print_rows)(rows)
 
 
-def drawn(found: Prevalence | Effects, rows: Sequence[Any]) -> Any:
+def drawn(shares: Prevalence | Effects, rows: Sequence[Any]) -> Any:
     from decbayes import plot
 
-    return (plot.topic_effects if isinstance(found, Effects) else plot.prevalence)(rows)
+    return (plot.topic_effects if isinstance(shares, Effects) else plot.prevalence)(rows)
 
 
-def documents_in(found: Prevalence | Effects) -> int:
-    if isinstance(found, Effects):
-        return found.documents
-    return sum(group.documents for group in found.groups.values())
+def documents_in(shares: Prevalence | Effects) -> int:
+    if isinstance(shares, Effects):
+        return shares.documents
+    return sum(group.documents for group in shares.groups.values())
 
 
 def texts_model(path: Path, posterior: Posterior) -> OfTexts:
