@@ -74,8 +74,8 @@ def merge(
         from decbayes.merging.robust import Robust, robust_merge
 
         rule = robust if isinstance(robust, Robust) else None
-        found = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress)
-        merged, doubts = found.posterior, found.warnings()
+        outcome = robust_merge(posteriors, rule, components=components, solver=solver, progress=progress)
+        merged, doubts = outcome.posterior, outcome.warnings()
     else:
         alignment, _ = aligned(posteriors, components, solver, since, progress)
         remarks, doubts = remarks_in_time(alignment)

@@ -205,8 +205,8 @@ def remarks_in_time(
 ) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
     """The remarks, and which of them are warnings; of topics only these are looked for before somebody reads them."""
     if not is_quick(alignment) or not are_budgets(alignment.structure):
-        found = quick_remarks(alignment, names)
-        return found, warnings_in(found)
+        quick = quick_remarks(alignment, names)
+        return quick, warnings_in(quick)
     (coupled,) = alignment.structure.symmetry
     count = alignment.structure.components(coupled)
     urgent = warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled, names)

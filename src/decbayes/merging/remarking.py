@@ -47,14 +47,14 @@ def remarks_on(
     decided: Decided = "given",
 ) -> tuple[Remark, ...]:
     """Everything that stands out, warnings first; `names` are those of the sites, `decided` as in an alignment."""
-    found = [*of_posteriors(posteriors, names)]
+    remarks = [*of_posteriors(posteriors, names)]
     for coupled, of_set in shared.items():
-        found += few_slots(structure, coupled, of_set, decided)
-        found += separate(of_set.evidence, names)
-        found += unlike_shares(structure, coupled, of_set)
-        found += near_duplicates(of_set)
-        found += small_sites(of_set) if decided != "rounds" else ()
-    return ordered(found)
+        remarks += few_slots(structure, coupled, of_set, decided)
+        remarks += separate(of_set.evidence, names)
+        remarks += unlike_shares(structure, coupled, of_set)
+        remarks += near_duplicates(of_set)
+        remarks += small_sites(of_set) if decided != "rounds" else ()
+    return ordered(remarks)
 
 
 def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
@@ -76,8 +76,8 @@ def warnings_of_topics(
     evidence = np.zeros((len(posteriors), count))
     for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
         np.add.at(row, labels, group_evidence(posterior, coupled.factors))
-    found = [*of_posteriors(posteriors, names), *separate(evidence, names)]
-    return tuple(remark for remark in ordered(found) if remark.is_warning)
+    remarks = [*of_posteriors(posteriors, names), *separate(evidence, names)]
+    return tuple(remark for remark in ordered(remarks) if remark.is_warning)
 
 
 def are_budgets(structure: Structure) -> bool:
@@ -202,9 +202,9 @@ def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> 
 def share_gains(evidence: Array, parameters: float) -> Array:
     """Per site, nats per observation that its own shares of slots gain over those of all, less what few data cost."""
     slots, observations = evidence.shape[1], evidence.sum(axis=1)
-    own = (evidence + 1.0) / (observations[:, None] + slots)
+    site_shares = (evidence + 1.0) / (observations[:, None] + slots)
     everywhere = (evidence.sum(axis=0) + 1.0) / (observations.sum() + slots)
-    divergence = (own * np.log(own / everywhere)).sum(axis=1)
+    divergence = (site_shares * np.log(site_shares / everywhere)).sum(axis=1)
     used = (evidence >= LEAST_EVIDENCE).sum(axis=1)
     return np.asarray(divergence - used * (parameters + 1.0) / (2.0 * observations))
 

@@ -272,8 +272,8 @@ SOLVERS: Registry[type[Any]] = Registry(
 def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | None:
     """The solver itself, or the one with this name and these settings; None for the default."""
     if isinstance(solver, str) and solver in SOLVERS:
-        made: Solver = SOLVERS[solver](**settings)
-        return made
+        chosen: Solver = SOLVERS[solver](**settings)
+        return chosen
     if isinstance(solver, str | type) or (solver is not None and not hasattr(solver, "solve")):
         raise TypeError(f"solver must be one of {', '.join(SOLVERS)}, or an object such as Grouping(); not {solver!r}.")
     return solver

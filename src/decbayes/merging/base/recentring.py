@@ -27,12 +27,12 @@ def recentred(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
     order, _ = canonical_order(given)
     try:
         model = import_module("decbayes.models.core.registry").model_for(given[0].structure)
-        held = [given[site] for site in order]
+        ordered = [given[site] for site in order]
         with np.errstate(all="ignore"):
-            moved = model.recentred(held)
+            moved = model.recentred(ordered)
     except (StructureMismatch, np.linalg.LinAlgError, ArithmeticError):
         return given
-    if all(now is before for now, before in zip(moved, held, strict=True)):
+    if all(now is before for now, before in zip(moved, ordered, strict=True)):
         return given
     by_site = dict(zip(order, moved, strict=True))
     return tuple(by_site[site] for site in range(len(given)))

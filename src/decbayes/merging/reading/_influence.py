@@ -106,10 +106,10 @@ class Influence:
 
     @cached_property
     def _unshared(self) -> NDArray[np.bool_]:
-        there = self.evidence > 0.5
-        agrees = there & (self.log_bayes_factor >= DISAGREES)
+        filled = self.evidence > 0.5
+        agrees = filled & (self.log_bayes_factor >= DISAGREES)
         shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
-        return np.asarray((there & (there.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
+        return np.asarray((filled & (filled.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
 
     def _seen_without(self, amounts: Seen, name: str) -> Seen:
         """The amounts, those of sites that share slots from the alignment without the sites that share none."""
@@ -153,27 +153,27 @@ def influence(alignment: Alignment) -> Influence:
         factors = np.array([compared(alignment.in_slots(s), kept, groups, excluded[s]) for s in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
-            found = Influence(evidence, factors)
-            return replace(found, rest=without_unshared(alignment, found))
+            result = Influence(evidence, factors)
+            return replace(result, rest=without_unshared(alignment, result))
         excluded |= worst
     raise AssertionError("the last pass returns")
 
 
-def without_unshared(alignment: Alignment, found: Influence) -> Influence | None:
+def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None:
     """Influence among the sites that share slots, in the slots that are left to them, at least as many as they need."""
-    alone, structure = found._unshared, alignment.structure
+    alone, structure = whole._unshared, alignment.structure
     if not alone.any():
         return None
     rest = [posterior for site, posterior in enumerate(alignment.posteriors) if not alone[site]]
     slots = None
     if structure.resizable:
         (coupled, *_) = structure.symmetry
-        taken = int((found.evidence[alone] > 0.5).any(axis=0).sum())
-        slots = max(structure.components(coupled) - taken, *(one.structure.components(coupled) for one in rest))
+        used = int((whole.evidence[alone] > 0.5).any(axis=0).sum())
+        slots = max(structure.components(coupled) - used, *(one.structure.components(coupled) for one in rest))
     return influence(align(rest, components=slots))
 
 
-def odd_ones(factors: Array, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def odd_ones(factors: Array, filled: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Sites × slots: in each slot that three or more sites have, the one that is best told apart, if any disagrees.
 
     One bad site makes honest ones disagree with the sum of all others, which includes it. The most negative factor is
@@ -182,7 +182,7 @@ def odd_ones(factors: Array, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
     worst = np.zeros(factors.shape, dtype=np.bool_)
     slots = np.arange(factors.shape[1])
     place = factors.argmin(axis=0)
-    worst[place, slots] = (factors[place, slots] < DISAGREES) & (there.sum(axis=0) > 2)
+    worst[place, slots] = (factors[place, slots] < DISAGREES) & (filled.sum(axis=0) > 2)
     return worst
 
 

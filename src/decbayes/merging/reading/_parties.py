@@ -134,13 +134,13 @@ def parties(alignment: Alignment) -> Parties:
     >>> db.merging.parties(db.align(sites)).outstanding[0].sites
     (7, 8)
     """
-    found = influence(alignment)
-    largest = len(found.evidence) // 3
+    each_site = influence(alignment)
+    largest = len(each_site.evidence) // 3
     return Parties(
-        evidence=found.times_median,
+        evidence=each_site.times_median,
         largest=largest,
-        share=float(np.sort(found.share)[len(found.share) - largest :].sum()),
-        groups=left_out(alignment, found.evidence) if is_small(alignment) else (),
+        share=float(np.sort(each_site.share)[len(each_site.share) - largest :].sum()),
+        groups=left_out(alignment, each_site.evidence) if is_small(alignment) else (),
     )
 
 
@@ -155,15 +155,15 @@ def is_small(alignment: Alignment) -> bool:
 
 def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
     """Each candidate group, and what the merge would be without it."""
-    evidence, found = by_slot.sum(axis=1), []
+    evidence, groups = by_slot.sum(axis=1), []
     merged, usual = alignment.merged(), {}
     for group in list(candidates(alignment, by_slot))[:CANDIDATES]:
         if len(group) not in usual:
             others = usual_groups(len(evidence), group)
             usual[len(group)] = max((change_without(alignment, merged, other) for other in others), default=0.0)
         change = change_without(alignment, merged, group)
-        found.append(Party(group, float(evidence[[*group]].sum() / evidence.sum()), change, usual[len(group)]))
-    return tuple(sorted(found, key=lambda party: -party.change))
+        groups.append(Party(group, float(evidence[[*group]].sum() / evidence.sum()), change, usual[len(group)]))
+    return tuple(sorted(groups, key=lambda party: -party.change))
 
 
 def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]]:
@@ -207,9 +207,9 @@ def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ..
     rest = [posterior for site, posterior in enumerate(alignment.posteriors) if site not in group]
     structure = alignment.structure
     size = structure.components(structure.symmetry[0]) if structure.resizable else None
-    here, without = Slots(merged), Slots(align(rest, components=size).merged())
+    whole, without = Slots(merged), Slots(align(rest, components=size).merged())
     changes = [
-        min(without.distance(slot, here.means[other]) for other in here.rivals(slot))
+        min(without.distance(slot, whole.means[other]) for other in whole.rivals(slot))
         for slot in range(len(without.means))
         if without.known[slot]
     ]

@@ -91,12 +91,14 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
     """
     sets, structures = alignment.structure.symmetry, [posterior.structure for posterior in alignment.posteriors]
     if not alignment.one_to_one or not alignment.objective:
-        return tuple({coupled: np.zeros(own.components(coupled), np.bool_) for coupled in sets} for own in structures)
+        return tuple(
+            {coupled: np.zeros(structure.components(coupled), np.bool_) for coupled in sets} for structure in structures
+        )
     gap = upper_bound(alignment) - alignment.objective[-1]
     columns = [proven_in(alignment, coupled, gap) for coupled in sets]
     return tuple(
-        {coupled: column[site][: own.components(coupled)] for coupled, column in zip(sets, columns, strict=True)}
-        for site, own in enumerate(structures)
+        {coupled: column[site][: structure.components(coupled)] for coupled, column in zip(sets, columns, strict=True)}
+        for site, structure in enumerate(structures)
     )
 
 

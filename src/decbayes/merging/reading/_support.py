@@ -80,7 +80,10 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
     """
     slots = range(alignment.structure.components(coupled))
     pairs = [*zip(seen(alignment, coupled), alignment.slots(coupled), strict=True)]
-    return [[tuple(np.flatnonzero(filled & (taken == slot)).tolist()) for slot in slots] for filled, taken in pairs]
+    return [
+        [tuple(np.flatnonzero(filled & (slots_of_site == slot)).tolist()) for slot in slots]
+        for filled, slots_of_site in pairs
+    ]
 
 
 def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:

@@ -82,16 +82,16 @@ class Documents:
         alpha = np.ascontiguousarray(alpha)  # which kernels are compiled for
         gamma = self._settled(alpha, np.empty((0, 0)) if before is None else before)
         chosen = np.arange(alpha.shape[1]) if kept is None else np.flatnonzero(kept)
-        found, near = self._moments(alpha, gamma, chosen), alpha[:, chosen]
+        moments, near = self._moments(alpha, gamma, chosen), alpha[:, chosen]
         total, each = near.sum(axis=1, keepdims=True), np.arange(len(chosen))
-        curve = found.covariance + trigamma(total)[:, :, None]
+        curve = moments.covariance + trigamma(total)[:, :, None]
         curve[:, each, each] -= trigamma(near)
         slopes, weights = np.zeros_like(alpha), np.zeros((*alpha.shape, alpha.shape[1]))
-        slopes[:, chosen] = near * (digamma(total) - digamma(near) + found.mean)
+        slopes[:, chosen] = near * (digamma(total) - digamma(near) + moments.mean)
         curve *= near[:, :, None] * near[:, None, :]
         curve[:, each, each] += slopes[:, chosen]
         weights[:, chosen[:, None], chosen] = -curve
-        return Bend(gamma, found.height, found.noise, slopes, weights)
+        return Bend(gamma, moments.height, moments.noise, slopes, weights)
 
     def _moments(self, alpha: Array, gamma: Array, chosen: NDArray[np.intp]) -> Moments:
         """Log shares among the chosen topics: as Dirichlet(γ) has them, and what weighted points of it change."""
@@ -114,8 +114,8 @@ class Documents:
             drawn = logsumexp(densities, b=DRAWN, axis=2)
             likely = densities[:, :, 2] - drawn
             for place, d in enumerate(some):
-                own = slice(offsets[d], offsets[d + 1])
-                likely[place] += np.log(shares[place] @ self.topics[words[own]].T) @ data[own]
+                span = slice(offsets[d], offsets[d + 1])
+                likely[place] += np.log(shares[place] @ self.topics[words[span]].T) @ data[span]
             height[some] = logsumexp(likely, axis=1) - np.log(POINTS)
             weights, plainly = softmax(likely, axis=1), softmax(densities[:, :, 0] - drawn, axis=1)
             noise[some] = np.maximum((weights**2).sum(axis=1) - 1.0 / POINTS, 0.0)

@@ -123,8 +123,8 @@ def with_years(frame: Any) -> dict[str, Any]:
 def as_years(values: Any) -> Iterator[Any]:
     """Values as they are unless all that are there are dates."""
     dates = [None if is_missing(value) or value == "" else day_of(value) for value in values]
-    there = [not is_missing(value) and value != "" for value in values]
-    if not any(there) or any(known and day is None for known, day in zip(there, dates, strict=True)):
+    present = [not is_missing(value) and value != "" for value in values]
+    if not any(present) or any(known and day is None for known, day in zip(present, dates, strict=True)):
         yield from (None if isinstance(value, str) and not value else value for value in values)
         return
     for day in dates:
@@ -150,8 +150,8 @@ def day_of(value: Any) -> date | None:
 
 def clipped(precision: Array) -> Array:
     """The nearest precision without negative directions: documents may bend the other way where they say little."""
-    there = np.flatnonzero(precision.any(axis=1))
-    values, axes = np.linalg.eigh(precision[np.ix_(there, there)])
+    learned = np.flatnonzero(precision.any(axis=1))
+    values, axes = np.linalg.eigh(precision[np.ix_(learned, learned)])
     result = np.zeros_like(precision)  # exactly zero where nothing is said
-    result[np.ix_(there, there)] = (axes * np.maximum(values, 0.0)) @ axes.T
+    result[np.ix_(learned, learned)] = (axes * np.maximum(values, 0.0)) @ axes.T
     return result

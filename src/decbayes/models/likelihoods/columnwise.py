@@ -163,8 +163,8 @@ def most_probable(probability: Array) -> dict[str, Array]:
 
 def filled_with_means(points: Array) -> Array:
     """The points, with the mean of its column in the place of each missing value."""
-    there = ~np.isnan(points)
-    if there.all():
+    present = ~np.isnan(points)
+    if present.all():
         return points
-    means = np.where(there, points, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    return np.where(there, points, means)
+    means = np.where(present, points, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    return np.where(present, points, means)

@@ -40,9 +40,9 @@ class YesOrNo(Columnwise):
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         share = self.expected(natural)
-        there = ~np.isnan(points)
-        yes = np.where(there, points, 0.0)
-        return np.asarray(yes @ np.log(share).T + (there - yes) @ np.log1p(-share).T)
+        present = ~np.isnan(points)
+        yes = np.where(present, points, 0.0)
+        return np.asarray(yes @ np.log(share).T + (present - yes) @ np.log1p(-share).T)
 
     def draw(self, parameters: Array, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
         share = parameters.reshape(len(parameters), -1)[components]

@@ -151,12 +151,12 @@ class LatentClasses(Tabular, Clusters):
         seen = emissions.features(points) @ columns_of(structure, emissions)
         # Sites must draw the same parameters, or the pooled spread between tables would be too small; and different
         # values, for which their data are the seed.
-        here = crc32(np.ascontiguousarray(points).tobytes())
+        checksum = crc32(np.ascontiguousarray(points).tobytes())
         tables = []
         for draw in range(draws):
             sampled = posterior.sample(1, np.random.default_rng([seed, draw]))
             parameters = {name: family.one_of(sampled[name], 0) for name, family in structure.families.items()}
-            rng = np.random.default_rng([seed, draw, here])
+            rng = np.random.default_rng([seed, draw, checksum])
             shares = np.asarray(softmax(seen @ statistics_of(structure, sampled)[0].T, axis=1))
             drawn = emissions.draw(parameters, draw_categories(shares, rng), rng)
             tables.append(known.decoded(np.where(np.isnan(points), drawn, points)))
