@@ -43,7 +43,7 @@ class use_device:
         global _used
         wanted = checked(name)
         if wanted == "auto":  # decided here, so that one line says it for everything that follows
-            wanted = "cpu" if there("auto", level=3) is None else "cuda"
+            wanted = "cpu" if gpu_if_present("auto", level=3) is None else "cuda"
         self._before, _used = _used, wanted
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ class use_device:
 
 @contextmanager
 def everywhere_alike() -> Iterator[None]:
-    """On the processor, whatever was said: what several computers must find alike to the last bit.
+    """Stay on the processor, whatever device is set: for results that several computers must reproduce to the last bit.
 
     In this thread only: others may use a GPU meanwhile.
     """
@@ -68,15 +68,15 @@ def everywhere_alike() -> Iterator[None]:
 
 
 def device_for(name: DeviceName | None = None) -> Device | None:
-    """The GPU to use, or None for the processor; a name that is not given is the one that was said last."""
+    """The GPU to use, or None for the processor; without a name, the device that was set last."""
     if name is None and _alike.get():
         return None
     wanted = _used if name is None else checked(name)
-    return None if wanted == "cpu" else there(wanted, level=3)
+    return None if wanted == "cpu" else gpu_if_present(wanted, level=3)
 
 
-def there(wanted: DeviceName, *, level: int) -> Device | None:
-    """The GPU; where there is none and "auto" was said, None and a line for whoever is `level` calls above."""
+def gpu_if_present(wanted: DeviceName, *, level: int) -> Device | None:
+    """The GPU. For "auto" without one: None, and a warning that points `level` calls up."""
     try:
         return gpu()
     except (MissingExtra, MissingDevice) as error:

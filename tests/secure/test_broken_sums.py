@@ -246,7 +246,7 @@ def only_this_anchor(self, about):
 
 def remembers_the_anchor(self, about):
     opened_before = self._opened() | {about.anchor: site.members_of(about)}
-    site.write_whole(self._made() / site.OPENED, site.json.dumps(opened_before).encode(), private=True)
+    site.write_whole(self._private_folder() / site.OPENED, site.json.dumps(opened_before).encode(), private=True)
 
 
 def nobody_is_left_out_unasked(tmp_path):

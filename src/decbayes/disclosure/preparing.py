@@ -58,7 +58,7 @@ def prepared(
     """
     count = model.count(data)
     behind = Persons.of(persons).checked(count)
-    check_said(model)
+    check_disclosable(model)
     check_size(behind.total(count), unit_of(model, behind), rules)
     columns = getattr(model, "columns", None) if fitted else None
     if isinstance(columns, Mapping):
@@ -75,7 +75,7 @@ def prepared(
     return Prepared(model, data, tuple(changed), behind)
 
 
-def check_said(model: Model) -> None:
+def check_disclosable(model: Model) -> None:
     """Refuse models that do not say what their numbers count: nobody knows what their files tell."""
     kind = type(model)
     if kind.pooled is Model.pooled and kind.rare_hidden is Model.rare_hidden:

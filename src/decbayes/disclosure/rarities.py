@@ -66,7 +66,7 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, per
     documents = having(data, persons)
     rare = (documents > 0) & (documents < rules.least_documents)
     counts: Array = getattr(model, "times_in")(data)  # noqa: B009
-    if rare_words_told(posterior, counts, documents < rules.least_documents):
+    if reveals_rare_words(posterior, counts, documents < rules.least_documents):
         yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
     else:
         yield Statement(
@@ -74,7 +74,7 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, per
         )
 
 
-def rare_words_told(posterior: Posterior, counts: Array, rare: Any) -> bool:
+def reveals_rare_words(posterior: Posterior, counts: Array, rare: Any) -> bool:
     """Whether the file has the documents' own counts of rare words; not if all topics share them out alike."""
     topics = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
     totals = topics.sum(axis=1, keepdims=True)

@@ -164,7 +164,7 @@ def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
         for rows in spans_up_to(offsets, BLOCK_ENTRIES):
             bounds = offsets[rows.start : rows.stop + 1]
             size = int(bounds[-1] - bounds[0])
-            parts = taken(data, value, size), taken(indices, index, size), bounds - bounds[0]
+            parts = read_numbers(data, value, size), read_numbers(indices, index, size), bounds - bounds[0]
             yield csr_array(parts, shape=(len(bounds) - 1, width))
 
 
@@ -176,10 +176,10 @@ def stored_blocks(file: IO[bytes]) -> Iterator[NDArray[Any]]:
     row = int(np.prod(shape[1:], dtype=np.int64))
     for first in range(0, shape[0], ROWS):
         size = min(ROWS, shape[0] - first)
-        yield taken(file, kind, size * row).reshape(size, *shape[1:])
+        yield read_numbers(file, kind, size * row).reshape(size, *shape[1:])
 
 
-def taken(file: IO[bytes], kind: np.dtype[Any], size: int) -> NDArray[Any]:
+def read_numbers(file: IO[bytes], kind: np.dtype[Any], size: int) -> NDArray[Any]:
     content = file.read(size * kind.itemsize)
     if len(content) != size * kind.itemsize:
         raise InvalidData("it ends too early.")

@@ -28,7 +28,7 @@ Format = Annotated[str, "File format, whatever the file's name: txt, jsonl, csv 
 Encoding = Annotated[str, "Encoding of the texts."]
 Whole = Annotated[bool, "Treat each .txt file as one document, as in folders."]
 Strict = Annotated[bool, "Stop at a line that is not a document instead of skipping it."]
-# So many places are named; how many there are is said anyway.
+# At most so many places are named; their number is always given.
 NAMED_PLACES = 5
 
 UNREADABLE = re.compile("[\ud800-\udfff]")
@@ -99,11 +99,11 @@ class Texts:
                     left_out.documents += 1
                     yield Text(place if alone else f"{path}:{place}".rstrip(":"), text)
                 elif self.strict:
-                    raise InvalidData(f"{said(path)}: {place or 'it'}: {reason}.")
+                    raise InvalidData(f"{display_name(path)}: {place or 'it'}: {reason}.")
                 else:
-                    left_out.add(said(path), place or "the whole file", reason)
+                    left_out.add(display_name(path), place or "the whole file", reason)
         if not left_out.documents:
-            names, why = ", ".join(map(said, self.paths)), "".join(f" {line}" for line in left_out)
+            names, why = ", ".join(map(display_name, self.paths)), "".join(f" {line}" for line in left_out)
             raise InvalidData(f"{names} holds no documents.{why}")
 
     def files(self, left_out: LeftOut) -> Iterator[tuple[Path, bool]]:
@@ -213,8 +213,8 @@ READERS: dict[str, Callable[[Texts, Path], Iterator[tuple[str, str, str]]]] = {
 }
 
 
-def said(path: Path) -> str:
-    """A file by name, and standard input not by that of its copy."""
+def display_name(path: Path) -> str:
+    """The name of a file in messages; for standard input not that of its temporary copy."""
     return path.stem if path.stem == STANDARD else str(path)
 
 

@@ -204,7 +204,7 @@ def from_draws(
         orders = aligned_draws(structure, statistics)
         values, statistics = (
             reordered(structure, values, orders),
-            {name: taken(statistics[name], orders.get(name)) for name in statistics},
+            {name: in_order(statistics[name], orders.get(name)) for name in statistics},
         )
     else:
         check_labels(structure, statistics)
@@ -372,11 +372,11 @@ def reordered(structure: Structure, values: Mapping[str, Any], orders: Mapping[s
     for name, order in orders.items():
         family = structure.families[name]
         parts = family.quantities(values[name])
-        ordered[name] = family.of_quantities({kind: taken(part, order) for kind, part in parts.items()})
+        ordered[name] = family.of_quantities({kind: in_order(part, order) for kind, part in parts.items()})
     return ordered
 
 
-def taken(part: Array, order: Any) -> Array:
+def in_order(part: Array, order: Any) -> Array:
     return part if order is None else part[np.arange(len(part))[:, None], order]
 
 

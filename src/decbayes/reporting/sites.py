@@ -76,13 +76,13 @@ def first_table(about: About, sites: Sequence[int], findings: Findings) -> Marku
     names = list(dict.fromkeys(name for listed in columns.values() for name in listed))
     if not names or len(columns) > MOST_SITES:
         return None
-    rows = [(about.named(name), *(said(columns[site].get(name)) for site in columns)) for name in names]
+    rows = [(about.named(name), *(column_text(columns[site].get(name)) for site in columns)) for name in names]
     head = ("column", *columns)
     text = "Sites by their columns, as they have listed them: mean ± standard deviation, rounded; or categories."
     return joined([tag("h3", "What the sites' data are like"), table(head, rows), note(text)])
 
 
-def said(column: Any) -> str:
+def column_text(column: Any) -> str:
     if column is None:
         return "–"
     if column.kind == "real":

@@ -161,7 +161,7 @@ class Site:
             ids = frozenset(self._spending(each.terms).release for each in history.sums)
             promise = agreement.promise(len(current.terms.seats))
             share = contribute(promise, merge_in(history.results), ids)
-            self._made()
+            self._private_folder()
             write_whole(self._file(current.terms, "spending"), spent_bytes(share.spending), private=True)
             steps = agreement.added(share, None)
         else:
@@ -210,7 +210,7 @@ class Site:
         if terms.round > 1 or isinstance(self.folder.agreement, PrivateAgreement):
             return
         opened = self._opened() | {self._model(): members_of(terms)}
-        write_whole(self._made() / OPENED, json.dumps(opened).encode(), private=True)
+        write_whole(self._private_folder() / OPENED, json.dumps(opened).encode(), private=True)
 
     def _model(self) -> str:
         """The model with any number of components."""
@@ -232,10 +232,10 @@ class Site:
         return seat
 
     def _store(self, seat: Seat) -> None:
-        self._made()
+        self._private_folder()
         write_whole(self._file(seat.terms, "seat"), seat.to_bytes(), private=True)
 
-    def _made(self) -> Path:
+    def _private_folder(self) -> Path:
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.private
 

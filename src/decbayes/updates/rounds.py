@@ -256,7 +256,7 @@ class Round:
         When all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
-        latest = self._own(data)
+        latest = self._last_sent(data)
         update = Update(model, damping=damping, first=self.number == 0)
         learned = update.relearn(data, self.slots[0], self.merged, rng=rng, progress=progress)
         sites = tuple(sorted(other.site for other in self.sent.values()))
@@ -270,7 +270,7 @@ class Round:
         heights = site_heights(model, data, self.merged, joins, len(sites), rng)
         return replace(sent, joins=joins, heights=heights if joins else ())
 
-    def _own(self, data: Any) -> Sent:
+    def _last_sent(self, data: Any) -> Sent:
         """What this site has sent last; refused if it is not of these data."""
         name, latest = next(iter(self.sent.items()))
         known = latest.posterior.structure
@@ -283,7 +283,7 @@ class Round:
         self, data: Any, components: int, *, rng: np.random.Generator, ascent: Ascent, progress: OnPass | None = None
     ) -> Sent:
         """This site's first posterior again, with more components, before the first round."""
-        first = self._own(data)
+        first = self._last_sent(data)
         model = replace(self.model.sized(components), ascent=ascent)
         posterior = model.fit(data, rng=rng, progress=progress).posterior
         return Sent(posterior, (*first.holds, first.posterior.digest), auto=True)

@@ -63,7 +63,7 @@ def rules_named(text: str | None) -> Rules | None:
     return Rules.load(Path(setting)) if setting not in ("", USUAL) else Rules()
 
 
-def rules_said(text: str | None) -> Rules | None:
+def rules_asked_for(text: str | None) -> Rules | None:
     """The rules that somebody has asked for, here or in the environment; None if nobody has."""
     return None if text is None and not os.environ.get(VARIABLE) else rules_named(text)
 

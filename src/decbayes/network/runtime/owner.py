@@ -202,7 +202,7 @@ class Owner:
             case Propose():
                 return self._proposed(order)
             case Take(path):
-                return self._taken(Path(path))
+                return self._ballots_from(Path(path))
         raise AssertionError(order)
 
     def _proposed(self, order: Propose) -> tuple[list[Effect], Callable[[], str]]:
@@ -254,18 +254,18 @@ class Owner:
             f"{', '.join(pending.votes)}. Others vote with `decbayes tell vote STORE {pending.name}`"
         )
 
-    def _taken(self, path: Path) -> tuple[list[Effect], Callable[[], str]]:
+    def _ballots_from(self, path: Path) -> tuple[list[Effect], Callable[[], str]]:
         """Ballots from a file, checked as if a neighbour had sent them."""
         decisions = self._agent.pool.decisions
         before = {*decisions.settled}
         effects = [effect for ballot in read_ballots(path) for effect in self._agent.on_ballot(str(path), ballot)]
 
-        def told() -> str:
+        def summary() -> str:
             new = decisions.settled.keys() - before
             overruled = len(new & decisions.overruled)
             return f"taken in: {len(new)} resolutions settled by it" + (f", {overruled} overruled" if overruled else "")
 
-        return effects, told
+        return effects, summary
 
     # In the fits' thread
 
@@ -298,10 +298,10 @@ class Owner:
         return Outcome(learned, text, added=((path, shard),))
 
     def _replace(self, path: str, by: str | None) -> Outcome:
-        def held(file: str) -> str:
+        def kept_shard(file: str) -> str:
             return self._agent.hold(*read_site(self._agent.charter, Path(file), self._person))
 
-        old = held(path)
+        old = kept_shard(path)
         if by is None and self._agent.drop(old):
             return Outcome(None, "withdrawn; it was never published", withdrawn=(old,))
         if old not in self._agent.evidence.shards:
@@ -309,7 +309,7 @@ class Owner:
         kept = self._agent.evidence.shards - {old}
         added: tuple[tuple[str, str], ...] = ()
         if by is not None:
-            added = ((by, held(by)),)
+            added = ((by, kept_shard(by)),)
             kept |= {added[0][1]}
         learned = self._agent.correct(kept, rng=self._rng)
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"

@@ -13,8 +13,8 @@ from decbayes.cli.shared.outputs import check_output, check_rows, writing
 from decbayes.cli.shared.sharing import (
     RulesOption,
     check_received_files,
+    rules_asked_for,
     rules_named,
-    rules_said,
     small_components,
 )
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
@@ -62,7 +62,7 @@ def export(
     check_output(output, posterior, text=True)
     check_rows(output, ".json")
     read = load(posterior)
-    check_received_files([posterior], [read], rules_said(rules))
+    check_received_files([posterior], [read], rules_asked_for(rules))
     parameters = view_of(read.structure).parameters(read, top=top or EVERYTHING, level=level)
     rows = without_small(read, with_ids(read, [dict(row) for row in parameters]), rules_named(rules))
     if output == STANDARD_OUTPUT and as_json:

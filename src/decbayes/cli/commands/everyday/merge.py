@@ -24,7 +24,7 @@ from decbayes.cli.shared.match_confidence import (
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, is_release, read_once
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_said
+from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_asked_for
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -252,7 +252,7 @@ def merge(
     work_on(device)
     refused = duplicates == "refuse" and not options.robust
     received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=refused), output)
-    check_received_files(posteriors, received.posteriors, rules_said(rules))
+    check_received_files(posteriors, received.posteriors, rules_asked_for(rules))
     if (whole := together(received.sent)) is not None:
         check_options_of_round(options, priors, telling)
         merge_round(received, whole, options, telling)

@@ -13,7 +13,7 @@ from decbayes.cli.shared.match_confidence import aligned, document_length, follo
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_said
+from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_asked_for
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import many, messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
@@ -129,8 +129,8 @@ def write_report(
     files, solving = distinct_names(posteriors), solver_named(solver, None)
     sent = read_once(posteriors)
     read = list(same_columns([site.posterior for site in sent.values()]))
-    check_received_files(posteriors, read, rules_said(rules))
-    in_force = rules_said(rules) or Rules()
+    check_received_files(posteriors, read, rules_asked_for(rules))
+    in_force = rules_asked_for(rules) or Rules()
     whole = together(sent)
     if whole is not None and components is None and solver is None:
         alignment = followed(whole.alignment, since)  # as `merge` has it: their components are in common slots

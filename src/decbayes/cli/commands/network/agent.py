@@ -19,7 +19,7 @@ from decbayes.base.extras import require_extra
 from decbayes.cli.commands.network._asking import ON_THIS_MACHINE, Link, load_charter
 from decbayes.cli.shared.common_options import PageOption, Record, available, check_record
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import NONE, PersonOption, rules_said
+from decbayes.cli.shared.sharing import NONE, PersonOption, rules_asked_for
 from decbayes.cli.shared.terminal import messages
 from decbayes.devices import DeviceName, use_device
 from decbayes.disclosure import Rules
@@ -247,7 +247,7 @@ def own_rules(text: str | None, charter: "Charter") -> Rules | None:
     """By which rules this site is stricter than its group."""
     if text == NONE and charter.disclosure is not None:
         raise InvalidCharter("The charter has disclosure rules, and a site may only be stricter than its group.")
-    return rules_said(text)
+    return rules_asked_for(text)
 
 
 def watching(address: "PageAddress", score: "Score | None", record: Path | None) -> "Watcher":

@@ -243,7 +243,7 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
     if lacking := [name for name in sorted(kind.agreed_settings) if name not in settings]:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
         raise WrongArgument(f"In a study of this kind ({kind.command}) all sites use the same {options}: give it here.")
-    if "formula" in reading_parameters(kind) and not says_outcome(settings):
+    if "formula" in reading_parameters(kind) and not names_outcome(settings):
         raise WrongArgument("Say what to predict from what, such as --formula 'days ~ age + ward'; or name a --target.")
     return settings
 
@@ -256,7 +256,7 @@ def check_units(units: Mapping[str, str], settings: Mapping[str, Any]) -> None:
         raise WrongArgument(f"--units: '{unused[0]}' is no column of '{formula}'. Leave it out, or spell it as there.")
 
 
-def says_outcome(settings: Mapping[str, Any]) -> bool:
+def names_outcome(settings: Mapping[str, Any]) -> bool:
     """Whether the options of a regression name what it predicts."""
     outcome, _, terms = str(settings.get("formula", "")).partition("~")
     return bool(settings.get("target") or (outcome.strip() and terms.strip()))

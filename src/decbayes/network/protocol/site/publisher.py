@@ -88,7 +88,7 @@ class Publisher:
 
     def adopt(self, record: Record) -> None:
         """Adopt a published version of our own, and add to it the evidence that it lacks."""
-        published = self._said(record)
+        published = self._stand_of(record)
         evidence = published.evidence
         self.published = published if record.origin == self._identity.id else self.published
         if published.closed:
@@ -97,7 +97,7 @@ class Publisher:
             both = reconcile(self.stand.evidence, evidence)
             self.stand = published if both == evidence else Stand(both)
 
-    def _said(self, record: Record) -> Stand:
+    def _stand_of(self, record: Record) -> Stand:
         posterior = record.posterior or self._charter.update.nothing
         approval = None if record.statement is None else record.statement.approval
         return Stand(Evidence.published(record.header, posterior, approval), record.header.closed, record.note)
@@ -166,7 +166,7 @@ class Publisher:
             return None
         if self._pool.add(read) is Change.NEWER:
             self._made.append(read.digest)
-            self.published = self._said(read)
+            self.published = self._stand_of(read)
         return read
 
     def _sayable(self) -> Stand:
