@@ -80,9 +80,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
 def check_inside(path: Path, folder: Path) -> Path:
     """The same path; refused if it is a link out of a shared folder, which would read or write any file here."""
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InvalidFile(
-            f"{path} is a link that leads out of {folder}. Remove it; who means its target copies it there."
-        )
+        raise InvalidFile(f"{path} is a link that leads out of {folder}. Remove it, or copy its target there.")
     return path
 
 
@@ -203,7 +201,7 @@ def other_kind(path: Path, content: bytes) -> str:
 
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says of its posterior beside the posterior; nobody vouches for it."""
+    """What a file says about its posterior beside the posterior; nobody vouches for it."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, MOST_DESCRIPTION))

@@ -137,7 +137,7 @@ DAMAGED = {
     "b.npz": (packed(POINTS)[:-30], "not a readable .npz file"),
     "c.npz": (packed(POINTS).replace(POINTS.tobytes(), bytes(POINTS.nbytes)), "not a readable .npz file"),
     "a.mtx.gz": (b"%%MatrixMarket", "a.mtx.gz: not a readable .mtx file"),
-    "c.csv.gz": (gzip.compress(b"x,y\n1,2\n" * 99)[:-12], "no whole .gz file. It may have been cut off"),
+    "c.csv.gz": (gzip.compress(b"x,y\n1,2\n" * 99)[:-12], "not a complete .gz file. It may have been cut off"),
     "a.csv.zst": (b"", r"\.zst files are not read. Unpack it first \(zstd -d\)"),
     "a.tar.gz": (b"", r"\.tar files are not read. Unpack it first \(tar -xf\)"),
     "a.xlsx": (b"PK", "files that end in .xlsx are not supported; supported are .csv"),

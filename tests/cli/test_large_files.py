@@ -218,14 +218,14 @@ class TestUnfinished:
         with monkeypatch.context() as patch:
             stop_after(patch, number, restart)
             status, _, errors = run(f"fit {line} -o a.posterior")
-        assert (status, "The same command goes on" in errors) == (130, True)
+        assert (status, "The same command continues" in errors) == (130, True)
         assert (tmp_path / "a.posterior.unfinished").is_dir()
         status, _, errors = run(f"fit {line} -o a.posterior")
-        assert (status, f"Going on from pass {number}" in errors) == (0, True), errors
+        assert (status, f"Continuing from pass {number}" in errors) == (0, True), errors
         assert not (tmp_path / "a.posterior.unfinished").exists()
         whole, found = (db.load(tmp_path / f"{name}.posterior") for name in ("whole", "a"))
         assert found.digest == whole.digest
-        assert "Going on" not in run(f"fit {line} -o a.posterior")[2]
+        assert "Continuing" not in run(f"fit {line} -o a.posterior")[2]
 
     def test_a_model_that_does_not_tell_its_state_goes_on_from_its_posterior(self, run, tmp_path, monkeypatch):
         np.save(tmp_path / "a.npy", POINTS)
@@ -241,7 +241,7 @@ class TestUnfinished:
 
         monkeypatch.setattr(db.LatentFeatures, "fit", watched)
         status, _, errors = run(line)
-        assert (status, "Going on from pass 1" in errors) == (0, True)
+        assert (status, "Continuing from pass 1" in errors) == (0, True)
         assert starts == [3, 0]
 
     def test_a_signal_to_a_real_process(self, tmp_path, monkeypatch):
@@ -271,12 +271,12 @@ class TestUnfinished:
         assert status == 0
         for _ in range(15):
             status, taken = interrupted(0.85 * seconds, "a.posterior")
-            if "The same command goes on" in log.read_text():
+            if "The same command continues" in log.read_text():
                 break
             seconds = 0.9 * taken if status == 0 else 1.2 * seconds  # too late, or too early, while it was loading
         assert status == 130
         status, _ = interrupted(120, "a.posterior")
-        assert (status, "Going on" in log.read_text()) == (0, True)
+        assert (status, "Continuing" in log.read_text()) == (0, True)
         whole, found = (db.load(tmp_path / f"{name}.posterior") for name in ("whole", "a"))
         assert found.digest == whole.digest
 
@@ -294,7 +294,7 @@ class TestUnfinished:
             other = db.LatentDirichletAllocation(5, tuple(map(str, range(200))))
             db.save(db.Posterior.of_prior(other.structure), tmp_path / "a.posterior")
         status, _, errors = run(f"{line} {change if change.startswith('--') else ''}")
-        assert (status, "Going on" in errors) == (0, False)
+        assert (status, "Continuing" in errors) == (0, False)
 
 
 def stop_after(monkeypatch, number, restart=0):

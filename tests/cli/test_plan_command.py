@@ -25,7 +25,7 @@ def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
     assert (fitted / "plan.png").stat().st_size > 1000
     before = json.loads((fitted / "plan.json").read_text())
     status, shown, errors = run(f"{plan} --prior-variance 100 --data-sets 6 -o plan.json")
-    assert (status, "Going on after 4 data sets" in errors, "6 data sets." in shown) == (0, True, True)
+    assert (status, "Continuing after 4 data sets" in errors, "6 data sets." in shown) == (0, True, True)
     after = json.loads((fitted / "plan.json").read_text())
     assert after["data sets"][:4] == before["data sets"]
     status, _, errors = run(f"{plan} --prior-variance 50 --data-sets 6 -o plan.json")

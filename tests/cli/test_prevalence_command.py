@@ -98,7 +98,7 @@ def test_effects_of_covariates_in_a_shared_folder(run, tmp_path):
         "prevalence m.posterior a.jsonl --formula kind --date day": "--date goes without --formula",
         "prevalence m.posterior shared/a.prevalence shared/a.prevalence": "given twice",
         "prevalence a.posterior shared/a.prevalence shared/b.prevalence": "on other topics",
-        "prevalence m.posterior a.jsonl --folder nowhere": "is no folder",
+        "prevalence m.posterior a.jsonl --folder nowhere": "is not a folder",
         "prevalence m.posterior a.jsonl --rules usual --formula day*kind*kind --folder shared": "formula",
     }
     for line, reason in refused.items():

@@ -129,7 +129,7 @@ def test_releases_and_posteriors_do_not_mix(run, sites):
     run("fit logistic-regression south.csv --like all/north.0.release -o south.posterior")
     status, _, text = run("merge all/north.0.release south.posterior -o m.posterior")
     assert status != 0
-    assert "south.posterior is no private release" in text
+    assert "south.posterior is not a private release" in text
     # Units of a posterior may come from data.
     status, _, text = run("fit logistic-regression south.csv --like south.posterior --private --epsilon 1 -o s.release")
     assert (status != 0, "not a private release" in text, Path("s.release").exists()) == (True, True, False)

@@ -127,7 +127,7 @@ def test_what_is_in_no_budget_is_refused_and_nothing_is_sent(run, sites):
         assert (status, "do not go with private sums" in errors) == (2, True), errors
     assert not [*sites.glob("sums/round_*")]
     status, _, errors = run("refine north.csv --folder sums --site north")
-    assert (status, "say --secure --key KEY to take part" in " ".join(errors.split())) == (2, True)
+    assert (status, "give --secure --key KEY to take part" in " ".join(errors.split())) == (2, True)
 
 
 def test_clusters_need_no_file_of_a_prior_and_their_number_may_be_found_later(run, sites):

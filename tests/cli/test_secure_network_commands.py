@@ -81,7 +81,7 @@ def test_an_anchor_with_fewer_components_gets_spare_slots(command, tmp_path):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--sum", "rounds=2"), "say --secure"),
+        (("--sum", "rounds=2"), "add --secure"),
         (("--privacy", "epsilon=1", "--privacy", "delta=1e-6", "--privacy", "noise=all"), "noise"),
         (("--secure", "--sum", "laps=2"), "There are rounds, colluders, most_rows"),
         (("--secure", "--sum", "rounds=0"), "--sum"),

@@ -148,7 +148,7 @@ def test_who_these_data_are_from_is_found_or_asked(run, folder):
     refused = {
         "refine late.csv --folder shared": "Which site is this? Give --site NAME: a, b, c",
         "refine b.csv --folder shared --site a": "not the posterior of these data",
-        "refine a.csv --folder elsewhere": "is no folder",
+        "refine a.csv --folder elsewhere": "is not a folder",
         "refine a.csv --folder shared --own shared/a.posterior": "leave out --own",
         "refine a.csv --own shared/a.posterior": "--folder; or --own, --others and --output",
         "refine a.csv --folder shared --components 2": "begun with 3 components",

@@ -115,7 +115,7 @@ def test_recipes_say_how_texts_become_words():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"tokens": "("}, "no regular expression"),
+        ({"tokens": "("}, "not a regular expression"),
         ({"tokens": r"\w*"}, "must match one word"),
         ({"tokens": "(a)(b)"}, "one group at most"),
         ({"tokens": "a" * 501}, "at most 500"),
@@ -335,4 +335,6 @@ def test_stop_words_of_the_texts_language_are_left_out_unless_somebody_wants_the
     assert "the" in db.load(tmp_path / "all.posterior").structure.labels["topics"]
     (tmp_path / "b.txt").write_text("\n".join(["river boat", "money fund"] * 20), encoding="utf-8")
     assert "Stop words" not in run("fit topics b.txt --topics 2 --most-share 1 -o b.posterior")[2]
-    assert "goes with no other name" in run("fit topics a.txt --topics 2 --stop-words none,english -o no")[2]
+    assert (
+        "cannot be combined with other names" in run("fit topics a.txt --topics 2 --stop-words none,english -o no")[2]
+    )

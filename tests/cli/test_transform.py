@@ -208,7 +208,7 @@ def test_an_interrupted_command_goes_on_where_it_was(run, topics, tmp_path, rng,
     assert (status, "Interrupted after 21 rows" in errors, (tmp_path / name).exists()) == (130, True, False)
     assert len(calls) == 4
     status, _, errors = run(f"transform a.txt m.posterior -o {name}")
-    assert (status, "Going on after 21 rows" in errors, f"{name}: 40 rows" in errors) == (0, True, True)
+    assert (status, "Continuing after 21 rows" in errors, f"{name}: 40 rows" in errors) == (0, True, True)
     assert len(calls) == 7  # six blocks in all: those that were written are not found again
     read = (lambda path: path.read_bytes()) if name == "topics.csv" else table_of
     assert read(tmp_path / name) == read(tmp_path / f"whole-{name}")
@@ -227,4 +227,4 @@ def test_an_interrupted_command_on_other_data_begins_again(run, topics, tmp_path
     (tmp_path / "topics.csv.part").write_text("left over\n", encoding="utf-8")
     (tmp_path / "topics.csv.part.json").write_text('{"command": "another", "blocks": 2, "size": 9}')
     status, _, errors = run("transform a.txt m.posterior -o topics.csv")
-    assert (status, "Going on" in errors, len(rows_of(tmp_path / "topics.csv"))) == (0, False, 20)
+    assert (status, "Continuing" in errors, len(rows_of(tmp_path / "topics.csv"))) == (0, False, 20)

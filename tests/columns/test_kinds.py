@@ -141,8 +141,8 @@ def test_columns_survive_json():
     ("column", "values", "message"),
     [
         ("sex", ["f", "secret"], "Column 'sex' .categorical.: 1 of 2 values are none of the 2 agreed categories .f, m"),
-        ("visits", [1, -1], "Column 'visits' .count.: 1 of 2 values are no counts.*number 1"),
-        ("visits", [0.5, 1], "no counts: whole numbers from 0 on"),
+        ("visits", [1, -1], "Column 'visits' .count.: 1 of 2 values are not counts.*number 1"),
+        ("visits", [0.5, 1], "not counts: whole numbers from 0 on"),
         ("age", ["old", 3], "1 of 2 values are not numbers;"),
         ("age", ["1,5", "secret"], r"2 of 2 values are not numbers \(some have decimal commas: write points\)"),
         ("age", [np.inf, 3], "infinite"),
@@ -183,7 +183,7 @@ def test_a_column_without_a_value_is_what_other_sites_say(nothing, kinds):
 def test_no_model_is_about_columns_of_which_nobody_has_a_value():
     lacking = columns_of({"x": [None, None], "y": [1.5, 2.5]}, report=lambda text: None)
     for model in (partial(db.LatentClasses, 2), partial(db.LinearRegression, "y")):
-        with pytest.raises(InvalidStructure, match=r"No value is known of x\. Agree on .* or leave them out"):
+        with pytest.raises(InvalidStructure, match=r"There are no values of x\. Agree on .* or leave them out"):
             model(columns=lacking)
     with pytest.raises(InvalidData, match="1 of 2 values are not missing; the first is number 1"):
         Missing().coded(np.array([None, "x"], dtype=object))
@@ -213,7 +213,7 @@ def test_columns_may_have_numbers_for_names_but_no_name_twice():
         ({"a": 3}, "Column 'a' must be one of decbayes.columns"),
         ({"a": "colour"}, "no kind of column 'colour'; there are categorical, yes/no, count, real"),
         ([["a", "real", 0.0, -1.0]], "scale must be a positive number"),
-        ([["a", "real"], ["a", "real"]], "Two columns have one name"),
+        ([["a", "real"], ["a", "real"]], "Two columns have the same name"),
         ([["a"]], "Columns are {name: column}"),
         ([["a", "count", "many"]], "mean must be a positive number"),
     ],

@@ -278,4 +278,4 @@ def test_an_interrupted_fit_leaves_a_draft_under_the_rules(run, tmp_path, rng, m
     assert sorted(np.asarray(load("a").contribution["weights"])[:, 0].round(6)) == [0.0, 61.0]
     assert manifest_in(load_note("a")).rules == RULES
     status, _, errors = run(line)
-    assert (status, "Going on" in errors) == (0, True)
+    assert (status, "Continuing" in errors) == (0, True)

@@ -87,7 +87,7 @@ def test_scores_of_more_posteriors_than_records_do_not_leave(run, files, points)
 def test_overlaps_are_of_enough_records_and_of_no_small_component(run, files, points):
     status, _, errors = run("overlap a.npy bare.posterior safe.posterior -o a.overlaps")
     assert status == 1
-    assert "components that too few have" in errors
+    assert "components of too few persons" in errors
     assert run("overlap a.npy safe.posterior bare.posterior -o a.overlaps")[0] == 0
     np.save("few.npy", points[:9])
     assert "at least 20" in run("overlap few.npy safe.posterior bare.posterior -o b.overlaps")[2]

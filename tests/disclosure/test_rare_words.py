@@ -77,7 +77,7 @@ def test_in_later_rounds_rare_words_go_where_other_sites_have_them(run, corpora)
     assert later[places[:6]].min() > 1.3 * later[places[6:]].max()
     status, shown, _ = run("preview a1 --data a.txt --json")
     assert status == 0
-    assert "none of which can be told" in shown
+    assert "indistinguishable from" in shown
     made(run, "fit topics a.txt --vocabulary all.words --topics 2 --seed 3 --rules none -o a.open")
     usual = corpora / "usual.toml"
     usual.write_text("least_cell = 5\n")

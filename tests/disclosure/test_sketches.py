@@ -53,5 +53,5 @@ def test_spaces_and_case_make_no_difference_and_other_keys_do():
 def test_files_that_are_no_sketches_are_refused(change):
     plain = {"format": "decbayes sketch 1", "documents": 3, "group": "a", "hashes": ["1", "2"]}
     Sketch.of_plain(plain)
-    with pytest.raises(InvalidData, match="no sketch"):
+    with pytest.raises(InvalidData, match="not a sketch"):
         Sketch.of_plain({**plain, **change})

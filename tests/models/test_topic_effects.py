@@ -215,7 +215,7 @@ def test_what_cannot_be_added_or_found_is_refused(three_sites):
         "no offset": lambda: db.texts.effects(posterior, counts, frame, "year - 1"),
         "Leave the formula out": lambda: db.texts.effects(posterior, counts, frame, "year", given=joint),
         "rows of covariates": lambda: db.texts.effects(posterior, counts[:9], frame, "year"),
-        "no day of the calendar": lambda: db.texts.effects(posterior, counts[:1], {"d": ["2024-02-30"]}, "d"),
+        "not in the calendar": lambda: db.texts.effects(posterior, counts[:1], {"d": ["2024-02-30"]}, "d"),
         "at least 60 per coefficient": lambda: db.texts.effects(
             posterior, counts, frame, "year + paper", least=60, **whole
         ),

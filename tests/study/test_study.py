@@ -372,8 +372,8 @@ def test_a_protocol_is_read_as_it_was_written(tmp_path):
     ("words", "said"),
     [
         (("--sites", "a,b", "--modle", "x"), "--modle"),
-        (("--sites", "a,b", "--like", "x.posterior"), "no part of a protocol"),
-        (("--sites", "a,b", "--approve", "c=Kim"), "none of the sites"),
+        (("--sites", "a,b", "--like", "x.posterior"), "not part of a protocol"),
+        (("--sites", "a,b", "--approve", "c=Kim"), "not one of the sites"),
         (("--sites", "a,b,a"), "'a' is given twice"),
         ((), "Give --sites"),
     ],
@@ -489,7 +489,7 @@ def test_a_stray_file_beside_the_protocol_is_named_and_files_of_the_study_are_no
 
 def test_a_unit_of_a_column_that_is_not_used_is_noticed(run, tmp_path, rng):
     status, _, said = run(*NEW, "--sites", "north", "--units", "age=years,stayy=days")
-    assert (status, "'stayy' is no column of 'days ~ age + ward'" in said) == (2, True)
+    assert (status, "'stayy' is not a column of 'days ~ age + ward'" in said) == (2, True)
     assert not (tmp_path / "stay").exists()
     run("study", "new", "groups", "--model", "classes", "--sites", "north", "--units", "size=cm", "--rules", "usual")
     write_table(tmp_path / "north.csv", patients(rng, 60))

@@ -126,7 +126,7 @@ def advice(plan: Plan, report: PlanReport) -> str:
         return f"With {where}: " + " ".join(filter(None, remarks))
     doubt = max((2.0 * error for _, error in report.coverage.values()), default=0.0)
     if doubt > TOO_NARROW:
-        return f"With {where} nothing is wrong that so few data sets could show; simulate more (--data-sets)."
+        return f"With {where} so few data sets show nothing wrong; simulate more (--data-sets)."
     return f"With {where} the merge is about as good as one fit of all data, and its intervals can be used."
 
 

@@ -69,8 +69,8 @@ command(
     "study",
     """Run a study by files: a protocol, a folder per site, and one report in the end.
 
-    `study new` begins it. At each site: `check`, `fit`, `preview`, `release`, and `round` where the protocol has
-    rounds. Whoever merges: `report`. Each command says what comes next and who does it; `status` says it any time.""",
+    `study new` begins it. At each site: `check`, `fit`, `preview`, `release`, and `round` if the protocol has rounds.
+    To merge: `report`. Each command says what comes next and who does it; `status` says it at any time.""",
     "decbayes study new stay --model linear-regression --formula 'days ~ age + ward' --sites north,south",
     "decbayes study status",
     several=True,
@@ -163,7 +163,7 @@ command(
 command(
     TOPICS,
     "find",
-    "List the topics that have some words, that are like another topic, or that a document is about.",
+    "List topics by their words, by their likeness to another topic, or by a document about them.",
     "decbayes find merged.posterior nurse ward",
     "decbayes find merged.posterior --document letter.txt",
 )
@@ -209,7 +209,7 @@ command(
 command(
     SHARING,
     "preview",
-    """Show what a file says of whom, before it leaves: the smallest groups, rare words, records that stand out.
+    """Show what a file reveals about persons before it leaves: the smallest groups, rare words, records that stand out.
 
     With --data it measures how well a reader could tell who is in the data. The page is for the data's owner: it may
     quote rare words and categories.""",
@@ -229,15 +229,15 @@ command(
     "sketch",
     """Write a keyed sketch of a site's documents, or say how many documents several sites share.
 
-    Nobody without the group's key can tell which documents are in a sketch. `decbayes merge` reads sketches that lie
-    beside the sites' files, a.sketch beside a.posterior, and says how much is counted twice.""",
+    Nobody without the group's key can tell which documents are in a sketch. `decbayes merge` reads sketches beside
+    the sites' files (a.sketch beside a.posterior) and says how much is counted twice.""",
     "decbayes sketch a.jsonl --key group.key -o a.sketch",
     "decbayes sketch a.sketch b.sketch",
 )
 command(
     SHARING,
     "ledger",
-    "Show what has left this site, and check that nothing was changed or taken out of the record.",
+    "Show what has left this site, and check that nothing was changed or removed from the record.",
     "decbayes ledger releases.ledger",
 )
 command(
@@ -273,7 +273,7 @@ command(
 command(
     CHECKING,
     "calibrate",
-    """Calibrate the intervals of a merged posterior, so that 90 % intervals hold the truth about 90 % of the time.
+    """Calibrate the intervals of a merged posterior, so that 90 % intervals contain the truth about 90 % of the time.
 
     Each site writes a matrix, the information in its data about the merged posterior. Then one of them adds up these
     files.""",
@@ -283,14 +283,14 @@ command(
 command(
     CHECKING,
     "pool",
-    "Combine regressions of imputed tables by Rubin's rules: intervals contain the uncertainty about missing values.",
+    "Combine regressions of imputed tables by Rubin's rules: intervals include the uncertainty about missing values.",
     "decbayes pool merged-1.posterior merged-2.posterior merged-3.posterior",
 )
 command(
     CHECKING,
     "accuracy",
-    """Print how well a regression predicts: concordance (of yes or no: the area under the ROC curve; of survival:
-    Harrell's), and observed beside expected events by risk.
+    """Print how well a regression predicts: concordance (for yes or no the area under the ROC curve, for survival
+    Harrell's index), and observed beside expected events by risk.
 
     Each site writes sums over its pairs and groups; then one of them adds up these files.""",
     "decbayes accuracy merged.posterior a.csv -o a.accuracy",
@@ -299,7 +299,7 @@ command(
 command(
     CHECKING,
     "overlap",
-    """Compute how much of each component of a site the other sites' merge has in the same slot.
+    """Compute which share of each component's data the merge of the other sites puts into the same slot.
 
     One number per component, from the site's own data. `decbayes merge --explain --overlap` uses it to estimate how
     likely each match is right.""",

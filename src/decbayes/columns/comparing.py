@@ -20,7 +20,7 @@ def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
     >>> units = {"a": (131, 15), "b": (126, 13), "c": (17.3, 2)}
     >>> sites = {name: {"pressure": db.columns.Gaussian(*unit)} for name, unit in units.items()}
     >>> print(*db.columns.unlike(sites))
-    Column 'pressure': the centre of c is 17.3 and its scale 2; of the others they are 128 and 14. Does c use ...
+    Column 'pressure': the centre of c is 17.3 and its scale 2; for the others they are 128 and 14. Does c use ...
     """
     names = dict.fromkeys(name for columns in sites.values() for name in columns)
     lines = []
@@ -44,8 +44,8 @@ def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
     if apart:
         _, site, centre, scale, middle, usual = max(apart)
         yield (
-            f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; of the others they are "
-            f"{middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
+            f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; for the others they "
+            f"are {middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
         )
 
 

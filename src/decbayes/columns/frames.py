@@ -289,7 +289,7 @@ def declared(columns: Any) -> dict[str, Column]:
             f"Columns are {{name: column}}, or lists of a name, a kind and details: {error}."
         ) from None
     if len(dict(rows)) < len(rows):
-        raise InvalidStructure("Two columns have one name.")
+        raise InvalidStructure("Two columns have the same name.")
     return dict(rows)
 
 
@@ -299,7 +299,7 @@ def known(columns: Any) -> dict[str, Column]:
     empty = [name for name, column in agreed.items() if column.kind == Missing.kind]
     if empty:
         raise InvalidStructure(
-            f"No value is known of {some(empty)}. Agree on these columns with sites that have values, or leave them "
+            f"There are no values of {some(empty)}. Agree on these columns with sites that have values, or leave them "
             "out."
         )
     return agreed

@@ -71,7 +71,7 @@ def drafted(
     person: str = "",
     **context: Any,
 ) -> tuple[Posterior, Manifest]:
-    """The posterior as it may leave the site, and what its file says of its making.
+    """The posterior as it may leave the site, and a manifest of how it was made.
 
     `changed` and `left_out` say what was done before the fit, `person` names the column that tells persons apart, and
     `context` is what `guarded` takes besides.

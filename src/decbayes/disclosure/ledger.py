@@ -94,7 +94,7 @@ class Ledger:
         self.path = Path(path)
 
     def entries(self) -> list[Entry]:
-        """All entries, checked: DamagedLedger says which line was changed, is missing, or is only half there."""
+        """All entries, checked: DamagedLedger says which line was changed, is missing, or is incomplete."""
         return list(self._checked(self.path.read_bytes() if self.path.exists() else b""))
 
     def append(self, entry: Entry, check: Callable[[list[Entry]], None] = lambda entries: None) -> None:
@@ -158,7 +158,7 @@ class Ledger:
         before = FIRST
         lines = content.split(b"\n")
         if lines.pop():
-            raise DamagedLedger(f"{self.path}: line {len(lines) + 1} is only half there. {REMEDY}")
+            raise DamagedLedger(f"{self.path}: line {len(lines) + 1} is incomplete. {REMEDY}")
         for number, line in enumerate(lines, start=1):
             try:
                 values = msgspec.json.decode(line, type=dict[str, Any])

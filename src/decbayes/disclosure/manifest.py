@@ -1,4 +1,4 @@
-"""What a file says of its making: by whom, from how many, under which rules, and who has released it."""
+"""How a file was made: by whom, from how many, under which rules, and who has released it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

@@ -80,7 +80,7 @@ def check_disclosable(model: Model) -> None:
     kind = type(model)
     if kind.pooled is Model.pooled and kind.rare_hidden is Model.rare_hidden:
         raise NotDisclosed(
-            f"{kind.__name__} does not say what its numbers count, so that nobody knows what its files tell. Let it "
+            f"{kind.__name__} does not say what its numbers count, so nobody knows what its files reveal. Let it "
             f"override `pooled`. {MADE_UP}"
         )
 
@@ -141,7 +141,7 @@ def check_levels(name: str, column: Column, count: int, rules: Rules) -> None:
 def pooled_columns(
     columns: Mapping[str, Column], points: Array, rules: Rules, persons: Persons = EACH
 ) -> tuple[dict[str, Column], list[str]]:
-    """What a list of columns may say of them: no category that too few persons have."""
+    """What a list of columns may say about them: no category that too few persons have."""
     check_size(persons.total(len(points)), "persons", rules)
     check_columns(columns, points, rules)
     counts = [persons.among(known) for known in ~np.isnan(points).T]

@@ -1,4 +1,4 @@
-"""One page for whoever decides: what a file says of whom, and whether it may leave."""
+"""One page for whoever decides: what a file reveals, and about whom, and whether it may leave."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ NOT_CHECKED = "not given. Not checked: cells, persons, earlier releases, and whe
 
 @dataclass(frozen=True)
 class Preview:
-    """What a file says of whom. Printing it shows the page.
+    """What a file reveals, and about whom. Printing it shows the page.
 
     Args:
         title: what the file holds.
@@ -43,7 +43,7 @@ class Preview:
         deviations: how far the posterior moves without single records, the most first.
         membership: how well members can be told from others, 0.5 by chance only.
         private: lines for the owner of the data only: they quote rare words and categories.
-        facts: what the file says of itself: who made it, from how many, under which rules.
+        facts: what the file says about itself: who made it, from how many, under which rules.
         least: the fewest persons, documents or sequences that a component needs.
         checked: whether the data behind the file were looked at.
     """
@@ -70,7 +70,7 @@ class Preview:
         if stopping:
             return f"This file must not leave. Failed checks: {len(stopping)}."
         if not self.checked:
-            return "The data were not checked, so nobody knows whether a rule is broken. Name them: --data."
+            return "The data were not checked, so a rule may be broken. Name them: --data."
         doubts = sum(statement.severity == "look" for statement in self.statements)
         if doubts:
             points = "one point" if doubts == 1 else f"{doubts} points"
@@ -105,7 +105,7 @@ def preview(
         posterior: what the file holds.
         data: the site's own data; without them only the file itself is looked at.
         rules: what may leave the site; default: those of the manifest, or the usual ones.
-        manifest: what the file says of its making.
+        manifest: how the file was made.
         ledger: what has left so far.
         members: keyed digests of the persons, see `person_digests`.
         persons: whom each observation is about, by name or number, where a person may have several.
@@ -171,7 +171,7 @@ def facts_of(model: Model, manifest: Manifest | None) -> tuple[tuple[str, str], 
 
 def of_persons(manifest: Manifest) -> str:
     """How many persons the rows are about, where somebody has said who they are."""
-    column = f", told apart by column '{manifest.person}'" if manifest.person else ""
+    column = f", identified by column '{manifest.person}'" if manifest.person else ""
     return f" of {manifest.persons:,} persons{column}" if 0 < manifest.persons < manifest.rows or column else ""
 
 
@@ -307,7 +307,7 @@ def about_releases(
 
 def about_merge(model: Model, posterior: Posterior, others: Sequence[Posterior]) -> Iterator[Statement]:
     if not others:
-        text = "these sums plus those of other sites. Whoever has all other files can subtract them"
+        text = "these sums plus those of other sites. Anyone who has all other files can subtract them"
         text += f"; a {model.noun} that only you have is shown as it is" if posterior.structure.symmetry else ""
         yield Statement("the merge shows", text)
         return

@@ -150,7 +150,7 @@ def remarks_on(mechanism: Mechanism, estimate: Estimate, privacy: Privacy, done:
                 "Rounds differ by more than their noise explains.",
                 "Compare the agreed units with what columns usually hold, and ask whether all sites used the same data "
                 "in every round.",
-                f"Their squared distance is {estimate.misfit:.2g} times what noise makes of it.",
+                f"Their squared distance is {estimate.misfit:.2g} times what noise would cause.",
             )
         )
     return remarks

@@ -1,4 +1,4 @@
-"""What a file says of rare things: categories, words, and moves between states."""
+"""What a file says about rare things: categories, words, and moves between states."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,9 +69,7 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, per
     if reveals_rare_words(posterior, counts, documents < rules.least_documents):
         yield Statement("rare words", f"the counts of {rare.sum():,} words of few documents can be read", "stop")
     else:
-        yield Statement(
-            "rare words", f"{rare.sum():,} words of few documents, none of which can be told from absent ones"
-        )
+        yield Statement("rare words", f"{rare.sum():,} words of few documents, indistinguishable from absent ones")
 
 
 def reveals_rare_words(posterior: Posterior, counts: Array, rare: Any) -> bool:
@@ -103,7 +101,7 @@ def about_moves(model: Model, posterior: Posterior, data: Any, rules: Rules, per
     if read.any():
         yield Statement("rare moves", f"{pairs}, {read.sum():,} of which can be read", "stop")
     else:
-        yield Statement("rare moves", f"{pairs}, none of which can be told from pairs without moves")
+        yield Statement("rare moves", f"{pairs}, indistinguishable from pairs without moves")
 
 
 def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
         version = npy.read_magic(file)
         shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
     except (TokenError, SyntaxError, RecursionError, TypeError):
-        raise InvalidData("its beginning does not describe an array: it is damaged, or no NumPy file.") from None
+        raise InvalidData("its header does not describe an array: it is damaged, or not a NumPy file.") from None
     if kind.hasobject:
         raise InvalidData("it holds Python objects, which are not read.")
     return shape, by_column, kind

@@ -55,7 +55,7 @@ def csv_frame(path: Path) -> Frame:
             "it has one column, and its lines hold '|'. Separate columns with commas, semicolons or tabs."
         )
     if len(set(names)) < len(names):
-        raise InvalidData("two of its columns have one name.")
+        raise InvalidData("two of its columns have the same name.")
     if len(rows) == 1:
         return {name: values_of([]) for name in names}
     cells = list(zip(*same_width(rows, len(names))[1:], strict=True))

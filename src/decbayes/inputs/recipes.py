@@ -209,7 +209,7 @@ def check_expression(expression: str) -> None:
         compiled = re.compile(expression)
     except (re.error, OverflowError, RecursionError) as error:
         raise InvalidStructure(
-            f"The expression for tokens is no regular expression ({error}); {', '.join(NAMED)} are names of ready ones."
+            f"The expression for tokens is not a regular expression ({error}); ready-made: {', '.join(NAMED)}."
         ) from None
     if compiled.groups > 1 or compiled.match("") is not None:
         raise InvalidStructure(
@@ -240,7 +240,7 @@ def stopping(names: str, recipe: Recipe) -> tuple[frozenset[str], bool]:
     """The stop words that somebody asks for, and whether those of the texts' language are left out, too."""
     given = [name.strip() for name in names.split(",") if name.strip()]
     if NONE in given and len(given) > 1:
-        raise InvalidData(f"--stop-words {NONE} keeps all words: it goes with no other name.")
+        raise InvalidData(f"--stop-words {NONE} keeps all words: it cannot be combined with other names.")
     return stop_words_of([name for name in given if name not in (AUTO, NONE)], recipe), AUTO in given
 
 

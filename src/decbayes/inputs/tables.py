@@ -131,7 +131,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         # Of Python's own objects NumPy would say how to run what is in the file.
         cause = f" ({error})" if kind.removeprefix(".") in BINARY and "pickle" not in str(error) else ""
         if is_compressed(path):
-            cause = f": it is no whole {path.suffix.lower()} file. It may have been cut off; copy it again"
+            cause = f": it is not a complete {path.suffix.lower()} file. It may have been cut off; copy it again"
         raise InvalidData(f"{path}: not a readable {kind} file{cause}.") from None
 
 
@@ -188,7 +188,7 @@ def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, S
     kept = places(names, columns) if columns else range(len(first))
     chosen = tuple(names[place] for place in kept) if names else ()
     if any(names.count(name) > 1 for name in chosen):
-        raise InvalidData("two of its columns have one name.")
+        raise InvalidData("two of its columns have the same name.")
     return bool(names), kept, chosen
 
 

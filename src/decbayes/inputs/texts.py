@@ -32,7 +32,7 @@ Strict = Annotated[bool, "Stop at a line that is not a document instead of skipp
 NAMED_PLACES = 5
 
 UNREADABLE = re.compile("[\ud800-\udfff]")
-NOT_UTF8 = "not in this encoding; --encoding says another one"
+NOT_UTF8 = "not in this encoding; --encoding sets another one"
 
 
 class Text(NamedTuple):
@@ -119,7 +119,7 @@ class Texts:
                     elif self.kind(file) in FORMATS:
                         yield file, self.kind(file) == "txt"
                     else:
-                        left_out.add(str(path), file.name, "files that are no texts by their names; see --format")
+                        left_out.add(str(path), file.name, "files whose names are not those of texts; see --format")
 
     def kind(self, path: Path) -> str:
         return self.format or ending(path)
@@ -128,7 +128,9 @@ class Texts:
         """Where a document stands, its text, and what is wrong with it if anything is."""
         kind = self.kind(path)
         if kind not in FORMATS:
-            raise InvalidData(f"{path}: texts are in .{', .'.join(FORMATS)} files. --format says what other files are.")
+            raise InvalidData(
+                f"{path}: texts are in .{', .'.join(FORMATS)} files. --format sets the format of other files."
+            )
         with reading(path, "text" if kind in ("txt", "jsonl", "ndjson") else f".{kind}"):
             if whole and kind == "txt":
                 with opened(path, self.encoding, "surrogateescape") as file:

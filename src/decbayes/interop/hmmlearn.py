@@ -205,7 +205,7 @@ def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
     hmm = require("hmmlearn.hmm", extra="hmmlearn", task="hmmlearn")
     model = model_for(posterior.structure)
     if not isinstance(model, HiddenMarkov):
-        raise NotConvertible("hmmlearn has hidden Markov models, and this is none.")
+        raise NotConvertible("hmmlearn has hidden Markov models only, and this is another model.")
     if variational:
         return to_variational(posterior, model)
     factors = [column.factor for column in model.columns.values()]

@@ -60,7 +60,7 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, Array]:
     check_kind(Posterior, posterior=posterior)
     name = posterior.structure.model.get("name", "an unnamed model")
     if name != "LatentDirichletAllocation":
-        raise NotConvertible(f"A posterior of {name} is no topic model.")
+        raise NotConvertible(f"A posterior of {name} is not a topic model.")
     model = LatentDirichletAllocation.from_structure(posterior.structure)
     prior = concentration(posterior.structure.prior["topics"])
     return prior + posterior.contribution["topics"], prior, model.document_prior_of(posterior)

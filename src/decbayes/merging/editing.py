@@ -167,7 +167,7 @@ def recorded(posterior: Posterior, events: Sequence[Event], slots: Indices, kept
     """The edit with what became of each component, as a remark on the result, too."""
     what = "; ".join(map(str, events))
     remark = Remark(
-        BY_HAND, f"Changed by hand: {what}.", "A merge of the sites' files is without this change.", "", "note"
+        BY_HAND, f"Changed by hand: {what}.", "A new merge of the sites' files will not have this change.", "", "note"
     )
     edited = replace(posterior, remarks=(*posterior.remarks, remark))
     return Lineage(edited, (*(Event("kept", text) for text in kept if text), *events), slots)

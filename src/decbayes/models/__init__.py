@@ -1,7 +1,7 @@
 """Models: data → local posterior → prediction.
 
 Most models are at the front door (`db.GaussianMixture`). Here are the one without components, the regression of
-membership in classes, and what a posterior says of new data (`transform`).
+membership in classes, and what a posterior says about new data (`transform`).
 """
 
 from typing import TYPE_CHECKING

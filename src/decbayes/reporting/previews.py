@@ -60,7 +60,7 @@ def facts(preview: Preview) -> Markup | None:
     """The statement that goes with the file."""
     if not preview.facts:
         return None
-    return tag("section", tag("h2", "The file says of itself"), description(preview.facts, class_="told"))
+    return tag("section", tag("h2", "What the file says about itself"), description(preview.facts, class_="told"))
 
 
 def statements(given: Sequence[Statement]) -> Markup:

@@ -113,7 +113,7 @@ def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], show
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit says of one member: what it has added in all rounds, if shown, and what is wrong with it."""
+    """What an audit says about one member: what it has added in all rounds, if shown, and what is wrong with it."""
 
     member: str
     share: Share | None

@@ -82,7 +82,7 @@ def contribution(
 
 
 def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any) -> dict[str, float]:
-    """How the merge and the site's own part in it predict what was held back: what its `Share` says of that."""
+    """How the merge and the site's own part in it predict what was held back: what its `Share` says about that."""
     if not model.count(held_back):
         return {}
     given, asked = to_predict(model, held_back)

@@ -63,7 +63,7 @@ def leaving(protocol: Protocol) -> str:
     if protocol.rules is None:
         return "There are no disclosure rules: the data are public or made up."
     person = (
-        f" Persons are told apart by the column `{protocol.person}`, which never leaves." if protocol.person else ""
+        f" Persons are identified by the column `{protocol.person}`, which never leaves." if protocol.person else ""
     )
     return (
         f"Files obey disclosure rules: {in_words(protocol.rules)}.{person} A file is a draft until somebody has seen "

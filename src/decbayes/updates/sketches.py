@@ -87,7 +87,7 @@ class Sketch:
             if not proper:
                 raise ValueError
         except (KeyError, TypeError, ValueError):
-            raise InvalidData("This is no sketch of documents, as `decbayes sketch` writes it.") from None
+            raise InvalidData("This is not a sketch of documents, as `decbayes sketch` writes it.") from None
         return cls(documents, hashes, group)
 
 

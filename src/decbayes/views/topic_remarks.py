@@ -33,7 +33,7 @@ KEPT, WORTH_SAYING = 0.2, 0.02
 STRANGERS, ALIKE = 0.25, 0.85
 # Mean KL of sites' topics to the merged ones, in nats per word, from which on a round is advised.
 BLURRED = 0.1
-# The share of a topic from which on what a site says of its own holds for the merged one.
+# The share of a topic from which on what a site says about its own holds for the merged one.
 MOSTLY = 0.5
 
 

@@ -59,7 +59,7 @@ class Plan:
 
 
 class Message(NamedTuple):
-    """What a site's documents say of all coefficients, topic by topic: their log-likelihood, made quadratic.
+    """What a site's documents say about all coefficients, topic by topic: their log-likelihood, made quadratic.
 
     `spread` is Σ u uᵀ over documents, or persons, u their slopes: how uncertain the shift is, whatever the model says.
     """
@@ -145,7 +145,7 @@ def day_of(value: Any) -> date | None:
     try:
         return date.fromisoformat(value[:10])
     except ValueError:
-        raise InvalidData("A date is no day of the calendar, such as 2024-02-30. Mend it, or leave it empty.") from None
+        raise InvalidData("A date is not in the calendar, such as 2024-02-30. Correct it, or leave it empty.") from None
 
 
 def clipped(precision: Array) -> Array:

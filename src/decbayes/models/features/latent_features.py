@@ -194,7 +194,7 @@ class LatentFeatures(OfPoints):
     def tally(self, posterior: Posterior) -> Tally:
         inclusion = dense(posterior.contribution["inclusion"])
         with_feature = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
-        # Every observation has each feature or has it not. Nothing may be said of a feature that hardly anybody has.
+        # Every observation has each feature or has it not. Nothing may be said about a feature that hardly anybody has.
         totals = inclusion.sum(axis=1)
         stated = inclusion.any(axis=1) if inclusion.any() else np.ones(len(totals), dtype=np.bool_)
         return Tally(totals[stated], inclusion, {"features": with_feature - inclusion[:, 0]})

@@ -105,7 +105,7 @@ class Emissions:
         }
 
     def tally(self, counts: Array, contribution: Mapping[str, Contribution]) -> Tally:
-        """What the parts say of components that have so many observations each, some of whose values may be missing."""
+        """What the parts say about components with so many observations, some of whose values may be missing."""
         within, differences = Natural(), Natural()
         for part in self.parts:
             statistics = dense(contribution[part.name])

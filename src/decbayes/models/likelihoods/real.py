@@ -259,7 +259,7 @@ class Correlated(RealColumns):
 
 
 def real_likelihood(covariance: Covariance = "diagonal", variance: float | None = None, **units: Any) -> RealColumns:
-    """The likelihood of real columns, by what is said of their covariance."""
+    """The likelihood of real columns, by what is said about their covariance."""
     if variance is not None:
         return KnownVariances(variance=variance, **units)
     return DiagonalCovariance(**units) if covariance == "diagonal" else Correlated(**units)

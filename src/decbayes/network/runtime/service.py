@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # Refining waits until there is no news, but not longer than this: in a large group there is always news.
 MOST_QUIET_TICKS = 60
-# So long without new evidence, and what the charter asks members to say of the merge is worked out; refining is first.
+# After this long without new evidence, work out what the charter asks members to say about the merge; refine first.
 NOTE_TICKS = 25
 MOST_QUESTIONS = 64
 # Of refusals of one kind the first is told, and the number of further ones every so many ticks.

@@ -81,7 +81,7 @@ class Recount:
             weak = {d for d in weak if all(later in gone for later in settled if d in past[later])}
             if (safe, weak) == (sure, gone) and takes.keys() <= sure | gone:
                 return settled.keys() - gone
-            # Those that strike each other out stand, once nothing else can be said of them.
+            # Those that strike each other out stand, once nothing else can be said about them.
             sure, gone = (sure | takes.keys() - gone if (safe, weak) == (sure, gone) else safe), weak
 
     def _then(

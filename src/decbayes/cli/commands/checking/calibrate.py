@@ -164,7 +164,7 @@ def without_few(
         hidden = np.concatenate([np.zeros(0, dtype=np.intp), *(places[k] for k in np.flatnonzero(small))])
         matrix[hidden], matrix[:, hidden], contribution[hidden] = 0.0, 0.0, 0.0
         if small.any():
-            messages().print(f"Left out, since too few have them: {model.nouns(int(small.sum()))}.")
+            messages().print(f"Left out, because too few persons have them: {model.nouns(int(small.sum()))}.")
     return replace(part, matrix=coarse(matrix), contribution=contribution)
 
 

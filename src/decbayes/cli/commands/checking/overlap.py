@@ -54,7 +54,7 @@ def overlap(
     in_force = rules_named(rules)
     observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person))
     if small_components(read[0], in_force).any():
-        raise NotDisclosed(f"{site_posterior} has components that too few have. Fit it again under the rules.")
+        raise NotDisclosed(f"{site_posterior} has components of too few persons. Fit it again under the rules.")
     with messages().status("comparing"):
         shares = computed(model, align(read), 0, observations)
     content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(x), 4) for x in shares]}

@@ -84,7 +84,7 @@ def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
     for path, posterior in zip(paths[1:], read[1:], strict=True):
         if predicted(posterior) != predicted(read[0]):
             messages().print(
-                f"{path} and {paths[0]} have different words or columns. Each is scored on its own ones, so their "
+                f"{path} and {paths[0]} have different words or columns. Each is scored on its own, so their "
                 "scores cannot be compared."
             )
 

@@ -123,7 +123,7 @@ def merge_releases(paths: Sequence[Path], output: Path, components: Number | Non
     """Write the posterior of private releases: all rounds of all sites."""
     others = [path for path in paths if not is_release(path)]
     if others:
-        raise WrongArgument(f"{others[0]} is no private release, and others are: merge one kind at a time.")
+        raise WrongArgument(f"{others[0]} is not a private release, but others are: merge one kind at a time.")
     releases = read_releases(paths)
     merged = private_merge(releases[0].structure, complete(releases), components=components)
     save(merged.posterior, output, note={"privacy": merged.privacy.plain()})

@@ -52,7 +52,9 @@ class Step:
         wide = wide_start(self.sent) if self.slots is None else 0
         narrow = [name for name, sent in self.sent.items() if not sent.auto]
         if not wide and self.slots is None and len(narrow) < len(self.sent) and narrow:
-            raise WrongArgument(f"{narrow[0]} has not been fitted with more components yet: the same command there.")
+            raise WrongArgument(
+                f"{narrow[0]} has not been fitted with more components yet: run the same command there."
+            )
         return replace(self, auto=auto, wide=wide)
 
     def components(self, asked: Number) -> Number:
@@ -96,7 +98,7 @@ def step_in(
 ) -> Step | Waiting | Joining:
     """What there is to do for the site whose data these are."""
     if not folder.is_dir():
-        raise WrongArgument(f"--folder {folder} is no folder.")
+        raise WrongArgument(f"--folder {folder} is not a folder.")
     exchange = Exchange.read(folder)
     if not exchange.sites:
         raise NothingToMerge(

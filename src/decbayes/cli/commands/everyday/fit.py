@@ -304,7 +304,7 @@ def fitted(
     """The fit, if there was anything to learn; of an interrupted one a draft is written in its place."""
     left = Unfinished.of(output, command)
     if left is not None:
-        messages().print(f"Going on from pass {left.passes}, where {output} was interrupted.")
+        messages().print(f"Continuing from pass {left.passes}, where {output} was interrupted.")
     try:
         with fitting(model.ascent.restarts + 1, model.ascent.passes) as bar:
             report = Counted(bar) if left is None else left.counted(bar)
@@ -314,7 +314,7 @@ def fitted(
         draft = write(replace(reached, remarks=(UNFINISHED, *reached.remarks)))
         Unfinished.after(report, interruption, left).save(output, command, draft)
         messages().print(
-            f"Interrupted; the best state so far is in {output}. The same command goes on from there. Do not send "
+            f"Interrupted; the best state so far is in {output}. The same command continues from there. Do not send "
             f"{folder_of(output)}: no disclosure rules are applied to it."
         )
         raise

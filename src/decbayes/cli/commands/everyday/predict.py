@@ -32,7 +32,7 @@ def predict(
     posterior: Annotated[Path, Parameter(help="A posterior file of a regression.")],
     person: Annotated[
         list[str] | None,
-        Parameter(help="What is known of a person, such as age=60 sex=f; age=60,70 is two persons.", negative=""),
+        Parameter(help="What is known about a person, such as age=60 sex=f; age=60,70 is two persons.", negative=""),
     ] = None,
     /,
     *,
@@ -76,7 +76,7 @@ def regression_of(posterior: Posterior, path: Path) -> Regression:
     if not isinstance(model, Regression):
         raise StructureMismatch(
             f"{path} is a posterior of {type(model).__name__}; predict is for regressions. `decbayes transform` writes "
-            "what other models say of each observation."
+            "what other models say about each observation."
         )
     return model
 
@@ -128,7 +128,7 @@ def predictions(
         return
     until = times or list(model.cuts)
     if not until:
-        raise WrongArgument("The model has no cuts: say --times.")
+        raise WrongArgument("The model has no cuts: give --times.")
     curves = model.survival(posterior, frame, times=until, level=level)
     for row, person in enumerate(people):
         yield from ({**person, "time": time, **at(curves, (row, place))} for place, time in enumerate(until))

@@ -101,7 +101,9 @@ class Secure:
     ] = False
     key: Annotated[Path | None, Parameter(help="With --secure: this site's key.")] = None
     agreed: Annotated[str, Parameter(help="With --secure: the fingerprint that all members compared.")] = ""
-    approve: Annotated[str, Parameter(help="With --secure: whoever lets the masked numbers leave.")] = ""
+    approve: Annotated[
+        str, Parameter(help="With --secure: the name of whoever approves that the masked numbers leave.")
+    ] = ""
 
 
 IN_THE_CLEAR = Secure()
@@ -143,7 +145,7 @@ def refine(
     if secure.secure:
         if where.folder is None or secure.key is None or where != Where(where.folder) or private or components:
             raise WrongArgument(
-                "--secure goes with --folder, --key, --agreed and --approve: the agreement says the rest."
+                "--secure goes with --folder, --key, --agreed and --approve: the agreement has the rest."
             )
         from decbayes.cli.commands.sharing.secure import take_part
 
@@ -156,7 +158,7 @@ def refine(
     if secure != IN_THE_CLEAR:
         raise WrongArgument("--key, --agreed and --approve go with --secure.")
     if where.folder is not None and (where.folder / AGREEMENT).is_file():
-        raise WrongArgument(f"{where.folder} holds secure sums: say --secure --key KEY to take part in them.")
+        raise WrongArgument(f"{where.folder} holds secure sums: give --secure --key KEY to take part in them.")
     if private:
         from decbayes.cli.commands.everyday._private import refine_privately
 
@@ -164,7 +166,7 @@ def refine(
         refine_privately(data, where.site, *files, accounts, person, reading, as_json)
         return
     if accounts != USUAL_ACCOUNTS or person:
-        raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise --own says them.")
+        raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise they are those of --own.")
     check_hold_back(hold_back)
     work_on(device)
     asked = number_of(components)

@@ -169,7 +169,7 @@ def columns_in(alignment: Alignment) -> Collection[str]:
 
 
 def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
-    """What the manifests of files say of their sites, by the names that the report uses."""
+    """What the manifests of files say about their sites, by the names that the report uses."""
     sites = {}
     for path, name in zip(paths, site_names(paths), strict=True):
         manifest = manifest_of(path)

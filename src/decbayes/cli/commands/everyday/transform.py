@@ -1,4 +1,4 @@
-"""`decbayes transform`: what a posterior says of each of many observations."""
+"""`decbayes transform`: what a posterior says about each of many observations."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ def transform(
         output, command := named(type(model), data, {**options, "of": posterior.digest, "digits": digits, "ids": ids})
     )
     if left.blocks:
-        messages().print(f"Going on after {left.rows:,} rows, where {output} was interrupted.")
+        messages().print(f"Continuing after {left.rows:,} rows, where {output} was interrupted.")
     done = Transforming(output, command, left, resumable=not {STANDARD_INPUT, STANDARD_OUTPUT} & {output, *data})
     blocks = blocks_of(posterior, files, skip=left.blocks, report=messages().print, **options)
     nothing = f"{', '.join(map(str, data))} holds no observations."
@@ -81,7 +81,7 @@ def transform(
 
 @dataclass(frozen=True)
 class Written:
-    """How much of a command's output is written: blocks, rows, and what `Rows.size` says of them."""
+    """How much of a command's output is written: blocks, rows, and what `Rows.size` says about them."""
 
     blocks: int = 0
     rows: int = 0
@@ -140,7 +140,7 @@ class Transforming:
             return
         note_of(self._output).write_text(json.dumps({"command": self._command, **asdict(self.reached)}))
         messages().print(
-            f"Interrupted after {self.reached.rows:,} rows, which are kept. The same command goes on from there."
+            f"Interrupted after {self.reached.rows:,} rows, which are kept. The same command continues from there."
         )
 
 

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 Store = Annotated[Path, Parameter(help="The agent's store.")]
 Wait = Annotated[NonNegativeFloat, Parameter(help="Seconds to wait for the agent's answer.")]
 Approver = Annotated[
-    str, Parameter(help="Whoever lets this site's numbers be shown, where that is decided.", show_default=False)
+    str,
+    Parameter(
+        help="The name of whoever approves that this site's numbers are shown, if that is the motion.",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, json_option("order", "answer", "done")]
 

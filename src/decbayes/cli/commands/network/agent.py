@@ -98,7 +98,7 @@ def agent(
     ] = (),
     discovery: Annotated[
         Literal["none", "gossip", "multicast"],
-        Parameter(help="How to find further agents to link with; no gate keeps strangers off then."),
+        Parameter(help="How to find further agents to link with; then no gate keeps strangers out."),
     ] = "none",
     link: Link = ON_THIS_MACHINE,
     refine: Annotated[
@@ -130,7 +130,7 @@ def agent(
     ledger: Annotated[
         Path | None,
         Parameter(
-            help="Where the charter promises privacy: what this site has spent of it; default: beside the store.",
+            help="If the charter promises privacy: the ledger of what this site has spent; default: beside the store.",
             show_default=False,
         ),
     ] = None,

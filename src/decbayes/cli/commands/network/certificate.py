@@ -27,7 +27,7 @@ Days = Annotated[PositiveInt, Parameter(help="Days until it expires; at most tho
 Json = Annotated[bool, json_option("certificate", "name", "hosts", "signed_by", "valid_until", "fingerprint")]
 Name = Annotated[
     str | None,
-    Parameter(help="Name in the certificate, by which it can be revoked: another one for each site. Default: --host."),
+    Parameter(help="Name in the certificate, by which it can be revoked; different for each site. Default: --host."),
 ]
 
 
@@ -154,7 +154,7 @@ def register(authority: Path, certificate: "x509.Certificate") -> None:
     if certificates().register(authority, certificate):
         name = plain(certificate.subject.rfc4514_string().removeprefix("CN="))
         messages().print(
-            f"This authority has signed another key under the name {name}. Whoever revokes {name} revokes both; "
+            f"This authority has signed another key under the name {name}. Revoking {name} revokes both; "
             "--name gives a certificate a name of its own."
         )
 

@@ -34,10 +34,12 @@ SomeRules = TypeVar("SomeRules", SumRules, PrivacyRules)
 app = App(name="charter", help="Write or show a charter, which states what a group agrees on, and propose changes.")
 
 ADVICE = (
-    "The merge is plain: a few members that are wrong together can move it far. `--rule robust=true` is advised unless "
-    "all members trust each other's data."
+    "The merge is plain: a few members that are wrong together can move it far. `--rule robust=true` is "
+    "recommended unless all members trust each other's data."
 )
-QUESTION = "Shall the merge be robust, so that a few wrong members hardly move it? Advised unless all trust all data."
+QUESTION = (
+    "Shall the merge be robust, so that a few wrong members hardly move it? Recommended unless all trust all data."
+)
 File = Annotated[Path, Parameter(help="The charter's file.")]
 Members = Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")]
 Json = Annotated[
@@ -85,11 +87,11 @@ def new(
     ] = False,
     sums: Annotated[
         tuple[str, ...],
-        Parameter(name="--sum", help="NAME=VALUE with --secure: rounds, colluders or most_rows, as `secure new` has."),
+        Parameter(name="--sum", help="NAME=VALUE with --secure: rounds, colluders or most_rows, as in `secure new`."),
     ] = (),
     anchor: Annotated[
         Path | None,
-        Parameter(help="With --secure: a posterior whose slots members add up in, of public data or released."),
+        Parameter(help="With --secure: a posterior whose slots all members use, of public data or released."),
     ] = None,
     privacy: Annotated[
         tuple[str, ...],
@@ -132,7 +134,7 @@ def new(
         vocabulary=listed.words,
     )
     if not secure and (sums or anchor is not None):
-        raise InvalidCharter("--sum and --anchor are for groups that open only sums: say --secure, too.")
+        raise InvalidCharter("--sum and --anchor are for groups that open only sums: add --secure.")
     if secure:
         charter = adding_up(charter, values(sums), anchor, values(privacy))
     charter.save(file)

@@ -17,7 +17,7 @@ from decbayes.posterior import Posterior
 
 UNHEARD, IN_PRIOR = "not heard of", "in the prior"
 KEYS = ("observations", "counted", "missing", "not_counted", "flags", "same_data", "set")
-DAMAGE = "the rest is counted. A running agent hears of them again; or take another agent's store"
+DAMAGE = "the rest is counted. A running agent receives them again; or use another agent's store"
 NOTES = ("intervals", "stale_notes", "overlaps", "scores", "gain", "held_back", "per")
 
 if TYPE_CHECKING:

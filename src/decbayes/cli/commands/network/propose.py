@@ -13,7 +13,7 @@ from decbayes.inputs.documents import read_vocabulary
 
 app = App(
     name="propose",
-    help="Propose a change to your group, which is to vote for it. It is in force once enough seats have voted for it.",
+    help="Propose a change for your group to vote on. It is in force once enough seats have voted for it.",
 )
 
 Name = Annotated[str, Parameter(help="The member's name.")]

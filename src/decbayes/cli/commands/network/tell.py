@@ -46,7 +46,7 @@ def retract(store: Store, /, *, for_good: ForGood = False, wait: Wait = 60.0, as
     from decbayes.network.runtime.store.orders import Retract
 
     if not for_good:
-        raise StoreFailed("A retraction is for good: the agent's key can publish no evidence again. Say --for-good.")
+        raise StoreFailed("A retraction is for good: the agent's key can never publish evidence again. Add --for-good.")
     order(store, Retract(), wait, as_json)
 
 

@@ -48,8 +48,8 @@ Output = Annotated[
     Path | None,
     Parameter(
         name=["--output", "-o"],
-        help="Keep the figures in this file; the same command goes on from there. With --private: write the prior, "
-        "which all sites begin at (`fit --like`, `secure new --anchor`).",
+        help="Keep the figures in this file; the same command continues from there. With --private: write the "
+        "prior, from which all sites begin (`fit --like`, `secure new --anchor`).",
     ),
 ]
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
@@ -138,7 +138,7 @@ def plan(
     key = key_of(plan, seed)
     done = [] if output is None else kept(output, key)
     if done:
-        messages().print(f"Going on after {len(done)} data sets, which {output} holds.")
+        messages().print(f"Continuing after {len(done)} data sets, which {output} holds.")
     report = simulated(plan, data_sets, seed, done, output, key)
     shown = report_values(plan, report)
     if as_json:

@@ -62,7 +62,7 @@ class Visit:
 
     def share(self, number: int, before: Posterior, previous: Posterior | None) -> Share:
         if self.rules is not None and not self.approver.strip():
-            raise NotDisclosed("Numbers leave this site now: whoever lets them go gives a name, --approve NAME.")
+            raise NotDisclosed("Numbers leave this site now: name whoever approves that, --approve NAME.")
         model, report = model_for(before.structure), ReadingReport()
         sources = self.reading.options(type(model))
         read = model.read(the_data(model, self.data), report=report, **sources)
@@ -101,7 +101,7 @@ class Visit:
             )
         if share.rows > self.folder.agreement.most_rows:
             messages().print(
-                f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the most agreed."
+                f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the agreed maximum."
             )
         self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
         return share

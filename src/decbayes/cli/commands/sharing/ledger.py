@@ -23,7 +23,7 @@ def ledger(
     *,
     budget: Annotated[
         float | None,
-        Parameter(help="Let a data set spend this ε in all, from now on; needs --approve.", validator=Number(gt=0)),
+        Parameter(help="The total ε that a data set may spend from now on; needs --approve.", validator=Number(gt=0)),
     ] = None,
     delta: Annotated[float, Parameter(help="With --budget: δ.", validator=Number(gt=0, lt=1))] = 1e-6,
     data_set: Annotated[str, Parameter(help="With --budget: the data set that it is for.")] = "data",
@@ -58,7 +58,7 @@ def ledger(
             )
         )
     head = f"; the last has the digest {entries[-1].digest[:16]}" if entries else ""
-    messages().print(f"{many(len(entries), 'release')}, all links of the chain hold{head}")
+    messages().print(f"{many(len(entries), 'release')}, all links of the chain are intact{head}")
 
 
 def spent_values(entry: Entry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`decbayes preview`: what a file says of whom, for its owner."""
+"""`decbayes preview`: what a file reveals, and about whom, for its owner."""
 
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +41,7 @@ def preview(
     as_json: Annotated[bool, json_option("statement", "topic", "text", "severity")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> int:
-    """Show what a file says of whom. The exit status is 3 if it breaks a rule."""
+    """Show what a file reveals, and about whom. The exit status is 3 if it breaks a rule."""
     status = show(file, data, page, others, rules, ledger, as_json=as_json, reading=reading)
     manifest = manifest_of(file)
     if not status and data and not (manifest is not None and manifest.released):
@@ -60,7 +60,7 @@ def show(
     as_json: bool,
     reading: Reading,
 ) -> int:
-    """Print what a file says of whom, and write it as a page."""
+    """Print what a file reveals, and about whom, and write it as a page."""
     check_output(page, file, *(data or []), *(others or []))
     in_force = judged_by(rules, file, manifest_of(file))
     records = ledger_beside(data or [], ledger, file)

@@ -51,7 +51,7 @@ def release(
     posterior, records = load(file), ledger_beside(data or [], ledger, file)
     manifest = checked_draft(file, posterior)
     if not data and manifest.rules is not None:
-        raise NotDisclosed(f"Name the data behind {file} (--data): they are looked at once more before it leaves.")
+        raise NotDisclosed(f"Name the data behind {file} (--data): they are checked once more before it leaves.")
     seen, digests = previewed(file, data or [], judged_by(rules, file, manifest), records, reading)
     check_seen(file, seen, manifest)
     public, sign = signing(key)

@@ -58,25 +58,27 @@ def new(
     folder: FolderOption,
     /,
     *,
-    anchor: Annotated[Path, Parameter(help="A posterior whose slots members add up in: of public data, or released.")],
+    anchor: Annotated[Path, Parameter(help="A posterior whose slots all members use: of public data, or released.")],
     members: Annotated[tuple[str, ...], Parameter(name="--member", help="NAME=PUBLIC_KEY, once per member.")],
     name: Annotated[str, Parameter(help="What the sums are for.")] = "secure sums",
-    spare: Annotated[NonNegativeInt, Parameter(help="Slots beside the anchor's, for what it does not have.")] = 0,
+    spare: Annotated[NonNegativeInt, Parameter(help="Additional slots, for components that the anchor lacks.")] = 0,
     rounds: Annotated[
         PositiveInt | None,
-        Parameter(help="How many sums are opened at most, each refining the last; default: 3, or as --private needs."),
+        Parameter(help="Maximum number of sums, each refining the last; default: 3, or as --private needs."),
     ] = None,
     colluders: Annotated[
         PositiveInt, Parameter(help="How many members may join forces without learning about a single other one.")
     ] = 1,
-    most_rows: Annotated[float, Parameter(help="The most rows that one member may count.", validator=Number(gte=1))] = (
-        MOST_ROWS
-    ),
+    most_rows: Annotated[
+        float, Parameter(help="Maximum number of rows that one member counts for.", validator=Number(gte=1))
+    ] = (MOST_ROWS),
     rules: RulesOption = None,
     promise: Promise = NO_PROMISE,
     noise: Annotated[
         Literal["shared", "each"],
-        Parameter(help="With --private: one noise that members share, or all of it by each, who need trust nobody."),
+        Parameter(
+            help="With --private: one noise that members share, or all of it by each member, which then trusts nobody."
+        ),
     ] = "shared",
     as_json: Annotated[
         bool, json_option("agreement", "folder", "members", "rounds", "colluders", "privacy", "fingerprint")
@@ -176,7 +178,7 @@ def take_part(
     reason: Annotated[str, Parameter(help="Why they leave.", show_default=False)] = "",
     without: Annotated[
         tuple[str, ...],
-        Parameter(help="Members to go on without, from the round at hand on.", consume_multiple=True, negative=""),
+        Parameter(help="Members to continue without, from this round on.", consume_multiple=True, negative=""),
     ] = (),
     private: Annotated[
         Path | None,
@@ -195,7 +197,7 @@ def take_part(
     hold_back: HoldBack = 0.0,
     data_set: Annotated[str, Parameter(help="In private sums: whose privacy is spent.")] = "data",
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
-    wait: Annotated[float, Parameter(help="Minutes to wait for the others and go on.", validator=Number(gte=0))] = 0.0,
+    wait: Annotated[float, Parameter(help="Minutes to keep waiting for the others.", validator=Number(gte=0))] = 0.0,
     as_json: Annotated[bool, json_option("visit", "done", "round", "waiting_for")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
@@ -221,7 +223,7 @@ def take_part(
     )  # fmt: skip
     secret = isinstance(shared.agreement, PrivateAgreement)
     if secret and (hold_back or rules is not None):
-        raise WrongArgument("--hold-back and --rules do not go with private sums: what they say is in no budget.")
+        raise WrongArgument("--hold-back and --rules do not go with private sums: no budget covers their results.")
     end, done = time.monotonic() + 60.0 * wait, []
     while True:
         for step in site.advance(visit.private_share if secret else visit.share, without):
@@ -287,7 +289,7 @@ def show_own(shared: Folder, key: Path, private: Path, ledger: Ledger, approver:
     from decbayes.network import Identity
 
     if not approver.strip():
-        raise NotDisclosed("Numbers leave this site in the clear: whoever lets them go gives a name, --approve NAME.")
+        raise NotDisclosed("Numbers leave this site unmasked: name whoever approves that, --approve NAME.")
     identity = Identity.load(key)
     site = Site(shared, seat_of(shared.agreement, identity, key), identity.private.sign, private)
     sums = shared.opened().sums
@@ -308,7 +310,7 @@ def result(
     *,
     file: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
     number: Annotated[
-        PositiveInt | None, Parameter(name="--round", help="Of this round; default: the last open one.")
+        PositiveInt | None, Parameter(name="--round", help="The round to write; default: the last open one.")
     ] = None,
     as_json: Annotated[
         bool, json_option("result", "file", "round", "members", "rows", "persons", "shift", "score")
@@ -367,7 +369,7 @@ def number_of_slots(posterior: Posterior) -> int:
 def seat_of(agreement: Agreement, identity: "Identity", key: Path) -> str:
     names = [name for name, public in agreement.members.items() if public == identity.public]
     if not names:
-        raise SumRefused(f"{key} is the key of no member; the agreement has {', '.join(agreement.members)}.")
+        raise SumRefused(f"{key} is not the key of a member; the agreement has {', '.join(agreement.members)}.")
     return names[0]
 
 
@@ -380,8 +382,8 @@ def check_agreed(site: Site, stated: str) -> None:
     if len(stated) < SHOWN or not fingerprint.startswith(stated):
         raise SumRefused(
             f"The agreement in {site.folder.path} has the fingerprint {fingerprint[:SHOWN]} and the members "
-            f"{', '.join(site.folder.agreement.members)}. Whoever can write there could have added keys: compare it "
-            f"with the other members by another way, then say --agreed {fingerprint[:SHOWN]}."
+            f"{', '.join(site.folder.agreement.members)}. Anyone who can write there could have added keys: "
+            f"compare it with the other members over another channel, then add --agreed {fingerprint[:SHOWN]}."
         )
     site.private.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(file, json.dumps([*known, fingerprint]).encode(), private=True)

@@ -77,6 +77,6 @@ def load_sketch(path: Path) -> Sketch:
     try:
         return Sketch.of_plain(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError):
-        raise InvalidData(f"{path} is no sketch of documents, as `decbayes sketch` writes it.") from None
+        raise InvalidData(f"{path} is not a sketch of documents, as `decbayes sketch` writes it.") from None
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None

@@ -113,8 +113,8 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
     if study.sites[site].latest >= 0:
         first = study.sites[site].released[min(study.sites[site].released)]
         messages().print(
-            f"{site} has released its fit already: {first.path}, approved by {first.manifest.approver}. To fit again, "
-            "take this file away."
+            f"{site} has released its fit already: {first.path}, approved by {first.manifest.approver}. To fit "
+            "again, remove this file."
         )
         tell_turn(study, site)
         return
@@ -156,8 +156,8 @@ def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: Seed = 0) -> 
         raise InvalidProtocol(f"{site} has not released its first fit: `decbayes study fit`, then `study release`.")
     if waited := [name for name, files in study.sites.items() if not files.released]:
         raise InvalidProtocol(
-            f"Rounds begin when all sites have released their first fit; missing: {', '.join(waited)}. Whoever will "
-            f"not take part is taken out of {FILE}."
+            f"Rounds begin when all sites have released their first fit; missing: {', '.join(waited)}. Remove "
+            f"sites that will not take part from {FILE}."
         )
     turn = study.exchange.turn(site)
     if not turn.due:
@@ -176,7 +176,7 @@ def preview(
     where: AtSite = ANY_SITE,
     as_json: Annotated[bool, json_option("statement", *STATEMENT)] = False,
 ) -> int:
-    """Show what the draft says of whom, before it leaves. Also writes a page, for your eyes only.
+    """Show what the draft reveals, and about whom, before it leaves. Also writes a page, for your eyes only.
 
     For example:
 
@@ -192,7 +192,7 @@ def preview(
 
 
 def shown(study: Study, site: str, *, as_json: bool = False) -> int:
-    """Print what the newest draft says of whom, and write it as a page; 0 if no rule is broken."""
+    """Print what the newest draft reveals, and about whom, and write it as a page; 0 if no rule is broken."""
     from decbayes.cli.commands.sharing.preview import show
 
     draft = newest_draft(study, site)
@@ -257,7 +257,7 @@ def check_approver(study: Study, site: str, approver: str) -> None:
     """Refuse everybody but the one whom the protocol names."""
     named = study.protocol.sites[site]
     if named and approver.strip() != named:
-        raise NotDisclosed(f"By the protocol, {named} approves what leaves {site}, not {approver}.")
+        raise NotDisclosed(f"According to the protocol, {named} approves what leaves {site}, not {approver}.")
 
 
 def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:

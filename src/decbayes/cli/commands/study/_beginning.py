@@ -220,7 +220,7 @@ def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) ->
         if not (name and sign and value):
             raise WrongArgument(f"{option} takes {FORMS[option]}, not '{name}{sign}{value}'.")
         if known and name not in known:
-            raise WrongArgument(f"{option}: '{name}' is none of the sites {', '.join(known)}.")
+            raise WrongArgument(f"{option}: '{name}' is not one of the sites {', '.join(known)}.")
     return {name: value for name, _, value in split}
 
 
@@ -236,7 +236,7 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
         raise WrongArgument(complaint(error, f"decbayes fit {kind.command}")) from None
     given = {name: value for name, value in bound.arguments.items() if value is not None}
     if wrong := sorted(given.keys() & OWN - {"data", "output"}):
-        raise WrongArgument(f"--{wrong[0]} is no part of a protocol; leave it out.")
+        raise WrongArgument(f"--{wrong[0]} is not part of a protocol; leave it out.")
     settings = {
         name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in OWN
     }
@@ -253,7 +253,9 @@ def check_units(units: Mapping[str, str], settings: Mapping[str, Any]) -> None:
     formula = str(settings.get("formula", ""))
     unused = [name for name in units if name not in formula]
     if formula and unused and "." not in formula.partition("~")[2].split():
-        raise WrongArgument(f"--units: '{unused[0]}' is no column of '{formula}'. Leave it out, or spell it as there.")
+        raise WrongArgument(
+            f"--units: '{unused[0]}' is not a column of '{formula}'. Leave it out, or spell it as there."
+        )
 
 
 def names_outcome(settings: Mapping[str, Any]) -> bool:

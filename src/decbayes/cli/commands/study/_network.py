@@ -24,7 +24,7 @@ def add_key(study: Study, site: str, private: Path) -> None:
     if not key.exists():
         identity.save(key)
     if public.exists() and public.read_text(encoding="utf-8").strip() != identity.public.hex():
-        raise InvalidKey(f"{public} is not the public half of {key}. Take the one away that is not yours.")
+        raise InvalidKey(f"{public} is not the public half of {key}. Remove the one that is not yours.")
     public.parent.mkdir(parents=True, exist_ok=True)
     write_whole(public, f"{identity.public.hex()}\n".encode())
 
@@ -85,4 +85,4 @@ def written(value: Any) -> Any:
 
 def check_same(actual: Structure, wanted: Structure) -> None:
     if actual != wanted:
-        raise InvalidCharter("This model cannot be written as a charter with the same structure. Go on by files.")
+        raise InvalidCharter("This model cannot be written as a charter with the same structure. Continue with files.")

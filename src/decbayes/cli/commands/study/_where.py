@@ -65,7 +65,7 @@ class AtSite(Where):
         if len(known) == 1:
             return study, known[0]
         several = f"{', '.join(known)} all work here" if known else f"the sites are {', '.join(study.protocol.sites)}"
-        raise WrongArgument(f"Which site is this? Say it with --site; {several}.")
+        raise WrongArgument(f"Which site is this? Give --site; {several}.")
 
 
 ANY_STUDY, ANY_SITE = Where(), AtSite()

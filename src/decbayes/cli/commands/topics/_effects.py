@@ -58,7 +58,7 @@ class Covariates:
 
 
 def by_document(model: Model, files: Sequence[Path], column: str, options: dict[str, Any]) -> list[str]:
-    """What a column or key says of each document, in the order in which documents are read; empty where it is not."""
+    """What a column or key says about each document, in reading order; empty where a document lacks it."""
     texts: Any = model
     how = {name: value for name, value in options.items() if name != "tokenizer"}
     values = texts.ids(list(files), column, **how)
@@ -128,7 +128,7 @@ def load_part(path: Path) -> Prevalence | Effects:
 def in_folder(folder: Path | None) -> dict[str, dict[int, Effects]]:
     """What each site has written, by round."""
     if folder is None or not folder.is_dir():
-        raise WrongArgument(f"--folder {folder} is no folder.")
+        raise WrongArgument(f"--folder {folder} is not a folder.")
     by_site: dict[str, dict[int, Effects]] = {}
     for path in sorted(folder.glob(f"[!.]*{SUFFIX}")):
         check_inside(path, folder)

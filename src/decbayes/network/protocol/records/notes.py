@@ -139,7 +139,7 @@ def note_of(
     persons: Persons = EACH,
     held_back_persons: Persons = EACH,
 ) -> Note:
-    """What a member's data, and what it has held back of them, say of the merge, as far as the rules allow."""
+    """What a member's data, and what it has held back of them, say about the merge, as far as the rules allow."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
     information = own_information(charter, posterior, data, rules, persons) if charter.rules.intervals else None
     try:
@@ -234,10 +234,10 @@ def own_scores(
 
 @dataclass(frozen=True)
 class Belief:
-    """A merged posterior, calibrated or not, and what its members say of it.
+    """A merged posterior, calibrated or not, and what its members say about it.
 
     `why` is empty if it is calibrated. `stale` are members whose note is about an earlier merge, or who have none yet.
-    `overlaps` and `scores` are what each member says of itself: nobody else can check them.
+    `overlaps` and `scores` are what each member says about itself: nobody else can check them.
     """
 
     posterior: Posterior

@@ -279,7 +279,7 @@ class Pool:
         return None if self._last.belief is None else self._last.belief[1]
 
     def believed(self) -> Belief:
-        """The merge, calibrated where all members' notes allow it, and what they say of it."""
+        """The merge, calibrated where all members' notes allow it, and what they say about it."""
         merged, before = self.merged(), self._last.belief
         if before is None or before[0] is not merged:
             before = merged, believed(self.charter, merged, list(self.counted()))

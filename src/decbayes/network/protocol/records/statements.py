@@ -1,4 +1,4 @@
-"""What a record says of the disclosure rules that it obeys, and of whoever has approved it."""
+"""What a record says about the disclosure rules that it obeys, and who has approved it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

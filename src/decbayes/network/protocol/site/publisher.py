@@ -31,7 +31,7 @@ Verify = Callable[[Sealed, Charter], Record]
 class Stand:
     """What a member stands for: its evidence, and whether it has retracted it for good.
 
-    `note` is what it says of the merge beside its evidence.
+    `note` is what it says about the merge beside its evidence.
     """
 
     evidence: Evidence

@@ -84,7 +84,7 @@ def groups_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
 
 
 def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
-    """Whether the merge is calibrated, and what members say of it and of themselves."""
+    """Whether the merge is calibrated, and what members say about it and about themselves."""
     called, scores = pool.roster.called, belief.scores
     if not pool.charter.rules.notes:
         return {}

@@ -65,7 +65,7 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         if event == "refused":
-            # What zenoh says of links is told once for each text: only that says what was wrong.
+            # What zenoh says about links is told once for each text: only that says what was wrong.
             kind = fields["reason"], NUMBERS.sub("", fields["text"]) if fields["reason"] == "link" else ""
             self._repeated[kind] += 1
             if self._repeated[kind] > 1:
@@ -100,7 +100,7 @@ def divert(reading: int, log: Log) -> None:
 
 
 def understand(line: str, log: Log) -> None:
-    """Keep what a line of zenoh's says of links that were refused, or could not be made."""
+    """Keep what a line of zenoh's says about links that were refused, or could not be made."""
     if (refused := ZENOH_LINE.match(line)) is not None:
         log.warnings.append(plain(refused["text"].replace(MISLEADING, "")))
     elif (call := UNREACHABLE.match(line)) is not None:
