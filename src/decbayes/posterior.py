@@ -412,7 +412,7 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
     check_kind(Calibration, calibration=calibration)
     unknown = sorted(calibration.deviations.keys() - posterior.structure.families.keys())
     if unknown:
-        raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior has not.")
+        raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior lacks.")
     for name, values in calibration.quantiles.items():
         entries = len(posterior.structure.labels.get(name, ()))
         # One for each entry; or for each pair, too.

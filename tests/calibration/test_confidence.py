@@ -308,7 +308,7 @@ def test_matches_in_slots_of_one_thing_stay_sure(pairs):
 def test_a_report_that_cannot_rate_matches_says_so_and_counts_no_close_calls(pairs, monkeypatch):
     monkeypatch.setattr(worlds, "QUICK", 0)
     text = page(db.align(pairs), names="abcd")
-    assert "matched rightly is not known" in text
+    assert "matched correctly is not known" in text
     assert "close calls</span>" not in text
     assert "expected to be matched wrongly</span>" not in text
 
@@ -316,4 +316,4 @@ def test_a_report_that_cannot_rate_matches_says_so_and_counts_no_close_calls(pai
 def test_a_report_rates_matches_by_itself_where_that_takes_seconds(pairs):
     text = page(db.align(pairs), names="abcd")
     assert "expected to be matched wrongly</span>" in text
-    assert "matched rightly is not known" not in text
+    assert "matched correctly is not known" not in text

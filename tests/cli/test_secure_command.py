@@ -152,7 +152,7 @@ def test_a_missing_member_is_left_out_by_all_before_the_first_sum(run, made, tmp
     status, _, errors = visit(run, "east", agreed, "--without south")
     assert (status, "round 1: key sent" in errors) == (0, True), errors
     status, _, errors = visit(run, "north", agreed)
-    assert (status, "east would go on without south: say --without south to agree" in errors) == (0, True), errors
+    assert (status, "east wants to continue without south: add --without south to agree" in errors) == (0, True), errors
     turns(run, agreed, times=3, sites=others, options="--without south")
     assert run("secure result sums -o m.posterior --round 1")[0] == 0
     status, _, errors = visit(run, "south", agreed)

@@ -321,7 +321,7 @@ def test_lines_say_whose_turn_it_is_and_what_others_propose(tmp_path):
     assert whose_turn(shared, shared.next()) == "round 1 of 1: waiting for the key of south, west"
     assert proposals(shared, sites.site("north").current()) == []
     sites.visit("east", without=("west",))
-    line = "east would go on without west: say --without west to agree"
+    line = "east wants to continue without west: add --without west to agree"
     assert proposals(shared, sites.site("north").current()) == [line]
     assert proposals(shared, sites.site("east").current()) == []
     rest = ("east", "north", "south")
@@ -339,13 +339,13 @@ def test_lines_say_whose_turn_it_is_and_what_others_propose(tmp_path):
 
 def test_nobody_goes_on_without_itself_nor_without_its_secrets(tmp_path):
     sites = Sites(tmp_path).turns()
-    with pytest.raises(SumRefused, match="north cannot go on without itself"):
+    with pytest.raises(SumRefused, match="north cannot continue without itself"):
         sites.visit("north", without=("north",))
     for file in (tmp_path / "north only").iterdir():
         file.unlink()
     with pytest.raises(SumRefused, match=r"secrets of north for this sum are not in .*Restore that folder"):
         sites.visit("north")
-    with pytest.raises(SumRefused, match="stranger is no member; there are east, north"):
+    with pytest.raises(SumRefused, match="stranger is not a member; there are east, north"):
         db.secure.Site(sites.folder, "stranger", signing("north").sign, tmp_path / "x")
     with pytest.raises(SumRefused, match="No sum is open yet"):
         sites.site("east").show()

@@ -42,7 +42,7 @@ def test_what_is_shown_is_what_was_masked():
 
 def test_nobody_shows_anything_before_all_have_agreed():
     made = opened_sum()
-    with pytest.raises(SumRefused, match="before all who are have agreed: west has not"):
+    with pytest.raises(SumRefused, match="before all named members have agreed: west has not"):
         shown_by(made, "north", consents(made, NAMES[:-1]))
     other = consents(made, ["west"])[0]
     stale = Message(other.kind, other.terms, other.seat, b"", drawn(1)).signed(signing("west").sign)
@@ -134,7 +134,10 @@ def test_some_are_shown_if_they_and_most_others_agree_and_enough_are_left():
     assert audit.majority(made.terms) == 4, "two majorities of four have three in common, and one may collude"
     agreed = consents(made, "bcde", shown="b")
     assert shown_numbers(made.terms, messages(made), shown_by(made, "b", agreed, "b")).tolist() == [1, 7]
-    for others, why in ((consents(made, "bcd", "b"), "3 members have agreed, and 4 of 5"), (agreed, "all who are")):
+    for others, why in (
+        (consents(made, "bcd", "b"), "3 members have agreed, and 4 of 5"),
+        (agreed, "all named members"),
+    ):
         with pytest.raises(SumRefused, match=why):
             shown_by(made, "b" if len(others) == 3 else "c", others, "b")
     with pytest.raises(SumRefused, match="b has not"):

@@ -245,7 +245,7 @@ def test_a_key_without_a_secret_is_refused():
     made = Sum(terms_of(), {name: [1] * 6 for name in NAMES}).begin()
     weak = Message("key", made.terms.digest, "north", bytes(32)).signed(signing("north").sign)
     keys = [weak if key.seat == "north" else key for key in made.sent("key")]
-    with pytest.raises(SumRefused, match="The key of north is none"):
+    with pytest.raises(SumRefused, match="The key of north is not valid"):
         made.seats["west"].masking(np.ones(6, int), keys, signing("west").sign)
 
 

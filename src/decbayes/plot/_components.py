@@ -84,7 +84,7 @@ def features(posterior: Posterior, shape: Shape, *, across: int = 5) -> "Figure"
     >>> len(db.plot.features(posterior, (2, 3)).axes)
     3
     """
-    _, parts = parts_of(Image, posterior, "whose components are no images", shape=shape)
+    _, parts = parts_of(Image, posterior, "whose components are not images", shape=shape)
     figure, panels = grid(len(parts), across, width=1.1, height=1.1 * shape[0] / shape[1] + 0.25)
     for place, (axes, part) in enumerate(zip(panels, parts, strict=True)):
         draw_image(axes, part.pixels, (0, 0), (part.low, part.high), "gray")

@@ -97,7 +97,7 @@ class Mechanism(ABC):
     loss: ClassVar[float] = 20.0
     """The price is about √(1 + loss / Q)."""
 
-    cost: ClassVar[str] = "Intervals contain the noise and are {price:.3g} times as wide as without it"
+    cost: ClassVar[str] = "Intervals account for the noise and are {price:.3g} times as wide as without it"
     """What a result says about its price."""
 
     any_number: ClassVar[bool] = False

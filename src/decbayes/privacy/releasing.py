@@ -135,7 +135,7 @@ def public_anchor(
     """The anchor, the number of its round, and the releases behind it; refused if data may have a part in it."""
     if isinstance(anchor, PrivateMerge):
         if anchor.posterior.structure != structure:
-            raise NotPrivate("The anchor is of another model: go on from the private merge of this one's releases.")
+            raise NotPrivate("The anchor is of another model: continue from the private merge of this one's releases.")
         if not anchor.privacy.same_as(privacy):
             raise NotPrivate(f"The releases so far promise {anchor.privacy}; this one would promise {privacy}.")
         if anchor.round >= mechanism.rounds:
@@ -148,7 +148,7 @@ def public_anchor(
     if anchor != Posterior.of_prior(structure):
         raise NotPrivate(
             "The anchor holds what data have contributed, and noise at such an anchor protects nobody. Begin with "
-            "`db.Posterior.of_prior(model.structure)`; go on with what `private_merge` returns."
+            "`db.Posterior.of_prior(model.structure)`; continue with what `private_merge` returns."
         )
     return mechanism.start(), 0, frozenset()
 

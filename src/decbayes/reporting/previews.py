@@ -41,7 +41,7 @@ def verdict(preview: Preview) -> Markup:
 def figures(preview: Preview) -> Markup:
     shown = [may_leave(preview)]
     if preview.membership is not None:
-        shown.append(("of pairs: member told from non-member (chance: 50 %)", f"{preview.membership:.0%}"))
+        shown.append(("of pairs: member distinguished from non-member (chance: 50 %)", f"{preview.membership:.0%}"))
     groups = preview.sizes[preview.sizes > 0.5]
     if len(groups):
         shown.append((f"smallest group ({preview.least:g} needed)", f"{groups.min():,.0f}"))
@@ -95,7 +95,7 @@ def pictures(preview: Preview) -> Markup | None:
     if preview.membership is not None:
         text = (
             "A reader who has this file and somebody's record guesses whether it was used. Measured on your own data, "
-            "with files of half of them: this file tells less."
+            "with files of half of them: this file reveals less."
         )
         drawn.append(figure(scale(preview.membership), text))
     if len(preview.deviations):

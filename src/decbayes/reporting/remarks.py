@@ -112,7 +112,7 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if len(findings.sites) > 1 and sure.expected_wrong is None:
         yield Remark(
             "matches",
-            f"Whether all {plural(findings.view.noun, 2)} were matched rightly is not known.",
+            f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
             "decbayes report --confidence finds out how likely that is, by simulating such sites.",
             severity="note",
         )

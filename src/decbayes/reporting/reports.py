@@ -318,7 +318,7 @@ def intervals_text(findings: Findings) -> str:
     if merged.uncertainty == JOINT:
         return (
             "Intervals and standard deviations are approximate. They are close to exact for one fit. After one "
-            "broadcast of small sites they may be off; rounds (refine) mend that."
+            "broadcast of small sites they may be off; rounds (refine) correct that."
         )
     known = merged.uncertainty
     text = f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."

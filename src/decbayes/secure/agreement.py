@@ -198,7 +198,7 @@ def doubts_about_scores(share: Share) -> list[Remark]:
 def doubtful(contradiction: str) -> Remark:
     return Remark(
         "sum contradicts itself",
-        "At least one member has added numbers that no data have.",
+        "At least one member has added numbers that no data can give.",
         "Nobody can tell which one from the sum: ask members for released files, and merge those.",
         f"In the sum over all members, {contradiction}.",
     )

@@ -56,7 +56,7 @@ def showing(
     agreed = {name for name, consent in given.items() if consent.about == about}
     missing = sorted({*names} - agreed)
     if missing or seat.name not in names:
-        raise SumRefused(f"Nobody is shown before all who are have agreed: {', '.join(missing)} has not.")
+        raise SumRefused(f"No member is shown before all named members have agreed: {', '.join(missing)} has not.")
     if len(agreed) < majority(seat.terms):
         raise SumRefused(f"{len(agreed)} members have agreed, and {majority(seat.terms)} of {count} must.")
     if seat.secrets is None:

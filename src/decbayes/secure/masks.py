@@ -63,7 +63,7 @@ def pair_seed(terms: Terms, private: bytes, member: str, other: str, public: byt
             x25519.X25519PublicKey.from_public_bytes(public)
         )
     except ValueError:
-        raise SumRefused(f"The key of {other} is none: anybody could compute its masks.") from None
+        raise SumRefused(f"The key of {other} is not valid: anybody could compute its masks.") from None
     halves = b"".join(sorted((public_half(private), public)))
     return derived(terms, shared, b"pair\0" + "\0".join(sorted((member, other))).encode() + halves)
 

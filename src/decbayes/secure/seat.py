@@ -69,7 +69,7 @@ class Seat:
     def begun(cls, terms: Terms, name: str, sign: Sign, secrets: Secrets | None = None) -> "Seat":
         """A seat whose key message can be sent. Secrets are drawn, unless a test gives them."""
         if name not in terms.seats:
-            raise SumRefused(f"{name} is no member of this sum: it has {', '.join(terms.seats)}.")
+            raise SumRefused(f"{name} is not a member of this sum: it has {', '.join(terms.seats)}.")
         drawn = secrets or Secrets.drawn()
         key = Message("key", terms.digest, name, public_half(drawn.private)).signed(sign)
         return cls(terms, name, drawn, {"key": key})

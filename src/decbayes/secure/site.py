@@ -57,7 +57,7 @@ class Site:
         self, folder: Folder, name: str, sign: Sign, private: str | Path, *, ledger: Ledger | None = None
     ) -> None:
         if name not in folder.agreement.members:
-            raise SumRefused(f"{name} is no member; there are {', '.join(folder.agreement.members)}.")
+            raise SumRefused(f"{name} is not a member; there are {', '.join(folder.agreement.members)}.")
         self.folder, self.name, self.sign, self.private = folder, name, sign, Path(private)
         self.ledger = ledger
 
@@ -117,7 +117,7 @@ class Site:
         """The sum that is next for this member; begun again without some members if they are named."""
         history, named = history or self.folder.opened(), frozenset(without)
         if self.name in history.left_out:
-            raise SumRefused(f"The others have opened a sum without {self.name}, who has no part in it any more.")
+            raise SumRefused(f"The others have opened a sum without {self.name}, which has no part in it any more.")
         if len(history.sums) == self.folder.agreement.rounds:
             if named - history.left_out:
                 raise SumRefused(
@@ -127,7 +127,7 @@ class Site:
             return history.sums[-1]
         current = self.folder.looked_at(history, history.left_out | (named or self._joined(history)))
         if self.name not in current.terms.seats:
-            raise SumRefused(f"{self.name} cannot go on without itself.")
+            raise SumRefused(f"{self.name} cannot continue without itself.")
         if named:
             self._give_up_all_but(current, history)
         return current
@@ -202,8 +202,8 @@ class Site:
         before = self._opened().get(self._model())
         if before is not None and before != members_of(terms):
             raise SumRefused(
-                f"{self.name} has opened a sum of this model over other members. Both sums together would show what "
-                f"members have who are in only one of them. {ACCEPT}"
+                f"{self.name} has opened a sum of this model over other members. Together they would show the "
+                f"numbers of members that are in only one of them. {ACCEPT}"
             )
 
     def _remember_opened(self, terms: Terms) -> None:
@@ -249,7 +249,7 @@ DONE: dict[Kind, str] = {
     "opening": "part of the opening sent",
 }
 SAID = {"consent": "agreed to show what {} has added", "shown": "shown to all"}
-ACCEPT = "Whoever accepts that, or has other data now, gives this site another folder for its secrets (--private)."
+ACCEPT = "If you accept that, or have other data now, give this site another folder for its secrets (--private)."
 RESTORE = "Restore that folder; else the others must begin again without it."
 
 
@@ -273,6 +273,6 @@ def proposals(folder: Folder, current: Sum) -> list[str]:
         if left_out and other.begun and other.terms.digest != current.terms.digest:
             who = ", ".join(other.messages["key"])
             lines.append(
-                f"{who} would go on without {', '.join(left_out)}: say --without {' '.join(left_out)} to agree"
+                f"{who} wants to continue without {', '.join(left_out)}: add --without {' '.join(left_out)} to agree"
             )
     return lines

@@ -227,9 +227,7 @@ class Owner:
         if not isinstance(question, Show) or agent.part is None or agent.seat not in question.seats:
             return
         if not approver.strip():
-            raise NotDisclosed(
-                "This site's numbers would leave in the clear: whoever lets them go says --approve NAME."
-            )
+            raise NotDisclosed("This site's numbers would leave unmasked: name whoever approves that, --approve NAME.")
         share, why = agent.part.own_share(question.terms), "what it has added to secure sums, as members have decided"
         words, where = in_words(agent.charter.model), f"group {agent.charter.group}: audit"
         entry = Entry(today(), where, share.posterior.digest, agent.seat, words, round(share.rows), approver, why)

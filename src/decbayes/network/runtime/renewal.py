@@ -14,7 +14,7 @@ from decbayes.network.runtime.links.certificates import revoked_names
 from decbayes.network.runtime.reports.log import Log
 
 AS_FOUNDED = (
-    "A group's charter stays as it was founded: members change it by `decbayes charter propose`, and agents go on by "
+    "A group's charter stays as it was founded: members change it by `decbayes charter propose`, and agents follow "
     "what they have decided."
 )
 

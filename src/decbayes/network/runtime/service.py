@@ -204,7 +204,7 @@ class Service:
         if self._watcher is not None:
             self._watcher.look(self.agent, status)
             if self._watcher.lost():
-                self.log("page_lost", why="its process has ended; the agent goes on without it")
+                self.log("page_lost", why="its process has ended; the agent continues without it")
 
     def _status(self) -> dict[str, Any]:
         around = {

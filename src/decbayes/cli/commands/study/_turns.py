@@ -34,7 +34,7 @@ def take_turn(
 ) -> int:
     """Do everything that is this site's turn: check, fit, take part in rounds, and merge if this site merges.
 
-    It stops when others have to act, or when a draft waits for approval. With --approve it shows what a file reveals and
+    It stops when others have to act, or if a draft waits for approval. With --approve it shows what a file reveals and
     releases it, if no rule is broken; on a terminal it asks first.
 
     For example:

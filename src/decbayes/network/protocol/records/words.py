@@ -29,7 +29,7 @@ def read_by(charter: Charter, arrays: Mapping[str, Any]) -> Charter:
     digests = named.tobytes()
     resolutions = {digests[first : first + DIGEST] for first in range(0, len(digests), DIGEST)}
     if not resolutions <= charter.words_added.keys():
-        raise Refused("words", "it counts words that this group has not added, or of which nothing is known here yet.")
+        raise Refused("words", "it counts words that this group has not added, or that are not known here yet.")
     if resolutions == charter.words_added.keys():
         return charter
     return charter.with_words_of({digest: charter.words_added[digest] for digest in resolutions})

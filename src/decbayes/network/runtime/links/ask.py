@@ -64,7 +64,7 @@ class Inquiry:
             if reply.err is not None:
                 raise self._refused(asking, bytes(reply.err.payload))
         group = self._charter.group
-        hint = "" if self._tls else " If it has certificates, this needs some too: --tls-authority and the like."
+        hint = "" if self._tls else " If it uses certificates, this command needs them, too: --tls-authority and so on."
         raise TransportFailed(
             f"No agent of '{group}' answers at {self._endpoint}. Is it running, with this charter?{hint}"
         )
@@ -87,7 +87,7 @@ class Inquiry:
     def _odd(self) -> TransportFailed:
         group = self._charter.group
         return TransportFailed(
-            f"The program at {self._endpoint} is no agent of '{group}', or runs an incompatible version."
+            f"The program at {self._endpoint} is not an agent of '{group}', or runs an incompatible version."
         )
 
 

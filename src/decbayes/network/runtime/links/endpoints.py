@@ -82,7 +82,7 @@ def parse(endpoint: str) -> tuple[str, int]:
     """Host and port of an endpoint."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or int(match["port"]) > 65535:
-        raise TransportFailed(f"'{endpoint}' is no endpoint; write HOST:PORT, as in 127.0.0.1:7447 or [::1]:7447.")
+        raise TransportFailed(f"'{endpoint}' is not an endpoint; write HOST:PORT, as in 127.0.0.1:7447 or [::1]:7447.")
     return match["host"].strip("[]"), int(match["port"])
 
 

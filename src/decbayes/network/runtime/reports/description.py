@@ -296,7 +296,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         "no neighbour is linked": not neighbours,
         f"its data are not published, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
         approval_text(waits): waits,
-        f"its group's sums do not go on: {status.get('sums', {}).get('why_not')}": status.get("sums", {}).get(
+        f"its group's sums have stopped: {status.get('sums', {}).get('why_not')}": status.get("sums", {}).get(
             "why_not"
         ),
         str(status.get("unguarded")): status.get("unguarded"),

@@ -70,8 +70,8 @@ MOST_FILE_BYTES = 1 << 30
 
 Item = TypeVar("Item")
 DAMAGED = (
-    "It is damaged, or no decbayes store. If it is a store, move it away and start with a new one: the agent will hear "
-    "from its neighbours what it has published, and all that they know."
+    "It is damaged, or not a decbayes store. If it is a store, move it away and start with a new one: the agent "
+    "will get back from its neighbours what it has published, and all that they know."
 )
 RESTART = (
     "Stop the agent, put the file back if you have it, and start again: without it the agent will hear from its "
@@ -412,7 +412,7 @@ def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Po
     """What each member has contributed, by name, as an agent's store holds it."""
     pool = stored_pool(path, charter)
     if pool.charter.epoch is not None:
-        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole can be had.")
+        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole is available.")
     if pool.sums is not None:
         shown = {each.member: each.share.posterior for each in pool.sums.audited() if each.share is not None}
         if not shown:
