@@ -71,7 +71,7 @@ _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
 def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
     """Write a posterior to a file, whole or not at all.
 
-    A `note` of plain values goes with it and is no part of the posterior: `load_note` reads it.
+    A `note` of plain values goes with it and is not part of the posterior: `load_note` reads it.
     """
     check_kind(Posterior, posterior=posterior)
     write_whole(Path(path), to_bytes(posterior, note))
@@ -192,7 +192,7 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
 
 
 def other_kind(path: Path, content: bytes) -> str:
-    """What a file is that is no posterior, by its beginning or its name, and what to do with it; "" if nobody knows."""
+    """What a file is if it is not a posterior, by its first bytes or name, and what to do with it; "" if unknown."""
     if not content:
         return "empty"
     begun = (text for beginning, text in BEGINNINGS.items() if content[:20].lower().startswith(beginning))
@@ -201,7 +201,7 @@ def other_kind(path: Path, content: bytes) -> str:
 
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says about its posterior beside the posterior; nobody vouches for it."""
+    """What a file says about its posterior; untrusted."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, MOST_DESCRIPTION))
@@ -301,7 +301,7 @@ def check_numbers(tensors: Arrays) -> None:
 
 
 def check_registered(structure: Structure) -> None:
-    """Refuse families that nobody could read again."""
+    """Refuse families that could not be read again."""
     for name, family in structure.families.items():
         if FAMILIES.get(type(family).__name__) is None or registered(family.name) != family:
             raise InvalidStructure(
@@ -337,7 +337,7 @@ def names_from(description: str) -> tuple[str, ...]:
 
 
 def remarks_from(description: str) -> tuple[Remark, ...]:
-    """The remarks in the file's note, if there are any; nobody vouches for them."""
+    """The remarks in the file's note, if there are any; untrusted."""
     note = parsed_header(description).get("note", {}) if f'"{REMARKS}":' in description else {}
     return from_plain(note.get(REMARKS, [])) if isinstance(note, dict) else ()
 

@@ -48,7 +48,7 @@ class Remark:
 
 
 class Later(Sequence[Remark]):
-    """Remarks that are found when they are first read; where nobody reads them, a merge need not wait for them."""
+    """Remarks that are found when they are first read, so that a merge need not wait for them."""
 
     def __init__(self, find: Callable[[], tuple[Remark, ...]]) -> None:
         self._find: Callable[[], tuple[Remark, ...]] | None = find

@@ -1,4 +1,4 @@
-"""Rooms whose public names are loaded on first use: nobody waits for code that is not called."""
+"""Rooms whose public names are loaded on first use: code that is not called costs no time."""
 
 TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
 

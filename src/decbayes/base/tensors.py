@@ -1,4 +1,4 @@
-"""Arrays as safetensors bytes. Of bytes that arrive nobody vouches for anything, so all of it is checked."""
+"""Arrays as safetensors bytes. Bytes that arrive are untrusted, so everything is checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def read_arrays(content: bytes) -> Arrays:
-    """The arrays of safetensors bytes that nobody vouches for."""
+    """The arrays of untrusted safetensors bytes."""
     from safetensors import SafetensorError, deserialize
 
     try:
@@ -42,7 +42,7 @@ def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> csr_array:
-    """A CSR matrix from parts that nobody vouches for."""
+    """A CSR matrix from untrusted parts."""
     rows, columns = shape
     well_formed = (
         data.ndim == indices.ndim == indptr.ndim == 1

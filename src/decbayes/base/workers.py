@@ -48,13 +48,13 @@ def split_among_threads(work: Callable[[slice], object], size: int, *, cost: int
 
 
 def even_parts(size: int, parts: int) -> list[slice]:
-    """range(size) in so many parts of equal size."""
+    """range(size) in a number of parts of equal size."""
     ends = [size * index // parts for index in range(parts + 1)]
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None) -> None:
-    """Do all tasks, several at the same time (at most so many); each thread takes the next one when it is free.
+    """Do all tasks, several at the same time (up to a limit); each thread takes the next one when it is free.
 
     When one fails, or on Ctrl-C, those not yet begun are dropped and the others are waited for.
     """

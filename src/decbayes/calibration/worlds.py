@@ -35,7 +35,7 @@ RESTARTS = 3
 SHARP = 1e4
 # Observations (or words) times components times columns that one world may have unasked: all worlds take seconds.
 QUICK = 2_000_000
-# A word counts as so many columns: each is looked at several times in a pass.
+# The number of columns that a word counts as: each is looked at several times in a pass.
 WORDS = 10
 
 
@@ -132,7 +132,7 @@ class Worlds:
         return hash(self.key)
 
     def first(self, count: int) -> list[World]:
-        """So many worlds, always the same."""
+        """The first `count` worlds, always the same."""
         for number in range(len(self.worlds), count):
             self.worlds.append(simulated_world(self.setting, self.rng(number)))
         return self.worlds[:count]

@@ -1,4 +1,4 @@
-"""Single values of tables: which are missing, which are numbers, what they are called, how exactly they are told."""
+"""Single values of tables: which are missing, which are numbers, what they are called, how precisely they are given."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def number_of(value: Any) -> float:
 
 
 def seen(values: Raw) -> Array:
-    """The numbers that are not missing, of which there must be one."""
+    """The numbers that are not missing; there must be at least one."""
     numbers = as_numbers(values)
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
@@ -97,7 +97,7 @@ def rounded_to(scale: float, value: float) -> float:
 
 
 def decimal_unit(numbers: Array) -> float:
-    """The largest power of ten up to 1000 of which all numbers are multiples; 0 if they have over six decimals."""
+    """The largest power of ten up to 1000 that divides all numbers; 0 if they have over six decimals."""
     for power in range(3, -7, -1):
         multiples = numbers / 10.0**power
         if (np.abs(multiples - np.rint(multiples)) <= 1e-9 * np.maximum(np.abs(multiples), 1.0)).all():

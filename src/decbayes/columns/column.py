@@ -119,7 +119,7 @@ class Column(ABC):
         return self if agreed else type(self).found_in(changed), changed, change
 
     def unagreed(self, values: Raw) -> int:
-        """How many values nobody has agreed on, and count as something else."""
+        """How many values are not among the agreed ones, and count as something else."""
         return 0
 
     @property
@@ -156,7 +156,7 @@ class Column(ABC):
 
 
 def too_few(having: Array, least: Array) -> NDArray[np.bool_]:
-    """Which of some groups of persons are too small to show; nobody at all is no group."""
+    """Which groups of persons are too small to show; an empty group is not."""
     return np.asarray(((having > 0) & (having < least)).any(axis=1))
 
 

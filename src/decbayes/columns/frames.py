@@ -18,7 +18,7 @@ Columns = Mapping[str, Column]
 
 
 def warn(text: str) -> None:
-    """A warning, where nobody else listens."""
+    """A warning, if there is no other listener."""
     warnings.warn(text, stacklevel=4)
 
 
@@ -28,7 +28,7 @@ def is_frame(data: Any) -> bool:
 
 
 def names_in(frame: Any) -> tuple[str, ...]:
-    """The names of a frame's columns, none if it is no frame."""
+    """The names of a frame's columns, none if it is not a frame."""
     return tuple(map(str, keys_in(frame)))
 
 
@@ -90,7 +90,7 @@ def coded(frame: Any, columns: Columns) -> Array:
 
 
 def report_unagreed(frame: Any, columns: Columns, report: Callable[[str], None]) -> None:
-    """Tell the owner of some data which columns hold values that nobody has agreed on."""
+    """Tell the owner of the data which columns hold values that were not agreed on."""
     for name, column in columns.items():
         values = values_in(frame, name)
         if unagreed := column.unagreed(values):
@@ -139,7 +139,7 @@ def pooled(
 
 
 def nearly_missing(numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Array, str]:
-    """A column that too few persons have a value of is one of missing values; and that it was changed."""
+    """A column in which too few persons have a value counts as missing; also returns a text that says so."""
     known = persons(~np.isnan(numbers))[0]
     if not 0 < known < least[0]:
         return numbers, ""

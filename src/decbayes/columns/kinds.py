@@ -38,7 +38,7 @@ from decbayes.errors import InvalidData, InvalidStructure
 
 # A posterior says something about every category; names and numbers of customers are none.
 MOST_CATEGORIES = 1000
-# So many are listed in a message.
+# How many are listed in a message.
 FEW_CATEGORIES = 6
 # A real column with so few values, or with so large a share of one of them, is rather counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
@@ -79,7 +79,7 @@ class Categorical(Column):
             )
 
     def coded(self, values: Raw) -> Array:
-        """Categories that nobody has agreed on are "other", if that is agreed."""
+        """Categories that were not agreed on are "other", if that is agreed."""
         numbers = {category: float(number) for number, category in enumerate(self.categories)}
         unknown = numbers.get(OTHER, -1.0)
         known = [np.nan if is_missing(value) else numbers.get(text_of(value), unknown) for value in values]

@@ -17,7 +17,7 @@ from decbayes.columns.cells import Array, Raw, rounded
 from decbayes.columns.column import Column
 from decbayes.errors import InvalidData, InvalidStructure
 
-# Cuts lie between events: so many intervals, and at least so many events of each site in each.
+# Cuts lie between events: the number of intervals, and the fewest events of each site in each.
 INTERVALS, LEAST = 6, 5
 MOST_SITES, MOST_STEPS = 10_000, 10_000
 

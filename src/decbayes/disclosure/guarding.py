@@ -18,7 +18,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
 
-# Persons that are nobody.
+# Less than a person: rounding.
 NEARLY = 1e-6
 
 

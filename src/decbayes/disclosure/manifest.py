@@ -12,7 +12,7 @@ KEY = "manifest"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The statement that goes with a file. Nobody vouches for it, unless it is signed.
+    """The statement that goes with a file. It is untrusted, unless it is signed.
 
     Args:
         posterior: the digest of the posterior that it is about.

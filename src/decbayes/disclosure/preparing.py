@@ -76,7 +76,7 @@ def prepared(
 
 
 def check_disclosable(model: Model) -> None:
-    """Refuse models that do not say what their numbers count: nobody knows what their files tell."""
+    """Refuse models that do not say what their numbers count: nobody knows what their files reveal."""
     kind = type(model)
     if kind.pooled is Model.pooled and kind.rare_hidden is Model.rare_hidden:
         raise NotDisclosed(
@@ -162,7 +162,7 @@ def pooled_columns(
 def listed(
     model: Model, data: Any, rules: Rules | None, persons: Persons = EACH, *, stated: Collection[str] = ()
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
-    """A site's list for others: the model's columns, sums that settle what nobody has stated, and what was changed."""
+    """A site's list for others: the model's columns, sums that settle what was not stated, and what was changed."""
     model = model.unsettled(stated)
     safe = Prepared(model, data) if rules is None else prepared(model, data, rules, persons=persons, blind=False)
     columns: Mapping[str, Column] = getattr(safe.model, "columns")  # noqa: B009

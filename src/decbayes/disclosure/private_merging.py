@@ -124,7 +124,7 @@ def check_anchor(used: np.ndarray, computed: np.ndarray, number: int) -> None:
 
 
 def remarks_on(mechanism: Mechanism, estimate: Estimate, privacy: Privacy, done: int) -> list[Remark]:
-    """What was promised and what it has cost; and doubts."""
+    """What was promised, what it costs, and any doubts."""
     remarks = [
         Remark(
             "differential privacy",

@@ -13,7 +13,7 @@ from decbayes.families.matrices import Array
 
 @dataclass(frozen=True)
 class LogOdds(Family):
-    """Outcomes by their probabilities, any log-odds of which are a distribution."""
+    """Outcomes by their probabilities; any log-odds are a distribution."""
 
     parameter_names = ("probability",)
 

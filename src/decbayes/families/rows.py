@@ -169,7 +169,7 @@ class SparseRows:
 
 
 def read_only(array: NDArray[_Number]) -> NDArray[_Number]:
-    """The same array, of which this view cannot be written to."""
+    """A read-only view of the array."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -26,7 +26,7 @@ ROOM, EXPANSION, TEXT = 1 << 26, 1 << 6, 4
 PIECE = 1 << 20
 # How NumPy packs arrays, and the bits of members that are encrypted or patched.
 PACKED, PROTECTED = (ZIP_STORED, ZIP_DEFLATED), 0x61
-# A matrix has at most so many rows and columns beside one for each byte of its file: empty rows take memory, too.
+# The most rows and columns of a matrix, beside one for each byte of its file: empty rows take memory, too.
 MOST_LINES = 1 << 24
 
 

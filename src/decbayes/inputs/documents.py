@@ -37,7 +37,7 @@ SIZE, COMMON = "# decbayes documents ", "# decbayes common "
 OUR_LINES = (MARK, SIZE, COMMON)
 LONGEST_NUMBER = 15
 LIST, LOOKED_AT = ".words", 20
-# A cell of so many words is a text.
+# A cell with this many words is a text.
 PROSE = 4
 
 

@@ -32,7 +32,7 @@ class FileArray:
         folder: "Folder | None" = None,
     ) -> None:
         self.path, self.dtype, self.row, self.offset = path, np.dtype(dtype), row, offset
-        self._folder = folder  # which is gone when nobody holds it any more
+        self._folder = folder  # deleted when no longer referenced
         self._length, self._width = length, int(np.prod(row, dtype=np.int64))
 
     @classmethod
@@ -97,7 +97,7 @@ class FileArray:
 
 
 class Folder:
-    """A temporary folder for arrays; it is gone when nobody holds it any more."""
+    """A temporary folder for arrays; it is deleted when no longer referenced."""
 
     def __init__(self, parent: Path | None = None) -> None:
         self._folder = TemporaryDirectory(prefix="decbayes-", dir=parent, ignore_cleanup_errors=True)
@@ -146,7 +146,7 @@ class FileMatrix:
 
 
 def spans_up_to(offsets: NDArray[np.int64], most: int) -> Iterator[slice]:
-    """Consecutive rows with at most so many entries, at least one row each."""
+    """Consecutive rows with a limited number of entries, at least one row each."""
     first, size = 0, len(offsets) - 1
     while first < size:
         last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)

@@ -187,7 +187,7 @@ def unspaced(words: Iterable[str]) -> bool:
 
 
 def check(recipe: Recipe) -> None:
-    """Refuse what is no recipe; no tokenizer is loaded for it."""
+    """Refuse anything that is not a recipe, without loading a tokenizer."""
     kinds = {"tokens": str, "tokenizer": str, "ngrams": int, "lower": bool}
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(recipe, name), kind)]
     if wrong or isinstance(recipe.ngrams, bool) or not 1 <= recipe.ngrams <= MOST_NGRAMS:

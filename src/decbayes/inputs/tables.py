@@ -117,7 +117,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
 
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Whatever is wrong with a file is told with its name."""
+    """Errors about a file give its name."""
     try:
         yield
     except InvalidData as error:
@@ -214,7 +214,7 @@ def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> li
 
 
 def same_width(rows: list[list[str]], width: int, before: int = 0) -> list[list[str]]:
-    """The rows, if all have so many cells; `before` says how many others have been read before them."""
+    """The rows, if all have `width` cells; `before` says how many others have been read before them."""
     for number, row in enumerate(rows, start=before + 1):
         if len(row) != width:
             raise InvalidData(f"row {number} has {len(row)} columns, the first has {width}.")
@@ -251,7 +251,7 @@ def read_parquet(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def parquet_table(path: Path) -> Any:
-    """A whole Parquet file, if it is no larger than it may be."""
+    """A whole Parquet file, if it is within the limit."""
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
     arrow = require("pyarrow", extra="parquet", task="Reading Parquet files")
     try:

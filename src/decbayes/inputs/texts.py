@@ -28,7 +28,7 @@ Format = Annotated[str, "File format, whatever the file's name: txt, jsonl, csv 
 Encoding = Annotated[str, "Encoding of the texts."]
 Whole = Annotated[bool, "Treat each .txt file as one document, as in folders."]
 Strict = Annotated[bool, "Stop at a line that is not a document instead of skipping it."]
-# At most so many places are named; their number is always given.
+# How many places are named; their number is always given.
 NAMED_PLACES = 5
 
 UNREADABLE = re.compile("[\ud800-\udfff]")
@@ -89,7 +89,7 @@ class Texts:
             raise InvalidData(f"There is no encoding {self.encoding}; try utf-8, utf-16, cp1252 or latin-1.") from None
 
     def read(self, left_out: LeftOut) -> Iterator[Text]:
-        """All documents in order; what is wrong with others is told to `left_out`."""
+        """All documents in order; what is wrong with others goes to `left_out`."""
         for path, whole in self.files(left_out):
             alone = self.paths == (path,)
             for place, text, reason in self._documents(path, whole):
@@ -221,7 +221,7 @@ def display_name(path: Path) -> str:
 
 
 class StandardInput:
-    """Standard input as a file, since texts may be read twice; it is gone when nobody holds this any more."""
+    """Standard input as a file, since texts may be read twice; it is deleted when no longer referenced."""
 
     def __init__(self, format: str) -> None:
         if sys.stdin is None:

@@ -145,7 +145,7 @@ def assigned(scores: Array) -> NDArray[np.intp]:
     return np.asarray(linear_sum_assignment(scores, maximize=True)[1], dtype=np.intp)
 
 
-# Beyond so many parameters, or with fewer draws than this per parameter, correlations are not looked at.
+# With more parameters than this, or fewer draws per parameter, correlations are not looked at.
 MOST_PARAMETERS, DRAWS_EACH = 500, 5
 
 

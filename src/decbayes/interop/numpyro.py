@@ -64,7 +64,7 @@ def from_numpyro(
 
 
 def independent_sites(program: Program, params: Mapping[str, Any], relabelled: set[str]) -> dict[str, Site]:
-    """The latent sites of a model or a guide, none of which may depend on the value of another."""
+    """The latent sites of a model or a guide; none may depend on the value of another."""
     first, second = (
         {site: converted(site, fn, site in relabelled) for site, fn in latent_sites(program, params, seed).items()}
         for seed in (0, 1)

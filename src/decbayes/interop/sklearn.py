@@ -169,7 +169,7 @@ def merge_sklearn(
 
 
 def default_priors(fitted: Sequence[Any], components: int) -> dict[str, float]:
-    """What scikit-learn would take for so many topics, where no estimator was given anything else."""
+    """scikit-learn's default for this number of topics, if no estimator sets another."""
     names = {"document_prior": "doc_topic_prior", "topic_prior": "topic_word_prior"}
     numbers = {getattr(estimator, "n_components", None) for estimator in fitted}
     left_open = {prior for prior, name in names.items() if all(getattr(each, name, 0) is None for each in fitted)}

@@ -27,7 +27,7 @@ from decbayes.structure import CoupledSet, Permutation, Structure, is_permutatio
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
-# With more sites than this, nobody looks for remarks unasked: that takes time.
+# With more sites than this, remarks are computed only on request: they take time.
 MOST_LOOKED_AT = 100
 NOT_LOOKED_AT = Remark(
     "not checked",

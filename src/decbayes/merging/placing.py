@@ -29,7 +29,7 @@ def as_labelled(posteriors: Iterable[Posterior]) -> Alignment:
 
 
 def placed(posterior: Posterior, merged: Posterior) -> Posterior:
-    """A posterior with its components in the slots of a merge that it is no part of, which keep their meaning."""
+    """A posterior with its components in the slots of a merge that it is not part of; the slots keep their meaning."""
     structure = merged.structure
     if not structure.symmetry:
         return posterior

@@ -279,7 +279,7 @@ def column_sums(part: Contribution) -> Array:
 
 
 def same_totals(first: Array, second: Array) -> bool:
-    """Whether two sites' sums are the same, and that is no chance."""
+    """Whether two sites' sums are the same, and not by chance."""
     if len(first) != len(second) or np.abs(first - second).max() > SAME * np.abs(first).max():
         return False
     scaled = np.full(len(first), np.inf)

@@ -30,7 +30,7 @@ Drawing = dict[str, Any]
 
 HIDDEN: Drawing = {"kind": "hidden", "text": f"fewer than {LEAST:.0f} observations: not shown"}
 MOST_NUMBERS, MOST_COLUMNS, MOST_ENTRIES = 24, 16, 8
-# So many sites' versions of each component are drawn, those with the most evidence.
+# How many sites' versions of each component are drawn, those with the most evidence.
 MOST_VERSIONS = 20
 
 

@@ -228,6 +228,6 @@ def draw_agents(
 
 
 def circle(index: int, size: int) -> tuple[float, float]:
-    """The place of one of so many on the unit circle, clockwise from the top."""
+    """The place of one of `size` points on the unit circle, clockwise from the top."""
     angle = pi / 2 - 2 * pi * index / max(size, 1)
     return cos(angle), sin(angle)

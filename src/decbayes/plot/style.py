@@ -61,7 +61,7 @@ def styled() -> Iterator[None]:
 
 
 def canvas(width: float, height: float) -> "Figure":
-    """A figure of so many inches that belongs to nobody else: pyplot's global state is left alone."""
+    """A figure of this size in inches; pyplot's global state is left alone."""
     figure: Figure = matplotlib("figure").Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     return figure
 
@@ -71,7 +71,7 @@ def new_axes(width: float, height: float) -> "Axes":
 
 
 def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Figure, list[Axes]]":
-    """A figure with so many panels in rows, each of that size."""
+    """A figure with panels in rows, each of that size."""
     check_whole(1, across=across)
     columns = min(across, panels)
     rows = ceil(panels / columns)

@@ -17,7 +17,7 @@ from decbayes.base.arguments import check_positive, check_whole
 from decbayes.errors import InvalidRules
 
 Noise = Literal["each", "shared"]
-# No μ and no ε beyond means anything: that is no noise.
+# A larger μ or ε means nothing: there would be no noise.
 MOST = 1e6
 
 

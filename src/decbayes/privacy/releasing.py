@@ -17,7 +17,7 @@ from decbayes.privacy.mechanism import Mechanism, PrivateMerge, Total
 from decbayes.structure import Structure
 
 STEPS = 2**22
-"""A statistic of norm 1 is so many steps long: rounding is far below the noise, and 2³¹ records add up exactly."""
+"""The number of steps in a statistic of norm 1: rounding is far below the noise, and 2³¹ records add up exactly."""
 
 GRID = Grid(1.0 / STEPS)
 # Of more rows beyond the agreed units nothing is released: a wrong unit would go unnoticed under the noise.

@@ -37,7 +37,7 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
 
 
 def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
-    """Each site's coefficients by their places, without those of which its data say nothing."""
+    """Each site's coefficients by their places, without those that its data say nothing about."""
     if not 1 < len(findings.sites) <= MOST_SITES:
         return {}
     prior = findings.view.estimates(Posterior.of_prior(findings.merged.structure))

@@ -18,7 +18,7 @@ from decbayes.views.values import number
 
 WIDTH, HEIGHT, MARGIN, LARGEST = 520.0, 420.0, 56.0, 46.0
 LEAST, STROKE = 7.0, 2.0  # radius, and width of a line
-# Circles come nearer than this share of touching, so that labels can be read; they move in so many steps.
+# Circles come nearer than this share of touching, so that labels can be read; they move in this number of steps.
 APART, STEPS = 0.8, 300
 WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
 # λ of pyLDAvis: how much a word's probability in the topic counts; the rest is how much more frequent it is there.

@@ -22,7 +22,7 @@ from decbayes.structure import canonical_json
 
 FORMAT = "decbayes secure sums 3"
 USUAL = Rules()
-# Standard errors by which a merge must be behind before anybody is told.
+# Standard errors by which a merge must be behind before there is a remark.
 CLEARLY = 3.0
 NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
 LOST = Remark(

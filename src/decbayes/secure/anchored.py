@@ -94,7 +94,7 @@ def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
 
 
 def compared(structure: Structure, coupled: CoupledSet) -> list[str]:
-    """The factors by which components are told apart."""
+    """The factors that distinguish components."""
     families = structure.families
     names = [name for name in coupled.factors if not families[name].follows]
     return [name for name in names if not families[name].over_components] or names

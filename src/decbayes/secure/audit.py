@@ -3,7 +3,7 @@
     consent of many members ──► the keys of those that are named ──► their numbers, as their packets have them
 
 A member's key of one sum makes the masks of its packet, and the member has signed the key's public half before. So
-nobody can show other numbers than it has added. Nobody is shown who has not agreed:
+nobody can show other numbers than it has added. No member is shown without its consent:
 
 1. Those that are named show nothing before all of them have agreed, and so many members that any two such majorities
    have an honest member in common. Each member agrees once per sum. So of one sum one set of members is shown.
@@ -65,7 +65,7 @@ def showing(
 
 
 def majority(terms: Terms) -> int:
-    """So many members that any two such sets have more in common than may collude."""
+    """The number of members such that any two sets of that size have more in common than may collude."""
     return (len(terms.seats) + terms.colluders) // 2 + 1
 
 

@@ -31,7 +31,7 @@ from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
 PLACE = re.compile(r"round_([1-9][0-9]{0,3})(?:-without-(\w+(?:-\w+)*))?")
-# Longer files are no agreement; a message has its numbers and little else.
+# Longer files are not an agreement; a message has its numbers and little else.
 MOST_BYTES, AROUND = 1 << 22, 4096
 
 

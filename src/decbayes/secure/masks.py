@@ -101,7 +101,7 @@ class Masks:
         return joined(self._piece(name, self.member) for name in self.pairs)
 
     def parts(self) -> bytes:
-        """What opens the sum: the seed of the own last mask, and a piece of each other member's, in order of names."""
+        """What opens the sum: the seed of its last mask, and a piece of each other member's, in order of names."""
         return b"".join(self.last if name == self.member else self._piece(name, name) for name in self.terms.seats)
 
     def _piece(self, other: str, of: str) -> bytes:

@@ -73,7 +73,7 @@ class PrivateAgreement(Agreement):
         return Terms(self.fingerprint, number + 1, seats, place, length, GRID.step, self.colluders)
 
     def promise(self, sites: int) -> Privacy:
-        """The same promise where so many sites take part: fewer add larger shares of the noise."""
+        """The same promise for another number of sites: fewer add larger shares of the noise."""
         if self.privacy.noise == "each" or self.privacy.sites == sites:
             return self.privacy
         if sites < self.colluders + FEWEST_HONEST:

@@ -140,7 +140,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def message_from(content: bytes) -> Message:
-    """The message in bytes that nobody vouches for; anything else is refused.
+    """The message in untrusted bytes; anything else is refused.
 
     >>> message = db.secure.Message("key", bytes(32), "north", bytes(32))
     >>> db.secure.message_from(message.to_bytes()) == message

@@ -27,7 +27,7 @@ from decbayes.updates.forgetting import Forgetting
 
 
 class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Sited):  # type: ignore[misc]
-    """An estimator of components, of which each row has shares."""
+    """An estimator of components; each row has a share of each."""
 
     n_components: Number
     n_init: int
@@ -57,7 +57,7 @@ class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
 
 
 class Clusters(Components):
-    """An estimator of components to one of which each row belongs."""
+    """An estimator of components; each row belongs to one of them."""
 
     def predict_proba(self, X: Any) -> Array:
         """(rows, components): the probability that each row belongs to each component."""

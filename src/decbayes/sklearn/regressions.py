@@ -93,7 +93,7 @@ class Regressing(Sited):
         return self.model_.predict(self.posterior_, data, level=level)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
-        """The columns, and the target as the last one; NaN where nobody knows it."""
+        """The columns, and the target as the last one; NaN if it is not known."""
         if y is None and not reset:
             rows = validate_data(self, X, dtype=np.float64, reset=False)
             return np.column_stack([rows, np.full(len(rows), np.nan)])
@@ -179,7 +179,7 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
 
 class Amounts(PoissonOutcome):
-    """Numbers from 0 on with the mean exp(f), of which nothing else is known."""
+    """Numbers from 0 on with the mean exp(f); nothing else is known about them."""
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not (targets >= 0).all():

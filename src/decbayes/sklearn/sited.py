@@ -46,7 +46,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """Fit the rows of each site on their own, and merge what the sites found.
 
         `sites` has a label per row, or one label for all of them; without it all rows are of one site. With `rounds`
-        each site is then fitted again, so many times, with what the others found as its prior.
+        each site is then fitted again that many times, with what the others found as its prior.
         """
         check_whole(0, rounds=self.rounds)
         given = self._read(X, y, reset=True)
@@ -93,7 +93,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         return Ascent(self.max_iter, self.tol, **settings)
 
     def _seen(self, X: Any) -> Any:
-        """New rows for a fitted model, whose target nobody knows."""
+        """New rows for a fitted model, with an unknown target."""
         check_is_fitted(self)
         return self._coded(self._read(X, None, reset=False))
 

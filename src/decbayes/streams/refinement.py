@@ -161,11 +161,11 @@ class Search:
         return Course(update, self.shards, contributions, self.schedule, self.rng, afresh, memory)
 
     def fitted(self, model: Model, times: int) -> list[Sequence[Posterior]]:
-        """Fits of all shards, so many times."""
+        """Fits of all shards, `times` times."""
         return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
 
     def begun(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
-        """Rounds from the best of all starts, at most so many; then joins and rounds as long as any join gains."""
+        """Rounds from the best of all starts, up to a limit; then joins and rounds as long as any join gains."""
         starts = [begun_at(model, posteriors, solver) for posteriors in fits for solver in self.solvers]
         trials = [self.course(model, start, afresh=fresh) for start, fresh in product(starts, self.afresh)]
         first = self.ends if most is None else self.ends.at_most(most)

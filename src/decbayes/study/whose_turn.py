@@ -86,7 +86,7 @@ def due(study: Study) -> list[Step]:
 
 
 def turn(study: Study, me: str = "") -> str:
-    """What comes next, in a sentence or two: first what `me` can do, else for whom everybody waits."""
+    """What comes next, in a sentence or two: first what `me` can do, otherwise who everybody is waiting for."""
     open_steps = due(study)
     if not open_steps:
         return f"Everything in the protocol is done: {study.report} is the report."

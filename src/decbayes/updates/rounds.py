@@ -274,7 +274,7 @@ class Round:
         """What this site has sent last; refused if it is not of these data."""
         name, latest = next(iter(self.sent.items()))
         known = latest.posterior.structure
-        # Where words have joined since, rare words may have traded places with these: nobody knows how many have.
+        # Where words have joined since, rare words may have traded places with these; it is not known how many.
         most = None if known.labels == self.model.structure.labels else float(np.sum(self.model.units(data)))
         check_data(model_for(known), self.model.restricted(data, known), latest.posterior, name, most)
         return latest

@@ -12,7 +12,7 @@ from decbayes.views.image_view import names_of, square
 from decbayes.views.values import Part, Point, Shape
 from decbayes.views.view import LEVEL, TOP, View
 
-SMALLEST_IMAGE = 64  # so many numbers without names look like pixels, if they fill a square
+SMALLEST_IMAGE = 64  # this many numbers without names look like pixels, if they fill a square
 
 
 class MixtureView(View):

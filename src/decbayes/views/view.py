@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 INTERVAL = f"{LEVEL:.0%} interval"
 TOP = 10  # words, or other entries of long rows
-MOST_COLUMNS = 64  # of components that are told in sentences
+MOST_COLUMNS = 64  # of components that are described in sentences
 
 
 class Notes(NamedTuple):

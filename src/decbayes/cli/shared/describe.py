@@ -39,7 +39,7 @@ def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> T
 
 
 def empty_slots(posterior: Posterior) -> str:
-    """How many slots nobody has filled, which tables leave out; no text if there are none."""
+    """The number of empty slots, which tables leave out; no text if there are none."""
     structure = posterior.structure
     empty = sum(structure.components(each) - len(filled(posterior, each)) for each in structure.symmetry)
     return many(empty, "empty slot") if empty else ""

@@ -64,7 +64,7 @@ def rules_named(text: str | None) -> Rules | None:
 
 
 def rules_asked_for(text: str | None) -> Rules | None:
-    """The rules that somebody has asked for, here or in the environment; None if nobody has."""
+    """The rules asked for, by option or in the environment; None without either."""
     return None if text is None and not os.environ.get(VARIABLE) else rules_named(text)
 
 
@@ -219,7 +219,7 @@ def ledger_beside(data: Sequence[Path], named: Path | None, file: Path) -> "Ledg
 
 
 def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior], rules: Rules | None) -> None:
-    """Refuse files that break the receiver's rules; where nobody has asked for rules, a remark on drafts will do."""
+    """Refuse files that break the receiver's rules; without rules, drafts only get a remark."""
     if rules is not None:
         from decbayes.disclosure.drafting import check_received
 

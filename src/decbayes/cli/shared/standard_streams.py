@@ -16,7 +16,7 @@ from decbayes.files import write_whole
 from decbayes.inputs.texts import STANDARD_INPUT, StandardInput
 
 STANDARD_OUTPUT = Path(running.STANDARD_OUTPUT)
-# The beginnings of files by which standard input is told apart; anything else is CSV.
+# First bytes by which kinds of files are recognised on standard input; anything else is CSV.
 BEGINNINGS = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"PAR1": ".parquet", b"%%Matrix": ".mtx", b"\x1f\x8b": ".csv.gz"}
 # Held until the process ends; their files go with them.
 _copies: list[StandardInput] = []

@@ -116,7 +116,7 @@ def problem_of(
 
 
 def leading(structure: Structure, coupled: CoupledSet) -> tuple[str, ...]:
-    """The factors by which components are told apart: not those that follow others."""
+    """The factors that distinguish components: not those that follow others."""
     names = tuple(name for name in coupled.factors if not structure.families[name].follows)
     return names or tuple(coupled.factors)
 

@@ -101,7 +101,7 @@ class Influence:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Sites with slots of their own that agree with nobody, although others do: of other units, most often."""
+        """Sites with slots of their own that agree with no other site, although others agree: often other units."""
         return self._seen_without(self._unshared, "alone")
 
     @cached_property
@@ -174,7 +174,7 @@ def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None
 
 
 def odd_ones(factors: Array, filled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Sites × slots: in each slot that three or more sites have, the one that is best told apart, if any disagrees.
+    """Sites × slots: in each slot that three or more sites have, the site that stands out most, if any disagrees.
 
     One bad site makes honest ones disagree with the sum of all others, which includes it. The most negative factor is
     that of the site without which the others agree most.

@@ -68,7 +68,7 @@ class Parties:
         evidence: the evidence of each site in units of the median site's.
         largest: how many sites a third is.
         share: the share of all evidence that the largest third of the sites has.
-        groups: the groups that were left out, those that change most first; empty if nobody looked.
+        groups: the groups that were left out, those that change most first; empty if not computed.
 
     >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (db.merging.Party((0,), 0.67, 190.0, 2.0),))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS

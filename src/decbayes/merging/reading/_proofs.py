@@ -39,7 +39,7 @@ CLEARLY = 1e-6
 
 
 class Bounded(NamedTuple):
-    """The objective of `Grouping` and an upper bound on it over all ways to fill so many slots."""
+    """The objective of `Grouping` and an upper bound on it over all ways to fill this number of slots."""
 
     value: float
     bound: float
@@ -183,7 +183,7 @@ def shared_terms(problem: Problem) -> float:
 def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
     """The objective of a many-to-one alignment, Σ_k F(S_k), and an upper bound on it for as many slots.
 
-    If both are the same, no other way to fill so many slots is better.
+    If both are the same, no other way to fill as many slots is better.
 
     Args:
         alignment: what `align` returns.
@@ -208,7 +208,7 @@ def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
 
 
 def packed_loss(components: Components, base: Sequence[Array], slots: int) -> float:
-    """The least loss of any way to fill so many slots, from disjoint sets of one component more."""
+    """The least loss of any way to fill this number of slots, from disjoint sets of one more component."""
     large = components.order[:MOST_PACKED]
     some = components.taken(large[components.evidence[large] >= LEAST_EVIDENCE])
     if len(some) <= slots:

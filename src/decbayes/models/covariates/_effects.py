@@ -32,9 +32,9 @@ from decbayes.posterior import Posterior
 
 # Prior variance of each coefficient, in agreed units; and that of a site's first fit, which is taken out again.
 PRIOR, ANCHOR = 10.0, 1.0
-# A fit of one site ends when no coefficient moves by more than this, or after so many passes.
+# A fit of one site ends when no coefficient moves by more than this, or after this number of passes.
 STILL, PASSES, HALVINGS = 1e-4, 40, 8
-# A likelihood from points has fallen if it is lower by so many deviations.
+# A likelihood from points has fallen if it is lower by this many deviations.
 SURE = 3.0
 
 

@@ -21,13 +21,13 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 from decbayes.families import Array
 from decbayes.models.core.counts import checked_matrix
 
-# γ is found up to this change per topic, within so many steps.
+# γ is found up to this change per topic, within this number of steps.
 TOLERANCE, STEPS = 1e-6, 1000
 # Points per document. They are the same each time, or rounds would not end. Half of them are drawn from Dirichlet(γ),
 # the others from wider ones, up to the prior: so no point has a weight without bounds.
 POINTS, SEED = 200, 0
 DRAWN = (0.5, 0.25, 0.25)
-# So many documents at a time, for the sake of memory.
+# How many documents are worked on at a time, for the sake of memory.
 TOGETHER = 100
 
 

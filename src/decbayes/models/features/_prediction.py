@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from decbayes.families import Array
 from decbayes.models.features._state import infer
 
-# So many features are summed over exactly, the least certain ones of each observation; 2^10 combinations.
+# How many features are summed over exactly, the least certain ones of each observation; 2^10 combinations.
 SUMMED = 10
 
 

@@ -178,7 +178,7 @@ class LatentFeatures(OfPoints):
         return feature_information(self.structure, points, self.variance, posterior.mean("features"), shares)
 
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """So many vectors, and which features each has."""
+        """`size` vectors, and which features each has."""
         assigned = (rng.random((size, self.features)) < parameters["inclusion"]).astype(np.float64)
         noise = np.sqrt(self.variance) * rng.standard_normal((size, self.dimension))
         return assigned @ parameters["features"] + noise, assigned

@@ -84,7 +84,7 @@ class Columnwise(ABC):
         """
 
     def of_column(self, natural: Array, place: int, columns: int) -> tuple[Family, Array]:
-        """The family of one of so many columns, and its part of natural parameters."""
+        """The family of one column, and its part of the natural parameters."""
         return self.family, natural[:, place::columns]
 
     def embedded(self, points: Array) -> Array:

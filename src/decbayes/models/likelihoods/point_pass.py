@@ -24,7 +24,7 @@ MOST_CANDIDATES = 1 << 16
 
 
 class PointBlocks:
-    """Points, a block at a time, without those of which nothing was seen; `emissions` know where values are missing.
+    """Points, a block at a time, without those that have no values; `emissions` know where values are missing.
 
     Features are kept between passes unless they are too large.
     """
@@ -54,7 +54,7 @@ class PointBlocks:
         return map(self.emissions.features, self)
 
     def sample(self, most: int, rng: np.random.Generator) -> Array:
-        """All points, or so many of them at random."""
+        """All points, or a random sample of them."""
         if len(self) <= most:
             return np.concatenate(list(self))
         chosen, first, parts = np.sort(rng.choice(len(self), most, replace=False)), 0, []

@@ -63,7 +63,7 @@ class Steps:
         return moved, shares[self.firsts].sum(axis=0)
 
     def followed_by(self, missing: int) -> "Steps":
-        """The same sequences, each with so many missing steps at its end."""
+        """The same sequences, each with some missing steps at its end."""
         gap = np.full((missing, self.points.shape[1]), np.nan)
         return Steps.of([np.concatenate([part, gap]) for part in self.split(self.points)], self.points.shape[1])
 

@@ -242,7 +242,7 @@ class HiddenMarkov(Sequential):
         *,
         length: Annotated[int, "Steps of each sequence.", Above(0)] = 60,
     ) -> tuple[list[Array], list[NDArray[np.intp]]]:
-        """So many sequences, given the parameters, and the states of each."""
+        """Sequences drawn from the parameters, and the states of each."""
         states = np.empty((length, size), dtype=np.intp)
         shares = np.tile(parameters["start"], (size, 1))
         for step in range(length):
@@ -280,7 +280,7 @@ class HiddenMarkov(Sequential):
     def cells_hidden(
         self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
     ) -> Posterior:
-        """Moves, first and last states that fewer than `least` persons had cannot be told from those nobody had."""
+        """Moves, first and last states that fewer than `least` persons had look like those that nobody had."""
         begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         table = table_of(begun[:, 0], moved)
         safe = hidden(table, self.moving(belief, data, slots, persons), least)

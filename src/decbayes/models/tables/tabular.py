@@ -174,7 +174,7 @@ def columns_text(columns: Columns) -> str:
 
 
 def counts_hint(columns: Columns, kinds: str) -> str:
-    """What to do if large whole numbers that nobody has called counts are days or amounts."""
+    """What to do if large whole numbers, not declared as counts, are days or amounts."""
     asked = kinds_from(kinds)
     large = [
         name

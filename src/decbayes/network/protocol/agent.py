@@ -397,7 +397,7 @@ class Agent(AddingMember):
     def _report_overdue(self) -> list[Effect]:
         """Report records that never arrive: a transport may have discarded messages that are too long."""
         why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
-        # Whoever has no seat is given no records, and has been told why.
+        # A neighbour without a seat gets no records, and knows why.
         reports = [] if self.standing else [overdue(entry, why) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]

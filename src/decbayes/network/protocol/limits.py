@@ -90,7 +90,7 @@ class PrivacyRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     `rows_per_person` is the most rows that one person has at a site. With `noise` "shared" members share one noise,
     which stays what it is if as many of them collude as the group's sums allow; with "each" every member adds all of
-    the noise, and need trust nobody.
+    the noise, and does not have to trust anybody.
 
     >>> network.PrivacyRules(epsilon=1.0, delta=1e-6).rows_per_person
     1

@@ -16,9 +16,9 @@ QUIET_TICKS = 15
 # So long without a neighbour, and it is time to say so.
 ALONE_TICKS = 25
 ALONE = "No neighbour is linked."
-# So many messages of one neighbour dropped between two ticks, and it is left alone.
+# A neighbour with more dropped messages than this between two ticks is ignored.
 FLOOD = 1000
-# Who crowds the gate is said every so many ticks, with so many addresses.
+# How often, in ticks, and with how many addresses it is logged who crowds the gate.
 CROWD_TICKS, MOST_CROWDS = 50, 10
 
 
@@ -128,7 +128,7 @@ class Lookout:
             pool = self._agent.pool.as_of_now()
             merged = pool.merged()
             if not pool.charter.rules.robust:
-                # A robust merge is made for groups that differ: nobody has to be told to use one.
+                # A robust merge is made for groups that differ: no need to advise one.
                 _ = merged.parties
             described = set_description(merged, pool)
             if pool.charter.rules.notes:

@@ -40,9 +40,9 @@ MOST_QUIET_TICKS = 60
 # After this long without new evidence, work out what the charter asks members to say about the merge; refine first.
 NOTE_TICKS = 25
 MOST_QUESTIONS = 64
-# Of refusals of one kind the first is told, and the number of further ones every so many ticks.
+# The first refusal of a kind is logged, and the number of further ones at this interval, in ticks.
 REFUSAL_TICKS = 50
-# Orders are looked for every so many ticks.
+# How often orders are looked for, in ticks.
 ORDER_TICKS = 5
 
 Fit = Callable[[], Learned | None]

@@ -18,7 +18,7 @@ from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
 
-# In so many rounds after the last fault everybody who is connected must agree: a line of eight needs about as many.
+# Within this many rounds after the last fault all connected sites must agree: a line of eight needs about as many.
 ROUNDS_TO_AGREE = 40
 LEAST_FOUNDERS = 3
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)

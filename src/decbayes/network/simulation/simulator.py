@@ -23,7 +23,7 @@ from decbayes.network.simulation.guarantees import Ledger
 from decbayes.network.simulation.simulated_sites import Disk, Site
 from decbayes.network.simulation.topology import Edge
 
-# One message in so many is overheard.
+# One message in this many is overheard.
 OVERHEAR = 5
 LAST_REPORTS = 10_000
 

@@ -163,7 +163,7 @@ def site_scores(
 
 
 def check_scores(model: Model, observations: Any, rules: Rules | None, persons: Persons, compared: int) -> None:
-    """Refuse to write scores for others from which single observations could be told."""
+    """Refuse to write scores for others that would reveal single observations."""
     if rules is None:
         return
     rows = model.count(observations)

@@ -145,7 +145,7 @@ class Transforming:
 
 
 def ids_of(model: Model, files: Any, column: str, options: Mapping[str, Any]) -> dict[str, str] | None:
-    """The id of each document, by where it stands; None if nobody asks for it."""
+    """The id of each document, by where it stands; None if it is not asked for."""
     if not column:
         return None
     if not isinstance(model, OfTexts):

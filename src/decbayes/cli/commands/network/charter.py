@@ -295,7 +295,7 @@ def keys(pairs: Sequence[str]) -> dict[str, bytes]:
 
 
 def with_answer(given: dict[str, Any]) -> dict[str, Any]:
-    """The rules, with whether merges are robust: asked on a terminal if nobody has said."""
+    """The rules, with whether merges are robust: asked on a terminal if it is not given."""
     if "robust" in given or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return given
     return {**given, "robust": Confirm.ask(QUESTION, console=messages(), default=True)}

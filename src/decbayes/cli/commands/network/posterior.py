@@ -42,7 +42,7 @@ def posterior(
 ) -> int:
     """Print and save the merged posterior of all contributions that an agent has received.
 
-    Ends with 3 if nobody counts yet, or if the store is damaged, so that contributions are missing.
+    Exits with 3 if no member counts yet, or if the store is damaged, so that contributions are missing.
     """
     require_extra("net", task="decbayes posterior")
     from decbayes.network.runtime.store import stored, stored_parts

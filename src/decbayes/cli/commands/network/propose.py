@@ -126,7 +126,7 @@ def show(
 ) -> None:
     """Propose that members show what they have added to secure sums, to find out who has added wrong numbers.
 
-    Nobody is shown who has not voted for it. `decbayes status` says what was found.
+    No member is shown without its vote. `decbayes status` says what was found.
     """
     from decbayes.network.runtime.store.orders import Propose
 

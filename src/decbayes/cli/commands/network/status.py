@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from decbayes.network import Charter
 
 
-# So many decisions are printed, the newest ones.
+# How many of the newest decisions are printed.
 SHOWN = 8
 
 

@@ -1,4 +1,4 @@
-"""`decbayes warm-up`: compile all kernels now, so that nobody waits for it later."""
+"""`decbayes warm-up`: compile all kernels now instead of at first use."""
 
 from collections.abc import Iterator
 from time import perf_counter

@@ -254,7 +254,7 @@ def release(
 
 
 def check_approver(study: Study, site: str, approver: str) -> None:
-    """Refuse everybody but the one whom the protocol names."""
+    """Refuse everybody except the person named in the protocol."""
     named = study.protocol.sites[site]
     if named and approver.strip() != named:
         raise NotDisclosed(f"According to the protocol, {named} approves what leaves {site}, not {approver}.")

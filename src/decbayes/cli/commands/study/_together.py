@@ -59,7 +59,7 @@ def status(*, where: Where = ANY_STUDY, as_json: Annotated[bool, json_option("st
 
 
 def merge(*, where: Where = ANY_STUDY, without: Without = ()) -> None:
-    """Merge what all sites have released last; say what is missing from whom, and whether to take a round first.
+    """Merge what all sites have released last; say what is missing and from whom, and whether to take a round first.
 
     Only released files count. Damaged or foreign files are named and left alone.
 
@@ -132,7 +132,7 @@ def merge_into(study: Study, without: tuple[str, ...]) -> dict[str, Released]:
 
 
 def to_merge(study: Study, without: tuple[str, ...]) -> tuple[int, dict[str, Released]]:
-    """The last round of which all sites have released their part, and these parts."""
+    """The last round for which all sites have released their part, and these parts."""
     for name in without:
         study.check_site(name)
     left = [name for name in study.sites if name not in without]

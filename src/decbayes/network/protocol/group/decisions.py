@@ -44,7 +44,7 @@ from decbayes.network.protocol.group.standing import fallen
 from decbayes.structure import Structure
 from decbayes.updates import Epoch
 
-# Of so many pending votes of one voter the others take notice; an honest member has a handful.
+# How many pending votes of one voter are kept; an honest member has a handful.
 MOST_VOTES = 16
 DecisionEntry = tuple[bytes, bytes]
 """A motion's digest, and a hash of the votes for it."""

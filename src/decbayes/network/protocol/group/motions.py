@@ -29,7 +29,7 @@ Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
-# A motion that comes after more resolutions than that is nobody's honest work.
+# No honest motion comes after more resolutions than this.
 MOST_LATEST = 4096
 SHOWN_WORDS = 3
 

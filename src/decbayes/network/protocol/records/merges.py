@@ -117,7 +117,7 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
 
 
 def merged_sum(charter: Charter, sums: Sums) -> Merged:
-    """The last sum that was opened; the prior before there is one. Nobody can say what single members have in it."""
+    """The last sum that was opened; the prior before there is one. The parts of single members are not known."""
     summed, chain = sums.merged, sums.opened
     if summed is None or chain is None:
         return Merged(Posterior.of_prior(charter.structure), (), 0, "")

@@ -20,7 +20,7 @@ from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
 
 # The first version of each start lies up to this far above the highest one known.
 LEAP = 1 << 32
-# Of so many own versions of this start it is remembered that they are ours.
+# How many of our own versions since this start are remembered as ours.
 REMEMBERED = 256
 TWIN = "another agent runs with this agent's key: stop one of the two, then start the other again"
 

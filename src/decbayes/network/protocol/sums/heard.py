@@ -53,7 +53,7 @@ class Packet:
 
 
 def packet_from(content: bytes) -> Packet:
-    """A message in bytes that nobody vouches for, and what it comes after."""
+    """A message in untrusted bytes, and what it comes after."""
     try:
         parts = _packets.decode(content)
         return Packet(parts.after, message_from(parts.message))
@@ -112,7 +112,7 @@ class Sums:
     def _continued(
         self, members: Mapping[str, bytes], after: tuple[bytes, ...], larger: Chain | None, done: int
     ) -> Chain:
-        """The sums over some members, after so many that were opened over more."""
+        """The sums over some members, after `done` ones that were opened over more."""
         before = [] if larger is None else larger.sums[:done]
         place = (tuple(sorted(members.values())), *map(keys_of, before))
         if place not in self.chains:
@@ -128,7 +128,7 @@ class Sums:
         return [chain for chain in self._opened() if {*chain.keys} > keys]
 
     def _opened(self) -> list[Chain]:
-        """The sums of which more are open than they have inherited."""
+        """The chains with more open sums than they have inherited."""
         return [chain for chain in list(self.chains.values()) if len(chain.results) > chain.inherited]
 
     def knows(self, after: tuple[bytes, ...]) -> bool:
@@ -211,7 +211,7 @@ class Sums:
 
     @property
     def opened(self) -> Chain | None:
-        """The sums of which most are open: what the posterior follows from. Honest members open no others."""
+        """The chain with the most open sums: the posterior follows from it. Honest members open no others."""
         return max(self._opened(), key=order_of, default=None)
 
     @property

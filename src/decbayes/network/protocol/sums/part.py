@@ -76,7 +76,7 @@ class Due:
 
 
 class Part:
-    """What this member has said in its group's sums. `heard` once a neighbour has told all that it knows of them."""
+    """What this member has said in its group's sums. `heard`: a neighbour has sent all that it knows."""
 
     def __init__(self, identity: Identity, sums: Sums) -> None:
         self.heard = False
@@ -222,7 +222,7 @@ class Part:
         return chain, gathered, kind if name in missing else None
 
     def _chain(self) -> Chain | None:
-        """The sums that this member has to do with: one of which it has opened its part is finished first."""
+        """The sums that this member takes part in: one that it has begun to open is finished first."""
         mine = self._opened()
         last = max(mine, default=0)
         for chain in list(self._sums.chains.values()):
@@ -314,7 +314,7 @@ class Part:
 
 
 EARLIER = (
-    "It holds sums of an earlier version of decbayes, not continued. Found a new group (`decbayes charter new`), "
+    "It holds sums of an earlier decbayes, which cannot continue. Found a new group (`decbayes charter new`), "
     "over the same members: sums of both over different ones would show who is in only one of them"
 )
 LOST = (

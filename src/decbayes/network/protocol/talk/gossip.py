@@ -16,11 +16,11 @@ from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.messages import Digest, Listing, Pull
 from decbayes.network.protocol.talk.revisions import REVISION
 
-# A record that was asked for and has not come is asked for again after so many ticks.
+# After this many ticks, a record that was asked for and has not come is asked for again.
 PATIENCE = 2
 # So often asked for in vain, some twenty seconds, and it is time to say so.
 OVERDUE = 50
-# News goes to so many neighbours at once; the others hear of it from these, or by comparing hashes.
+# How many neighbours get news at once; the others get it from these, or by comparing hashes.
 FANOUT = 8
 
 Introduce = Callable[[Peer], tuple[bytes, bytes]]
@@ -36,13 +36,13 @@ class Neighbour:
 
 
 class Gossip:
-    """One agent's neighbours, what they have not been told yet, and what has been asked of them."""
+    """One agent's neighbours, what they have not been sent yet, and what they have been asked for."""
 
     def __init__(self, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce) -> None:
         self.peers: dict[Peer, Neighbour | None] = {}
         self.news: set[AgentId] = set()
         self.decided: set[bytes] = set()
-        """Motions that neighbours have not been told of yet, or not of all votes for them."""
+        """Motions that neighbours have not been sent yet, or not with all votes for them."""
         self.ticks = 0
         self._pool, self._rng, self._software = pool, rng, software
         self._introduce = introduce

@@ -10,12 +10,12 @@ from decbayes.network.protocol.sums.heard import Packet, Sums
 from decbayes.network.protocol.talk.gossip import FANOUT, PATIENCE
 from decbayes.network.protocol.talk.messages import OVERHEAD, Packets, encode, message_bytes, packed
 
-# So many digests are remembered as asked for; asking twice is harmless.
+# How many digests are remembered as asked for; asking twice is harmless.
 MOST_ASKED = 4096
 
 
 class SumGossip:
-    """What neighbours have not been told yet of the group's sums, and what has been asked of them."""
+    """What neighbours have not been sent yet about the group's sums, and what they have been asked for."""
 
     def __init__(self, sums: Sums, rng: np.random.Generator) -> None:
         self.news: list[bytes] = []
@@ -56,7 +56,7 @@ class SumGossip:
         return theirs.complete and all(map(self._sums.holds, theirs.held))
 
     def asked_for(self, theirs: Packets) -> list[Packet]:
-        """What a neighbour wants, in its order: it was told of them in one in which each can be understood."""
+        """What a neighbour wants, in its order: they were announced in an order in which each can be understood."""
         packets = (self._sums.packet(digest) for digest in dict.fromkeys(theirs.wanted))
         return [packet for packet in packets if packet is not None]
 

@@ -30,12 +30,12 @@ from typing import Any
 MOST_PENDING, MOST_PER_ADDRESS, KEPT_FOR_KNOWN = 256, 64, 64
 MOST_KNOWN = 1_000
 BUFFER_BYTES = 1 << 16
-# How TLS begins: the kind of a message and its length in five bytes, and then at most so many.
+# How TLS begins: the kind of a message and its length in five bytes, and then at most this many.
 HANDSHAKE, HELLO_BYTES = b"\x16", 5 + (1 << 14)
 # How often a caller that has begun to speak is looked at.
 GLANCE_SECONDS = 0.02
 TELL_SECONDS = 1.0
-# So many addresses are named each time; how many others there were is said.
+# How many addresses are named each time; the number of others is given.
 MOST_NAMED = 10
 REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no certificate",
@@ -104,11 +104,11 @@ class Gate:
         for one in (*map(self.accept, listening), self.report()):
             self.begin(one)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-        # The agent is gone or leaving: nobody waits for what callers still have to say.
+        # The agent is gone or leaving: what callers still have to say does not matter.
         os._exit(0)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something beside all else. The loop itself would forget a task that nobody holds."""
+        """Do something in the background. The loop itself would forget a task without a reference."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)

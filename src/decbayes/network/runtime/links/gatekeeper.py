@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).with_name("gate.py")
 START_SECONDS = 20.0
 # How long a caller has until zenoh has answered it.
 PATIENCE_SECONDS = 5.0
-# So many connections at once per certificate, or per address without certificates, beside two for each member.
+# The most connections at once per certificate, or per address without certificates, beside two for each member.
 FURTHER_LINKS = 64
 MOST_REFUSALS = 1000
 
@@ -50,7 +50,7 @@ def unguarded(links: Links) -> str:
 
 
 class Passed(NamedTuple):
-    """A caller whom the gate has let in."""
+    """A caller that the gate has let in."""
 
     address: str
     name: str

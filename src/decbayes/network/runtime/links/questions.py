@@ -22,7 +22,7 @@ NONCE_BYTES = 12
 
 
 class Once:
-    """So many of the last things that were seen, to tell what is heard for the first time."""
+    """The last things that were seen, to recognise what is new."""
 
     def __init__(self, most: int) -> None:
         self._known: set[bytes] = set()
@@ -58,7 +58,7 @@ class Seal:
 
 
 TOKEN_BYTES = 16
-# So many tokens are remembered; older questions may be repeated, at the cost of a question each.
+# How many tokens are remembered; older questions may be repeated, at the cost of a question each.
 MOST_TOKENS = 10_000
 # A question holds memory until it is answered, and is never as long as this.
 QUESTION_BYTES = 1 << 16

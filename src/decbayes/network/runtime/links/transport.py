@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # Messages that are longer than the group's limit by no more than this are still seen, and counted as refused.
 SLACK = 1 << 16
-# So many messages are remembered, lest they count again when somebody else repeats them.
+# How many messages are remembered, so that they do not count again when somebody repeats them.
 MOST_HEARD = 50_000
 # Others may take a free port before zenoh does.
 ATTEMPTS = 8
@@ -137,7 +137,7 @@ class Transport:
 
     @property
     def dropped(self) -> int:
-        """Messages that found no room on the way out, or came from nobody known."""
+        """Messages that found no room on the way out, or came from strangers."""
         return self._strangers + self._departed + sum(outbox.dropped for outbox in list(self._outboxes.values()))
 
     @property

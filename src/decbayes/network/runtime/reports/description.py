@@ -184,13 +184,13 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
 
 
 def sums_of(sums: Sums, part: Part) -> dict[str, Any]:
-    """The round at hand, who is missing, why it does not go on, and what nobody can know where only sums are opened."""
+    """The current round, who is missing, why it has stopped, and what cannot be known if only sums are opened."""
     about = sums.describe()
     return {**about, "why_not": about["why_not"] or part.why_not}
 
 
 def sum_lines(about: Mapping[str, Any]) -> list[str]:
-    """How far a group's sums are, and what nobody can know of them, in a few lines."""
+    """How far a group's sums are, and what cannot be known about them, in a few lines."""
     opened = f", {about['opened']} open over {', '.join(about['members'])}" if about.get("opened") else ", none open"
     text = about.get("text") or f"no sum can begin: {about.get('why_not')}"
     lines = [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]

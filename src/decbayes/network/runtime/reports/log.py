@@ -65,7 +65,7 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         if event == "refused":
-            # What zenoh says about links is told once for each text: only that says what was wrong.
+            # zenoh's messages about links are logged once per text: only they say what was wrong.
             kind = fields["reason"], NUMBERS.sub("", fields["text"]) if fields["reason"] == "link" else ""
             self._repeated[kind] += 1
             if self._repeated[kind] > 1:

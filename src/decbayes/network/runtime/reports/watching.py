@@ -22,7 +22,7 @@ from decbayes.page import Page
 from decbayes.page.describing import described
 from decbayes.posterior import Posterior
 
-# After a description nothing is described for so many times as long: the page costs the agent a few hundredths at most.
+# After a description, the next one waits this many times as long: the page costs the agent a few hundredths at most.
 REST = 32.0
 LEAST_REST_SECONDS = 0.4
 # A neighbour that has said nothing for so long may be in trouble.
@@ -161,7 +161,7 @@ class Showing:
 
     @property
     def wants_to_learn(self) -> bool:
-        """Whether matches are shown of which it is not yet known how likely they are right."""
+        """Whether matches are shown whose probabilities are not known yet."""
         several = self._alignment is not None and len(self._alignment.posteriors) > 1
         return self._teach is not None and self._describe is not None and several
 
