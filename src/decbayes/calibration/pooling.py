@@ -13,7 +13,7 @@ from decbayes.families import Array
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Estimates over imputed tables, with standard errors that contain what is missing.
+    """Estimates over imputed tables, with standard errors that account for missing values.
 
     Attributes:
         estimate: the mean over tables.

@@ -20,7 +20,7 @@ def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "f
     """Whether sums over records that do not depend on what the model believes are those of the data; None if there are
     no such sums.
 
-    Of components only totals are compared: who belongs to which is a matter of belief, and small ones were joined.
+    For components only totals are compared: which record belongs to which is uncertain, and small ones were joined.
     Without components all sums of a fit must be theirs, given what the fit believes. Where features were left out of
     the file, totals say nothing.
     """

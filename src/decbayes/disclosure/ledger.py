@@ -133,7 +133,7 @@ class Ledger:
             self.append(entry, lambda entries: check_spending(self.path, spending, entries))
 
     def set_budget(self, data_set: str, epsilon: float, delta: float, *, approver: str, reason: str = "") -> None:
-        """Allow a data set to spend so much in all, from now on; whoever decides that is named.
+        """Set what a data set may spend in total from now on, and who decided it.
 
         >>> ledger = db.disclosure.Ledger("patients.ledger")
         >>> ledger.set_budget("patients", 2.0, 1e-6, approver="Dr Kim")

@@ -141,7 +141,7 @@ def check_levels(name: str, column: Column, count: int, rules: Rules) -> None:
 def pooled_columns(
     columns: Mapping[str, Column], points: Array, rules: Rules, persons: Persons = EACH
 ) -> tuple[dict[str, Column], list[str]]:
-    """What a list of columns may say about them: no category that too few persons have."""
+    """What a list of columns may say about them: no category of too few persons."""
     check_size(persons.total(len(points)), "persons", rules)
     check_columns(columns, points, rules)
     counts = [persons.among(known) for known in ~np.isnan(points).T]

@@ -28,7 +28,7 @@ def private_merge(
 ) -> PrivateMerge:
     """The posterior of all sites' rows, from their private releases of all rounds so far.
 
-    It costs no privacy: whatever is computed from releases promises what they promise. Its intervals contain the noise.
+    It costs no privacy: what is computed from releases promises what they promise. Its intervals account for the noise.
     It is also the anchor of the next round, until all rounds are done.
 
     Args:

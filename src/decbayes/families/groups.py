@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Known = tuple[Array, NDArray[np.int64], NDArray[np.int64]]
-"""Of a search: the gain of each slot from each row, the version of the slot that it is for, and the slots' versions."""
+"""In a search: the gain of each slot from each row, the version of the slot that it is for, and the slots' versions."""
 
 
 class Visited(NamedTuple):

@@ -28,7 +28,7 @@ class LogOdds(Family):
         return np.sqrt(probability * (1.0 - probability))
 
     def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        """Of a single coin, 0 or 1; there is nothing between them to stretch to."""
+        """For a single coin, 0 or 1: there is nothing in between."""
         return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
 

@@ -34,7 +34,7 @@ def name_of(family: Family) -> str:
 
 class Families(Registry[Family]):
     def __getitem__(self, name: str) -> Family:
-        """Of a family that is shipped, the class is known."""
+        """The class of a built-in family is known."""
         family: Family | type[Family] = super().__getitem__(name)
         return family() if isinstance(family, type) else family
 

@@ -66,9 +66,9 @@ class LeftOut:
 class Texts:
     """Where a site's texts are, and how files are read.
 
-    Of a table the texts are in the `columns` (default: `text`), joined if there are several. A .txt file has one
-    document per line; in a folder, or if `whole` is true, it is one document. `format` says what files are whose names
-    do not: "txt", "jsonl", "csv", "parquet". What cannot be read is left out, or refused if `strict`.
+    In a table the texts are in the `columns` (default: `text`), joined if there are several. A .txt file has one
+    document per line; in a folder, or if `whole` is true, it is one document. `format` is for files whose names do
+    not show it: "txt", "jsonl", "csv", "parquet". What cannot be read is left out, or refused if `strict`.
     """
 
     paths: tuple[Path, ...]

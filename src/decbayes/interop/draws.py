@@ -70,7 +70,7 @@ def newton_step(family: Family, natural: Array, slope: Array) -> Array:
 
 
 def share_step(alpha: Array, slope: Array) -> Array:
-    """Of a Dirichlet ∇²A is a diagonal matrix and one of rank one (Minka 2000)."""
+    """For a Dirichlet, ∇²A is a diagonal matrix plus one of rank one (Minka 2000)."""
     single, total = polygamma(1, alpha), polygamma(1, alpha.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         common = np.sum(slope / single) / (1.0 / total - np.sum(1.0 / single))
@@ -151,7 +151,7 @@ MOST_PARAMETERS, DRAWS_EACH = 500, 5
 
 @dataclass(frozen=True)
 class Projection:
-    """The posterior that is closest to some draws, and what it loses of them.
+    """The posterior closest to some draws, and what is lost.
 
     `posterior` is that posterior. `spread[factor]` is how many times wider the draws are than the posterior, entry by
     entry. `dependence` is what independence of components and factors costs, in nats, as Gaussians with the draws'

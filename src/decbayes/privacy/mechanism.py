@@ -41,7 +41,7 @@ class PrivateMerge:
     """What private releases of several rounds say together.
 
     Attributes:
-        posterior: the posterior of all sites' rows; its intervals contain the noise, and `uncertainty` says so.
+        posterior: the posterior of all sites' rows; its intervals account for the noise, and `uncertainty` says so.
         noise: the standard deviation that noise adds to each parameter, in agreed units.
         misfit: how far rounds differ, relative to their noise; about 1 if all is well.
         price: how many times wider intervals are than without noise.

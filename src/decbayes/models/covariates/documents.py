@@ -45,7 +45,7 @@ class Bend(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of each document: its log-likelihood, the variance of that, and mean and covariance of log shares."""
+    """For each document: its log-likelihood, the variance of that, and mean and covariance of log shares."""
 
     height: Array
     noise: Array

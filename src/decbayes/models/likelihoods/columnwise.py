@@ -27,7 +27,7 @@ class Columnwise(ABC):
     gaps: tuple[int, ...] = field(default=(), kw_only=True, metadata=LOCAL)
 
     expects: ClassVar[str]
-    """What values are, for whoever has others."""
+    """What values must be, for error messages."""
 
     numeric: ClassVar[bool] = True
     """Whether what a value adds depends on how large a number it is."""
@@ -157,12 +157,12 @@ class Numbers(Columnwise):
 
 
 def most_probable(probability: Array) -> dict[str, Array]:
-    """Of (N, C) probabilities of categories the largest in each row."""
+    """The largest in each row of (N, C) probabilities of categories."""
     return {"value": probability.argmax(axis=1).astype(np.float64), "probability": probability.max(axis=1)}
 
 
 def filled_with_means(points: Array) -> Array:
-    """The points, with the mean of its column in the place of each missing value."""
+    """The points, with each missing value replaced by the mean of its column."""
     present = ~np.isnan(points)
     if present.all():
         return points

@@ -371,7 +371,7 @@ def listing(kind: type[Model], settings: dict[str, Any], rules: Rules | None, pe
 
 
 def without_person(kind: type[Model], data: Any, settings: dict[str, Any], person: str) -> dict[str, str]:
-    """The columns of a table but for the one that tells persons apart, unless somebody has named columns."""
+    """The columns of a table except the one that identifies persons, unless columns are named."""
     if not person or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
         return {}
     from decbayes.inputs.mixed_tables import read_frame

@@ -421,7 +421,7 @@ def print_outcome(
 ) -> None:
     """One line on the merge; what became of earlier components, and the most important remarks.
 
-    Of a robust merge also how many posteriors were `given`.
+    For a robust merge also how many posteriors were `given`.
     """
     structure = alignment.structure
     merged = alignment.merged()

@@ -50,7 +50,7 @@ Known = tuple[Any, Persons | None]
 def scorer(charter: "Charter", shards: Sequence[Any], path: Path | None, seed: int) -> "Score | None":
     """The mean log density of a file's observations, or of those that the charter has every site hold back.
 
-    None where there are none, or so few that a score would tell about single ones.
+    None if there are none, or so few that a score would reveal single ones.
     """
     model, share = charter.model, charter.rules.validation
     if path is None and not (share and shards):
