@@ -564,7 +564,7 @@ def test_a_site_that_is_too_small_is_told_how_the_study_goes_on_without_it(run, 
 
 
 def test_rules_that_stop_a_fit_are_the_protocols(run, tmp_path, rng):
-    assert run("study", "new", "m", *"--model mean --variance 1 --sites a --rules usual".split())[0] == 0
+    assert run("study", "new", "m", *["--model", "mean", "--variance", "1", "--sites", "a", "--rules", "usual"])[0] == 0
     (tmp_path / "a.csv").write_text("x\n" + "\n".join(map(str, rng.normal(size=9).round(2))), encoding="utf-8")
     status, _, errors = run("study", "fit", "a.csv", "--site", "a")
     assert status == 1
