@@ -314,7 +314,7 @@ class Part:
 
 
 EARLIER = (
-    "It holds sums of an earlier decbayes, which cannot continue. Found a new group (`decbayes charter new`), "
+    "It holds sums of an earlier version, which cannot continue. Found a new group (`decbayes charter new`), "
     "over the same members: sums of both over different ones would show who is in only one of them"
 )
 LOST = (
