@@ -421,7 +421,9 @@ def parsed_header(description: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"The metadata cannot be read ({type(error).__name__}: {error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InvalidFile(f"The format is not '{FORMAT}'; the file may come from another version of decbayes.")
+        raise InvalidFile(
+            f"The format is not '{FORMAT}': another version of decbayes may have written it. Use its site's."
+        )
     return header
 
 

@@ -176,6 +176,7 @@ def test_predicted_survival_is_that_of_the_model(run, trial):
         ("", "Describe persons"),
         ("age=50", "Say sex=…"),
         ("height=50 sex=m", "not one of age, sex"),
+        ("a.csv", "For the rows of a file: --data a.csv."),
         ("age=50 sex=m --times soon", "numbers separated by commas"),
     ],
 )

@@ -336,5 +336,8 @@ def model_of(model: Model, posterior: Posterior) -> Model:
         return model
     fitted = model_for(posterior.structure)
     if type(fitted) is not type(model):
-        raise StructureMismatch(f"The posterior belongs to {type(fitted).__name__}, not to {type(model).__name__}.")
+        raise StructureMismatch(
+            f"The posterior belongs to {type(fitted).__name__}, not to {type(model).__name__}: their scores are of "
+            "different things. Score posteriors of one model."
+        )
     return fitted

@@ -87,7 +87,10 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         name, sign, values = word.partition("=")
         if not sign or name not in model.table.predictors:
-            raise WrongArgument(f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.")
+            rows = f" For the rows of a file: --data {word}." if Path(word).exists() else ""
+            raise WrongArgument(
+                f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.{rows}"
+            )
         given[name] = split_names(values)
     if lacking := [name for name in model.table.predictors if not given.get(name)]:
         raise WrongArgument(f"Say {', '.join(f'{name}=…' for name in lacking)} as well.")
