@@ -155,7 +155,7 @@ def simulated(kind: str, unlike: bool, seed: int, varied: bool) -> World:
     held_out = data.draw(rng, data.held_out, unlike=False)[0]
 
     def fitted(shard: Any) -> Posterior:
-        return data.model.fit(shard, rng=rng).posterior
+        return data.model.fit_site(shard, rng=rng).posterior
 
     fits = [fitted(shard) for shard, _ in shards]
     liars = shards[: len(counts) - honest]
@@ -175,7 +175,7 @@ def shares(data: Any, what: np.ndarray) -> np.ndarray:
 def texts(unlike: bool, short: bool, seed: int) -> World:
     data, rng = News(), np.random.default_rng([seed, 1])
     shards = data.shards(unlike, short, rng)
-    fits = [data.model.fit(shard, rng=rng).posterior for shard in shards]
+    fits = [data.model.fit_site(shard, rng=rng).posterior for shard in shards]
     mixed_up = rng.permutation(len(data.vocabulary))
     wrong = [data.model.fit(shard[:, mixed_up], rng=rng).posterior for shard in shards[:MOST]]
     return World(data, None, fits, {"random": wrong}, [])

@@ -14,6 +14,7 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
+from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._slots import (
     UNLIKELY,
@@ -227,9 +228,12 @@ class Outcome:
         """
         ballot = self.ballot
         shares = self._counted([part.group.scale[part.group.site] for part in self.parts], UNCONFIRMED)
-        weighted = ballot.weighted(self.weights, shares)
-        counted = [weighted[site] for site in self.merged.tolist()]
-        return ballot.aligned(counted, self._least())
+        sites = self.merged.tolist()
+        # Not before: a message that is moved to where a lie is, too, is bent by the lie.
+        moved = dict(zip(sites, recentred([ballot.posteriors[site] for site in sites]), strict=True))
+        heard = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
+        weighted = replace(ballot, posteriors=heard).weighted(self.weights, shares)
+        return ballot.aligned([weighted[site] for site in sites], self._least())
 
     def _least(self) -> int:
         """The slots that the election has found and those for what single sites know, unless a number was given."""

@@ -25,7 +25,6 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
-from decbayes.merging.base.recentring import recentred
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import tolerated_faults
@@ -230,7 +229,7 @@ def robust_merge(
     >>> abs(merged.posterior.mean("mean").item()) < 0.1 < db.merge(sites).mean("mean").item()
     True
     """
-    rule, given = robust or Robust(), recentred(as_sequence(posteriors))
+    rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
     order, readings = canonical_order(given)
     held, sets = [given[site] for site in order], [readings[site].components for site in order]
