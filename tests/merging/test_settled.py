@@ -101,8 +101,10 @@ def test_a_site_above_the_cap_counts_for_what_moves_the_others_by_at_most_a_devi
     assert deviations[3] < 1.01
     larger = away * 3000 * found / (60 + 3000 * found) / np.sqrt(2.0 / 60)
     assert found[3] == 1.0 or larger[3] > 1.0, "no less than that"
-    disagreeing = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
+    disagreeing = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.3], 1)
     np.testing.assert_array_equal(uncapped(disagreeing), group.scale)
+    barely = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
+    assert uncapped(barely)[3] == pytest.approx(min(1.0, 2.0 * found[3]), rel=0.5), "half of it counts"
 
 
 def test_sites_without_a_choice_of_slots_differ_by_what_is_beyond_chance():
@@ -130,12 +132,12 @@ def test_a_claim_is_refuted_at_the_evidence_that_it_claims():
     """Near 100 observations of others: 30 cannot tell, the 2,000 that a site claims can."""
     others = [(0.001 * site, 20) for site in range(5)]
     modest, bold = (group_of(means_of(*others, (0.6, count)), cap=1.5) for count in (30, 2000))
-    np.testing.assert_allclose(modest.evidence, bold.evidence)
+    assert bold.scale[5] == pytest.approx(30 / 2000), "what it counts for is another question"
     weights = [slots_settled(group, np.zeros(6, dtype=np.intp), 1).weights[5] for group in (modest, bold)]
     assert weights[0] == 1.0 > weights[1]
-    # ½ d² / (1 / P + 1 / Q) with precisions P and Q, of at most thirty times what the site votes with.
+    # ½ d² / (1 / P + 1 / Q) with precisions P and Q.
     rest = [np.zeros_like(rows) + rows[:5].sum(axis=0) for rows in bold.rows], np.full(6, 100.0)
-    assert bold.claims_lose(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / (30 * 30)), rel=0.01)
+    assert bold.claims_lose(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / 2000), rel=0.01)
 
 
 def test_what_a_row_moves_is_what_the_others_lose_at_the_common_peak(rng):

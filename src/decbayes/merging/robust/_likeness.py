@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DEVIATIONS, USUAL = 2.5, 2.5
 # Of all comparisons these are taken for usual that lose least: faulty sites are fewer than the rest.
 QUARTER = 0.25
+# Of sites in the order of what they lose, the middle of the honest ones, if a third are faulty and lose most.
+HONEST = 1.0 / 3.0
 # Beyond so many times the tolerance a component counts for nothing: where variances are unknown, losses grow slowly.
 GONE = 3.0
 # Pairs of components that are compared, numbers in them, and sites with which all others are compared at least.
@@ -98,18 +100,19 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
         rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
         rates = rates[np.isfinite(rates)]
         return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
-    by_chance, half = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 0.5))
+    by_chance, most = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 1.0 - QUARTER))
     compared = other.any(axis=1)
     if not compared.any():
         return 0.0
-    # Where sites are alike, a quarter hardly ever loses more than half would by chance: then nothing is usual.
-    excess = np.where(other, (lost - half) / np.maximum(shared, LITTLE), np.inf)[compared]
+    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of the
+    # sites are faulty: then nothing is usual.
+    excess = np.where(other, (lost - most) / np.maximum(shared, LITTLE), np.inf)[compared]
     # The largest of the lower quarter of each row.
     last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
     quarter = np.take_along_axis(np.sort(excess, axis=1), last[:, None], axis=1)
     # Two sites differ by twice as much as one site and the mean of many.
     within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
-    return max(0.0, within * float(np.median(quarter)))
+    return max(0.0, within * float(np.quantile(quarter, HONEST)))
 
 
 def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
@@ -130,6 +133,12 @@ def weights_of(lost: Array, tolerance: Array) -> Array:
     """1 up to the tolerance t, (t / D)² beyond, and 0 from 3 t on."""
     weights = np.minimum(1.0, tolerance / np.maximum(lost, LITTLE)) ** 2
     return np.where(lost > GONE * tolerance, 0.0, weights)
+
+
+def agreement(lost: Array, tolerance: Array, parameters: Array) -> Array:
+    """1 up to what chance makes on average, less beyond that, and 0 from the tolerance on."""
+    average = tolerance * 0.5 * parameters / chance(parameters)
+    return np.asarray(np.clip((tolerance - lost) / (tolerance - average), 0.0, 1.0))
 
 
 def in_common(first: Array, second: Array) -> Array:

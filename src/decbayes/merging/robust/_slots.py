@@ -9,7 +9,7 @@ from scipy.special import bdtr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.robust._likeness import LITTLE, in_common, weights_of
+from decbayes.merging.robust._likeness import LITTLE, agreement, in_common, weights_of
 from decbayes.merging.robust.votes import Group, Sums, xlogx
 
 # How often weights follow from what the others have in a slot.
@@ -24,6 +24,8 @@ EXCHANGES, MORE, FAINT = 3, 1e-9, 1e-3
 STEPS = 8
 # Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by.
 SCALES, EACH = 12, 0.25
+# One that counts for less stays at the cap.
+DOUBTED = 0.4
 # The slots nearest to a component that may be two of them in one, and the shares of the first that are tried.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
 SMALL_PART = 0.15
@@ -120,7 +122,7 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
     """Weights of components in given slots, each of which begins at the component that most sites agree with.
 
     Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
-    everybody. The one that most sites agree with in the end is taken.
+    everybody. The one that sites agree with best in the end is taken.
     """
     begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
     if not len(group.likeness.candidates):
@@ -142,12 +144,32 @@ def most_heard(begun: Settled, places: Indices) -> Settled:
     labels = (begun.labels + slots * np.arange(times)[:, None]).ravel()
     nothing = np.zeros(cores.size)
     tried = Settled(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).lasting()
-    # Those who agree in full decide: who knows little of some coefficient agrees in part with everybody. Who claims far
-    # more than others has half a vote: in other units, a few know a coefficient better than all others together.
-    trusted = replace(tried, weights=tried.core * np.tile(0.5 + 0.5 * group.scale[group.site], times))
-    full, heard = (one.votes.sum(axis=0).reshape(times, slots) for one in (trusted, tried))
-    best = (full + FAINT * heard).argmax(axis=0)[begun.labels]
+    votes = tried.group.votes * agreement(tried.lost, tried.tolerance, tried.group.parameters)
+    first = by_slot(begun, votes.reshape(times, -1)).argmax(axis=0)
+    ahead = votes.reshape(times, -1) - votes.reshape(times, -1)[first[begun.labels], everybody]
+    best = by_slot(begun, trust(tried, first, begun) * ahead).argmax(axis=0)[begun.labels]
     return Settled(group, slots, begun.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.judged))
+
+
+def by_slot(begun: Settled, amounts: Array) -> Array:
+    """(times, slots): the sum of amounts of components, once for each beginning."""
+    return np.array([np.bincount(begun.labels, row, begun.slots) for row in amounts])
+
+
+def trust(tried: Settled, first: Indices, begun: Settled) -> Array:
+    """(times, components): what a vote for each beginning counts for, beside one for the first.
+
+    Half, if a site claims far more than others to know the coefficient in which both differ most: in other units, a few
+    know it better than all others together.
+    """
+    group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
+    about = np.zeros((len(tried.labels) // len(everybody), slots), dtype=np.intp)
+    vectors = group.coefficients_of(tried.totals()[0])
+    if vectors is not None:
+        mean, variance = (part.reshape(len(about), slots, -1) for part in vectors)
+        taken = first, np.arange(slots)
+        about = ((mean - mean[taken]) ** 2 / (variance + variance[taken])).argmax(axis=2)
+    return np.asarray(0.5 + 0.5 * group.modesty[everybody, about[:, begun.labels]])
 
 
 def middles(group: Group, labels: Indices, slots: int) -> Indices:
@@ -347,18 +369,19 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
 def uncapped(reached: Settled) -> Array:
     """For each site, how much of its evidence counts.
 
-    A site above the cap with which everybody agrees counts for as much as moves nothing by more than about a deviation.
+    A site above the cap that does not disagree by much counts for as much as moves nothing by more than about a
+    deviation.
     """
     group = reached.group
-    doubted = np.bincount(group.site, group.known & (reached.weights < 1.0), group.sites) > 0
+    doubted = np.bincount(group.site, group.known & (reached.weights < DOUBTED), group.sites) > 0
     places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
     if not len(places):
         return group.scale
     totals, evidence = reached.others()
     rest = [total[places] for total in totals], evidence[places]
     limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, EACH * group.parameters[places]), np.inf)
-    steps = np.linspace(1.0, 0.0, SCALES)[:, None]
-    larger = (1.0 / group.scale[group.site[places]]) ** steps
+    steps, where = np.linspace(1.0, 0.0, SCALES)[:, None], group.site[places]
+    larger = reached.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
     too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
     moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])

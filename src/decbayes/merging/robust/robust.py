@@ -250,7 +250,7 @@ def copies(groups: Sequence[Group]) -> dict[int, int]:
     lost, parameters = np.zeros((groups[0].sites,) * 2), np.zeros(groups[0].sites)
     for group in groups:
         # At what both claim: at what they vote with, sites that are scaled down far are alike by saying nothing.
-        lost += site_losses(group) / np.minimum(group.scale[:, None], group.scale)
+        lost += site_losses(group) / np.minimum(group.voting[:, None], group.voting)
         parameters += np.bincount(group.site, group.parameters * group.known, group.sites)
     lost = np.minimum(lost, lost.T)
     alike = np.all([same_profiles(group) for group in groups], axis=0)

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, vstack
 from decbayes.families import Array
 from decbayes.families.family import IMPOSSIBLE
 from decbayes.families.matrices import Indices
+from decbayes.families.rows import Rows
 from decbayes.merging.base.components import observed
 from decbayes.merging.base.problem import Factor
 from decbayes.merging.base.products import weighted_rows
@@ -48,7 +49,8 @@ Sums = tuple[Sequence[Array], Array]
 class Group:
     """The components of all sites in one group of factors as one list, each at the evidence with which it votes.
 
-    A site votes with less than it claims if that is far more than others have. It is judged by what it claims.
+    A site votes with less than it claims if that is far more than others have. It is judged by what it claims. Where
+    there is no choice of slots, it votes with all that it claims, since no vote is more than one.
     """
 
     names: tuple[str, ...]
@@ -57,12 +59,14 @@ class Group:
     order: tuple[Indices, ...]
     """For each site, its components in an order that does not depend on labels; the list is in it."""
     scale: Array
-    """For each site, by how much its evidence is scaled down."""
+    """For each site, by how much its evidence is scaled down in the merge, unless others agree with it."""
     rows: tuple[Array, ...]
     evidence: Array
     base: tuple[Array, ...]
     counted: bool
     """Whether rows are counts of words or the like."""
+    modesty: Array
+    """For each component and coefficient, by how much what it says of it would be scaled down."""
 
     @classmethod
     def of(
@@ -85,11 +89,12 @@ class Group:
         for name in judged:
             evidence = claimed(evidence, observed([(factors[name], contents[name])]))
         sizes = [len(labels) for labels in order]
-        amounts = [np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]]))]
+        amounts = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
+        modesty = np.repeat(amounts, sizes)[:, None]
         if coupled is None and len(judged) == 1:
-            amounts += informed(factors[judged[0]], [rows.written_out() for rows in contents[judged[0]]])
-        scale = np.min([capped(amount, cap) for amount in amounts], axis=0)
-        scales = np.repeat(scale, sizes)
+            modesty = np.minimum(modesty, modest(factors[judged[0]], contents[judged[0]], cap))
+        scale = modesty.reshape(len(sites), -1).min(axis=1) if coupled is None else amounts
+        scales = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)
         counted = all(factors[name].family.countable for name in judged)
         if counted:
             counts = [vstack([csr_array(own.contribution[name])[labels] for own, labels in sites]) for name in judged]
@@ -98,7 +103,7 @@ class Group:
             rows = [scales[:, None] * np.concatenate([own.written_out() for own in contents[name]]) for name in judged]
         compared = tuple(factors[name] for name in judged)
         base = tuple(brought_along(factor, float((scales * evidence).sum())) for factor in compared)
-        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), scales * evidence, base, counted)
+        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), scales * evidence, base, counted, modesty)
 
     @property
     def sites(self) -> int:
@@ -135,10 +140,15 @@ class Group:
     def known(self) -> NDArray[np.bool_]:
         return np.asarray(self.votes > 0.5)
 
+    @property
+    def voting(self) -> Array:
+        """For each site, the part of its evidence with which it votes."""
+        return self.scale if self.coupled is not None else np.ones(self.sites)
+
     @cached_property
     def claim(self) -> Array:
         """How much more than it votes with each component claims; more than enough is as good as all."""
-        return np.minimum(1.0 / self.scale, ENOUGH)[self.site]
+        return np.minimum(1.0 / self.voting, ENOUGH)[self.site]
 
     @cached_property
     def claims(self) -> Sums:
@@ -276,10 +286,18 @@ def claimed(evidence: Array, claims: Array) -> Array:
     return np.where(counts > CLAIMED * evidence, counts, evidence)
 
 
-def informed(factor: Factor, rows: Sequence[Array]) -> list[Array]:
-    """What each site says of each coefficient, its precision: in other units it may be ten thousand times as much."""
+def modest(factor: Factor, contents: Sequence[Rows], cap: float) -> Array:
+    """Components × coefficients: by how much the precision of each is scaled down to what others may have.
+
+    In other units it may be ten thousand times as much.
+    """
+    rows = [part.written_out() for part in contents]
     expansion = factor.family.quadratic(np.concatenate(rows), np.concatenate([factor.prior + part for part in rows]))
-    return [] if expansion is None else [*np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1).T]
+    if expansion is None:
+        return np.ones((sum(map(len, rows)), 1))
+    precision = np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1)
+    by_site = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
+    return np.asarray(by_site.reshape(len(expansion[1]), -1))
 
 
 def capped(evidence: Array, cap: float) -> Array:
