@@ -22,6 +22,7 @@ from decbayes.merging.robust._slots import (
     as_mixtures,
     credible,
     elected,
+    forgiving,
     gathered,
     joins,
     lenient,
@@ -298,9 +299,11 @@ def main_party(part: Settled) -> Sites:
 
 def final(part: Settled) -> Settled:
     if part.group.coupled is None:
-        return part
+        return forgiving(part)
     part = credible(part)
-    return as_mixtures(part) if part.group.counted and len(part.group.rows) == 1 else joins(lenient(part))
+    if part.group.counted and len(part.group.rows) == 1:
+        return forgiving(as_mixtures(part))
+    return joins(forgiving(lenient(part)))
 
 
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:

@@ -104,8 +104,8 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
     compared = other.any(axis=1)
     if not compared.any():
         return 0.0
-    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of the
-    # sites are faulty: then nothing is usual.
+    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of
+    # them are faulty: then nothing is usual.
     excess = np.where(other, (lost - most) / np.maximum(shared, LITTLE), np.inf)[compared]
     # The largest of the lower quarter of each row.
     last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1

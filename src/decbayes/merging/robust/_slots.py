@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr
+from scipy.special import bdtr, gammainccinv
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.robust._likeness import LITTLE, agreement, in_common, weights_of
+from decbayes.merging.robust._likeness import GONE, LITTLE, agreement, chance, in_common, weights_of
 from decbayes.merging.robust.votes import Group, Sums, xlogx
 
 # How often weights follow from what the others have in a slot.
@@ -22,9 +22,12 @@ BORN = 2.0
 EXCHANGES, MORE, FAINT = 3, 1e-9, 1e-3
 # Steps in which a component of counts is explained as a mixture of slots.
 STEPS = 8
-# Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by.
-SCALES, EACH = 12, 0.25
-# One that counts for less stays at the cap.
+# Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by. Honest
+# sites move it by one at most on average, and a site whose claims are large throughout is given less.
+SCALES, EACH, LARGE_THROUGHOUT = 12, 1.0, 0.25
+# How often an honest component of a merge may count for less.
+MISTAKEN = 0.05
+# A site that counts for less stays at the cap.
 DOUBTED = 0.4
 # The slots nearest to a component that may be two of them in one, and the shares of the first that are tried.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
@@ -366,11 +369,20 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     return np.asarray(np.maximum(lost - (counts * np.log(np.maximum(expected, 1e-300))).sum(axis=1), 0.0))
 
 
+def forgiving(reached: Settled) -> Settled:
+    """Of many components, some are beyond the tolerance by chance: these count, but have no say in what a slot is."""
+    group, chances = reached.group, MISTAKEN / max(int(reached.group.known.sum()), 1)
+    by_chance = gammainccinv(0.5 * group.parameters, chances) / chance(group.parameters)
+    weights = weights_of(reached.lost, np.maximum(by_chance, 1.0) * reached.tolerance)
+    weights = np.where(reached.lost > GONE * reached.tolerance, 0.0, weights)
+    return replace(reached, weights=np.maximum(reached.weights, weights))
+
+
 def uncapped(reached: Settled) -> Array:
     """For each site, how much of its evidence counts.
 
     A site above the cap that does not disagree by much counts for as much as moves nothing by more than about a
-    deviation.
+    deviation; if only some of its coefficients are above it, by no more than chance does on average.
     """
     group = reached.group
     doubted = np.bincount(group.site, group.known & (reached.weights < DOUBTED), group.sites) > 0
@@ -379,7 +391,8 @@ def uncapped(reached: Settled) -> Array:
         return group.scale
     totals, evidence = reached.others()
     rest = [total[places] for total in totals], evidence[places]
-    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, EACH * group.parameters[places]), np.inf)
+    each = np.where(group.modesty[places].max(axis=1) < 1.0, LARGE_THROUGHOUT, EACH)
+    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, each * group.parameters[places]), np.inf)
     steps, where = np.linspace(1.0, 0.0, SCALES)[:, None], group.site[places]
     larger = reached.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]

@@ -92,8 +92,8 @@ class Group:
         amounts = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
         modesty = np.repeat(amounts, sizes)[:, None]
         if coupled is None and len(judged) == 1:
-            modesty = np.minimum(modesty, modest(factors[judged[0]], contents[judged[0]], cap))
-        scale = modesty.reshape(len(sites), -1).min(axis=1) if coupled is None else amounts
+            modesty = modest(factors[judged[0]], contents[judged[0]], cap, modesty)
+        scale = np.minimum(amounts, modesty.reshape(len(sites), -1).min(axis=1)) if coupled is None else amounts
         scales = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)
         counted = all(factors[name].family.countable for name in judged)
         if counted:
@@ -103,7 +103,8 @@ class Group:
             rows = [scales[:, None] * np.concatenate([own.written_out() for own in contents[name]]) for name in judged]
         compared = tuple(factors[name] for name in judged)
         base = tuple(brought_along(factor, float((scales * evidence).sum())) for factor in compared)
-        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), scales * evidence, base, counted, modesty)
+        voted = scales * evidence
+        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), voted, base, counted, modesty)
 
     @property
     def sites(self) -> int:
@@ -286,15 +287,15 @@ def claimed(evidence: Array, claims: Array) -> Array:
     return np.where(counts > CLAIMED * evidence, counts, evidence)
 
 
-def modest(factor: Factor, contents: Sequence[Rows], cap: float) -> Array:
-    """Components × coefficients: by how much the precision of each is scaled down to what others may have.
+def modest(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Array) -> Array:
+    """Components × coefficients: by how much the precision of each would be scaled down, as evidence is.
 
-    In other units it may be ten thousand times as much.
+    In other units it may be ten thousand times as much. Without coefficients, something `otherwise`.
     """
     rows = [part.written_out() for part in contents]
     expansion = factor.family.quadratic(np.concatenate(rows), np.concatenate([factor.prior + part for part in rows]))
     if expansion is None:
-        return np.ones((sum(map(len, rows)), 1))
+        return otherwise
     precision = np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1)
     by_site = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
     return np.asarray(by_site.reshape(len(expansion[1]), -1))
