@@ -15,9 +15,11 @@ from decbayes.updates.rounds import Round, Sent
 
 SITES, ROWS = 3, 30
 REGRESSIONS = [name for name, (model, _) in ZOO.items() if isinstance(model, Regression)]
-RECENTRED = {"Poisson regression", "survival"}
-# Agents and commands know of no outcome: those whose broadcasts are moved, and one that varies.
-EVERYWHERE = RECENTRED | {"logistic, varying"}
+RECENTRED = {
+    "Poisson regression", "survival", "logistic regression", "negative binomial regression", "ordered regression",
+}  # fmt: skip
+# Agents and commands know of no outcome: some whose broadcasts are moved, and one that varies.
+EVERYWHERE = {"Poisson regression", "survival", "logistic, varying"}
 
 
 @pytest.fixture(params=REGRESSIONS)

@@ -1,27 +1,31 @@
 """What first broadcasts and site effects are computed from, against dense formulas and finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import integrate, stats
+from scipy.special import expit
 from scipy.stats import multivariate_normal
 
 import decbayes as db
-from decbayes.families import dense
-from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
+from decbayes.models.regressions.logistic import Logistic
+from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts, message_of
 from decbayes.models.regressions.messages.one_broadcast import (
     Cloud,
-    Counted,
     Quadratic,
+    Reading,
+    anchor_of,
     climbed,
     divergence,
-    forecast,
+    marked,
     quadratic_value,
-    recentred,
     total,
 )
 from decbayes.models.regressions.messages.redrawn import on_design
-from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.varying.site_effects import Moments, SiteEffects
 from decbayes.models.regressions.varying.variation import BETWEEN, Grouping
+from decbayes.posterior import Posterior
 
 SIDE = 3
 
@@ -53,79 +57,127 @@ def test_the_value_of_a_quadratic_is_its_expectation(rng):
     assert quadratic_value(message, mean, covariance) == pytest.approx(values.mean(), abs=6 * values.std() / 400)
 
 
-def sites(rng, count=3):
-    """Messages of sites with counts, as `fit_site` sends them: likelihoods at fits with the anchor."""
-    model = db.PoissonRegression(
-        "y", columns={"a": db.columns.Gaussian(0, 1), "b": db.columns.Gaussian(0, 1), "y": "count"}
-    )
-    messages = []
-    for _ in range(count):
-        x = rng.normal(size=(60, 2))
-        y = rng.poisson(np.exp(0.5 + x @ [0.6, -0.4]))
-        fit = model.fit_site(np.column_stack([x, y]), rng=rng)
-        messages.append(Quadratic.of(dense(fit.posterior.contribution["coefficients"])))
-    return model, messages
+COLUMNS = {"a": db.columns.Gaussian(0, 1), "b": db.columns.Gaussian(0, 1)}
+KINDS = {
+    "Poisson": db.PoissonRegression("y", columns=COLUMNS | {"y": "count"}),
+    "logistic": db.LogisticRegression("y", columns=COLUMNS | {"y": "yes/no"}),
+    "negative binomial": db.NegativeBinomialRegression("y", columns=COLUMNS | {"y": "count"}, dispersion=0.8),
+    "ordered": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
+}
 
 
-def test_recentred_messages_are_what_sites_contribute_at_their_joint_posterior(rng):
-    model, messages = sites(rng)
-    prior, anchor = Quadratic.of(model.structure.prior["coefficients"]), FirstBroadcasts(model).anchors[0]
-    ones = np.array([1.0, 0.0, 0.0])
-    moved = recentred(messages, prior, anchor, ones)
-    joint = total([prior, *moved]).moments()
+@pytest.fixture(params=KINDS)
+def sites(request, rng):
+    """A regression, the messages of some sites, as `fit_site` sends them, and how to read one."""
+    model, x = KINDS[request.param], rng.normal(size=(180, 2))
+    y = rng.poisson(np.exp(0.3 + x @ [0.6, -0.4]))
+    most = {"logistic": 1, "ordered": 2}.get(request.param, 99)
+    shards = np.array_split(np.column_stack([x, np.minimum(y, most)]), 3)
+    messages = [message_of(model.fit_site(shard).posterior) for shard in shards]
+    known = FirstBroadcasts(model)
+
+    def read(message):
+        anchor = known.anchors[int(anchor_of(message))]
+        return Reading.of(message, anchor, known.levels, model.outcome), anchor
+
+    return model, messages, read
+
+
+def test_recentred_messages_are_what_sites_contribute_at_their_joint_posterior(sites):
+    model, messages, read = sites
+    sent = [Posterior(model.structure, {"coefficients": message.natural}) for message in messages]
+    moved = [message_of(posterior) for posterior in model.recentred(sent)]
+    joint = total([Quadratic.of(model.structure.prior["coefficients"]), *moved]).moments()
     for message, there in zip(messages, moved, strict=True):
-        again, _ = Counted.read(message, anchor).at(*joint)
-        np.testing.assert_allclose(again.natural, there.natural, rtol=1e-4, atol=1e-4)
-        assert np.abs(there.natural - message.natural).max() > 0.1, "they did move"
-    # A message that is no first broadcast, with half an event, stays.
-    strange = Quadratic(messages[0].shift + 0.5 * np.eye(SIDE)[0], messages[0].precision)
-    np.testing.assert_allclose(recentred([strange, messages[1]], prior, anchor, ones)[0].natural, strange.natural)
+        again, _ = read(message)[0].at(*joint)
+        np.testing.assert_allclose(again.natural, there.natural, rtol=1e-3, atol=1e-3)
+        assert np.abs(there.natural - message.natural).max() > 0.03, "they did move"
+    # A message that is no first broadcast stays.
+    strange = replace(sent[0], contribution={"coefficients": (1.0 + 1e-6) * np.asarray(messages[0].natural)})
+    assert model.recentred([strange, sent[1]])[0] == strange
 
 
-def test_a_site_read_from_its_message_contributes_that_message_where_it_was_made(rng):
-    model, (message, *_) = sites(rng)
-    anchor = FirstBroadcasts(model).anchors[0]
-    found, _ = Counted.read(message, anchor).at(*(message + anchor).moments())
+def test_a_site_read_from_its_message_contributes_that_message_where_it_was_made(sites):
+    _, (message, *_), read = sites
+    site, anchor = read(message)
+    found, _ = site.at(*(message + anchor).moments())
     np.testing.assert_allclose(found.natural, message.natural, atol=1e-6)
 
 
-def test_the_value_of_counts_has_the_slope_of_their_contribution(rng):
-    """d E[log p] / dm = shift − P m, by finite differences."""
-    model, (message, *_) = sites(rng)
-    site = Counted.read(message, FirstBroadcasts(model).anchors[0])
-    mean, covariance = (message + FirstBroadcasts(model).anchors[0]).moments()
-    here, _ = site.at(mean + 0.1, covariance)
-    for step in 1e-5 * np.eye(SIDE):
-        high, low = (site.at(mean + 0.1 + side * step, covariance)[1] for side in (1, -1))
-        assert (high - low) / 2e-5 == pytest.approx(
-            (here.shift - here.precision @ (mean + 0.1)) @ step / 1e-5, rel=1e-5
-        )
+def test_the_value_of_rows_has_the_slope_of_their_contribution(sites):
+    """d E[log p] / dm = shift − P m, by finite differences; but for counts, variances of f are means over rows."""
+    _, (message, *_), read = sites
+    site, anchor = read(message)
+    mean, covariance = (message + anchor).moments()
+    here, _ = site.at(mean + 0.1, 0.1 * covariance)
+    expected = here.shift - here.precision @ (mean + 0.1)
+    for place, step in enumerate(1e-5 * np.eye(len(mean))):
+        high, low = (site.at(mean + 0.1 + side * step, 0.1 * covariance)[1] for side in (1, -1))
+        assert (high - low) / 2e-5 == pytest.approx(expected[place], rel=1e-4, abs=0.01)
 
 
-def test_a_climb_without_a_start_leads_nowhere_and_rates_stay_finite(rng):
+def test_first_broadcasts_are_known_by_their_shifts_and_sums_of_them_are_not(rng):
+    one, two = gaussian(rng), gaussian(rng)
+    assert [anchor_of(marked(one, place)) for place in range(3)] == [0, 1, 2]
+    np.testing.assert_allclose(marked(one, 1).shift, one.shift, atol=1e-4)
+    assert anchor_of(one) < 0
+    for count in (2, 3, 7, 60):
+        assert not 0 <= anchor_of(total([marked(one, 0)] * count)) < 10
+    assert not 0 <= anchor_of(marked(one, 0) + marked(two, 1)) < 10
+
+
+def test_tilted_clouds_are_integrals_over_their_rows():
+    cloud = Cloud(np.array([3.0]), np.array([[1.0, 0.4]]), np.diag([0.0, 0.7]))
+    square = np.array([[0.1, 0.05], [0.05, -0.3]])
+    tilted = cloud.tilted(square)
+
+    def rate(u, power):
+        x = np.array([1.0, u])
+        return u**power * 3.0 * stats.norm.pdf(u, 0.4, 0.7**0.5) * np.exp(0.5 * x @ square @ x)
+
+    moments = [integrate.quad(rate, -12, 12, args=(power,))[0] for power in range(3)]
+    second = (tilted.points.T * tilted.counts) @ tilted.points + tilted.counts.sum() * tilted.scatter
+    np.testing.assert_allclose(second, [[moments[0], moments[1]], [moments[1], moments[2]]], rtol=1e-8)
+    assert cloud.tilted(np.diag([0.0, 1.5])) is None, "no finite total"
+
+
+def test_readings_of_yes_and_no_are_sums_over_rows(rng):
+    """Rows that are normal where they count by σ′ at the site's estimate, drawn a million times: at another place their
+    Σ(y − σ) x and Σ σ′ x xᵀ are those of the reading.
+    """
+    estimate, elsewhere, size = np.array([0.3, 0.8, -0.5]), np.array([-0.9, 0.4, 0.6]), 1_000_000
+    x = np.column_stack([np.ones(size), rng.multivariate_normal([0.2, -0.4], [[1.0, 0.3], [0.3, 0.6]], size=size)])
+    counts = 1e-4 / (expit(x @ estimate) * expit(-x @ estimate))
+
+    def sums(at):
+        chance = expit(x @ at)
+        return (counts * (0.4 - chance)) @ x, (x.T * (counts * chance * (1 - chance))) @ x
+
+    slope, precision = sums(estimate)
+    tight = 1e8 * np.eye(3)  # an anchor around the estimate, whose covariance is nearly nothing
+    anchor = Quadratic(tight @ estimate - slope, tight)
+    site = Reading.of(Quadratic(slope + precision @ estimate, precision), anchor, np.array([0]), Logistic())
+    found, _ = site.at(elsewhere, 1e-8 * np.eye(3))
+    slope, precision = sums(elsewhere)
+    np.testing.assert_allclose(found.precision, precision, rtol=0.01, atol=0.2)
+    np.testing.assert_allclose(found.shift - found.precision @ elsewhere, slope, rtol=0.01, atol=0.5)
+
+
+def test_rows_of_each_level_have_their_own_mean(rng):
+    """Σ w x xᵀ of rows with one of two levels: as many as there are, where they are, and one scatter for both."""
+    level = rng.random(5000) < 0.3
+    u = rng.normal(np.where(level, 2.0, -1.0), 0.5)
+    x = np.column_stack([level, ~level, u])
+    cloud = Cloud.weighted(x.T @ x.astype(float), np.array([0, 1]))
+    np.testing.assert_allclose(cloud.counts, [level.sum(), (~level).sum()])
+    np.testing.assert_allclose(cloud.points, [[1, 0, u[level].mean()], [0, 1, u[~level].mean()]], atol=1e-12)
+    within = np.mean((u - np.where(level, u[level].mean(), u[~level].mean())) ** 2)
+    np.testing.assert_allclose(cloud.scatter, np.diag([0.0, 0.0, within]), atol=1e-10)
+
+
+def test_a_climb_without_a_start_leads_nowhere(rng):
     prior = gaussian(rng)
     assert climbed(lambda mean, covariance: None, prior, [gaussian(rng)], []) is None
-    cloud = Cloud(10.0, np.zeros(2), np.eye(2)).tilted(np.array([1e4, 0.0, 0.0]), np.zeros((3, 3)))
-    assert np.isfinite(cloud.total)
-
-
-@pytest.mark.parametrize("bend", [1.0, 0.4])
-def test_a_forecast_is_the_next_term_of_the_likelihood(bend, rng):
-    """−½ Σ w b x (xδ)² over rows, b being 1 of counts: against that sum over the rows themselves."""
-    x = np.column_stack([np.ones(20_000), rng.normal(0.3, 1.2, size=(20_000, 2)) @ [[1.0, 0.4], [0.0, 0.8]]])
-    estimate, prior = np.array([0.2, 0.1, -0.1]), Quadratic(np.zeros(SIDE), 1e-3 * np.eye(SIDE))
-    anchor = Quadratic(np.zeros(SIDE), 1e-9 * np.eye(SIDE))
-    precision = x.T @ x / 100
-    one = Quadratic(precision @ estimate, precision)
-    other = Quadratic(precision @ (estimate + 0.3), precision)
-    joint, covariance = total([prior, one, other]).moments()
-    slope = np.zeros(SIDE)
-    for centre in (estimate, estimate + 0.3):
-        slope -= 0.5 * bend * np.mean(x * (x @ (joint - centre))[:, None] ** 2, axis=0) * len(x) / 100
-    expected = np.abs(covariance @ slope) / np.sqrt(np.diag(covariance))
-    assert PoissonOutcome().bend(0.3) == 1.0
-    found = forecast([one, other], prior, anchor, np.array([1.0, 0.0, 0.0]), lambda f: bend)
-    np.testing.assert_allclose(found, expected, rtol=0.05)
 
 
 @pytest.mark.parametrize("kind", [db.LinearRegression, db.LogisticRegression, db.PoissonRegression])

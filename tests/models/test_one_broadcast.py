@@ -4,14 +4,13 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
 
 import decbayes as db
 from decbayes.cli.shared.unfinished import Unfinished, fit_on
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
-from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, basis_of
+from decbayes.models.regressions.messages.one_broadcast import Quadratic
 
 COEFFICIENTS = "coefficients"
 
@@ -34,23 +33,6 @@ def distance(model, posterior, reference):
     return np.abs((model.outcome.interval(posterior.natural[COEFFICIENTS], 0.9)[0] - mean) / deviation).max()
 
 
-def test_tilted_clouds_are_integrals_over_their_rows():
-    cloud = Cloud(3.0, np.array([0.4]), np.array([[0.7]]))
-    linear, square = np.array([0.2, -0.5]), np.array([[0.1, 0.05], [0.05, -0.3]])
-    tilted = cloud.tilted(linear, square)
-
-    def rate(u, power):
-        x = np.array([1.0, u])
-        return u**power * 3.0 * stats.norm.pdf(u, 0.4, 0.7**0.5) * np.exp(linear @ x + 0.5 * x @ square @ x)
-
-    moments = [integrate.quad(rate, -12, 12, args=(power,))[0] for power in range(3)]
-    np.testing.assert_allclose(tilted.moments, [[moments[0], moments[1]], [moments[1], moments[2]]], rtol=1e-8)
-
-
-def test_a_tilt_without_a_finite_total_is_none():
-    assert Cloud(1.0, np.zeros(1), np.eye(1)).tilted(np.zeros(2), np.diag([0.0, 1.5])) is None
-
-
 def test_a_first_broadcast_is_the_likelihood_at_a_fit_with_the_anchor_which_is_taken_out(rng):
     frame, model = counts(rng), model_of_counts()
     sent = model.fit_site(frame).posterior
@@ -63,15 +45,6 @@ def test_a_first_broadcast_is_the_likelihood_at_a_fit_with_the_anchor_which_is_t
     np.testing.assert_allclose(
         model.site_beliefs(sent)[0].natural[COEFFICIENTS], believed.natural[COEFFICIENTS], rtol=1e-3
     )
-
-
-def test_messages_of_counts_hold_their_sums(rng):
-    """Xᵀy can be read off a first broadcast: that is how recentring knows one."""
-    frame, model = counts(rng), model_of_counts()
-    message = Quadratic.of(np.asarray(model.fit_site(frame).posterior.contribution[COEFFICIENTS]))
-    mean, _ = (message + FirstBroadcasts(model).anchors[0]).moments()
-    sums = message.shift - message.precision @ mean + message.precision[0]
-    np.testing.assert_allclose(sums[0], frame["y"].sum(), atol=1e-6)
 
 
 @pytest.mark.parametrize("extra", [0.0, 1.0])
@@ -87,6 +60,50 @@ def test_recentred_counts_are_closer_to_one_fit(rng, extra):
     assert distance(model, moved, reference) < 1.0
 
 
+def sorted_outcomes(rng, kind):
+    """Sites of rows sorted by their outcome, most of them with a single one, and a regression of it."""
+    x = rng.normal(size=(600, 2))
+    f = x @ [1.0, -0.6] - 0.3
+    columns = {"a": db.columns.Gaussian(0, 1), "b": db.columns.Gaussian(0, 1)}
+    if kind == "logistic":
+        y, model = rng.random(600) < 1 / (1 + np.exp(-f)), db.LogisticRegression("y", columns=columns | {"y": "yes/no"})
+    elif kind == "ordered":
+        y = np.digitize(f + rng.logistic(size=600), [-1.5, 0.0, 1.5])
+        model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(*"stuv")})
+    else:
+        y = rng.poisson(np.exp(f) * rng.gamma(2.0, 0.5, size=600))
+        model = db.NegativeBinomialRegression("y", columns=columns | {"y": "count"}, dispersion=2.0)
+    points = np.column_stack([x, y])
+    return model, np.array_split(points[np.argsort(y, kind="stable")], 6)
+
+
+@pytest.mark.filterwarnings("ignore::decbayes.errors.MergeWarning")
+@pytest.mark.parametrize(("kind", "closer"), [("logistic", 0.2), ("ordered", 0.2), ("negative binomial", 0.5)])
+def test_sites_sorted_by_their_outcome_come_close_to_one_fit_where_their_sum_does_not(kind, closer):
+    """Rows are normal, as whoever merges takes them to be. The share is of the distance of the sum; five seeds."""
+    moved, plain = [], []
+    for seed in range(5):
+        model, sites = sorted_outcomes(np.random.default_rng(seed), kind)
+        reference = model.fit(np.concatenate(sites)).posterior
+        sent = [model.fit_site(site).posterior for site in sites]
+        moved.append(distance(model, db.merge(sent), reference))
+        plain.append(distance(model, db.merging.product(sent), reference))
+    assert np.median(plain) > 1.0
+    assert np.median(moved) < closer * np.median(plain)
+
+
+def test_a_faulty_site_does_not_move_the_others_in_a_robust_merge(rng):
+    """It would move them by nine deviations, to where all of them together are."""
+    frames = [counts(rng, size=100) for _ in range(7)]
+    model = model_of_counts()
+    reference = model.fit(together(frames)).posterior
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    odd = np.array(model.fit_site(counts(rng, size=100)).posterior.contribution[COEFFICIENTS])
+    odd[0, :3] += [300.0, -300.0, 300.0]
+    faulty = db.Posterior(model.structure, {COEFFICIENTS: odd})
+    assert distance(model, db.merging.robust_merge([*sent, faulty]).posterior, reference) < 1.0
+
+
 def test_recentred_contributions_add_up_and_do_not_depend_on_the_order_or_on_the_basis(rng):
     frames = [counts(rng, shift=shift) for shift in (-1.0, 1.0)]
     model = model_of_counts()
@@ -94,6 +111,7 @@ def test_recentred_contributions_add_up_and_do_not_depend_on_the_order_or_on_the
     moved, reversed_order = model.recentred(sent), model.recentred(sent[::-1])[::-1]
     for one, other in zip(moved, reversed_order, strict=True):
         np.testing.assert_allclose(one.contribution[COEFFICIENTS], other.contribution[COEFFICIENTS], rtol=1e-6)
+    assert db.merge(sent) == db.merge(sent[::-1])
     again = db.merge(moved)
     assert db.merge(model.recentred(moved)) == again  # no longer first broadcasts: left as they are
 
@@ -118,13 +136,6 @@ def test_baselines_of_survival_take_the_place_of_the_intercept(rng):
     moved = model.recentred(sent)
     assert moved != sent
     assert distance(model, db.merge(moved), reference) < 0.3
-
-
-def test_coordinates_with_a_constant_are_the_same_coefficients():
-    ones = np.array([0.0, 1.0, 1.0, 0.0])
-    basis = basis_of(ones)
-    np.testing.assert_array_equal(basis @ np.array([1.0, 0, 0, 0]), ones)
-    assert abs(np.linalg.det(basis)) == 1.0
 
 
 def yes_or_no(rng, size, centre):
@@ -234,9 +245,10 @@ def test_sites_with_one_outcome_move_neither_weak_nor_strong_effects_far(slopes)
 
 
 def some_outcomes():
-    """Few rows of both outcomes, for which several anchors are tried."""
-    frame = {"ill": np.array([True, False, False, True]), "a": np.array([-1.0, 0.5, 0.2, 1.0])}
-    return frame, db.LogisticRegression("ill", columns={"ill": "yes/no", "a": "real"})
+    """Few rows of all outcomes, for which several anchors are tried."""
+    frame = {"ill": ["no", "some", "very", "no"], "a": np.array([-1.0, 0.5, 0.2, 1.0])}
+    columns = {"ill": db.columns.Categorical("no", "some", "very"), "a": "real"}
+    return frame, db.OrderedRegression("ill", columns=columns, link="cumulative")
 
 
 def test_a_site_reports_one_start_per_anchor_and_numbers_its_passes():
@@ -254,7 +266,7 @@ def test_an_interrupted_first_fit_contributes_its_rows_alone():
     """Two rows have a precision of rank two: an anchor that was left in would give it three."""
 
     def impatient(reached):
-        if (reached.restart, reached.number) == (1, 2):
+        if reached.number == 2:
             raise KeyboardInterrupt
 
     frame = {"ill": [True, False], "a": [-1.0, 0.5], "b": [0.3, 0.4]}

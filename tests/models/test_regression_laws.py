@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import nbinom, norm, poisson
+from scipy.stats import nbinom, poisson
 
 import decbayes as db
 from decbayes.models.regressions._estimates import ratio_text
 from decbayes.models.regressions.logistic import Logistic
-from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.negative_binomial import NegativeBinomial
 from decbayes.models.regressions.poisson import PoissonOutcome
 
@@ -152,104 +151,17 @@ def test_what_varies_between_sites_has_the_quantiles_of_draws(rng):
 
 
 @pytest.mark.parametrize("outcome", [Logistic(), PoissonOutcome(), NegativeBinomial(0.4), NegativeBinomial(5.0)])
-def test_no_row_pulls_more_than_its_bound(outcome):
-    """|g + w E[f]| and w of rows that weigh no more than the largest count; and the bound is no idle one."""
-    value = 1.0 if isinstance(outcome, Logistic) else 12.0
-    mean, variance = (part.ravel() for part in np.meshgrid(np.linspace(-9, 9, 181), [1e-6, 0.1, 1.0]))
-    largest, heaviest = np.zeros(2)
-    shift, weight = outcome.most_of_one(value)
-    for target in (0.0, 1.0, value):
-        _, g, w = outcome.expectations(np.full(len(mean), target), mean, variance)
-        allowed = w <= weight
-        largest = max(largest, np.abs(g + w * mean)[allowed].max())
-        heaviest = max(heaviest, w[allowed].max())
-    assert (0.1 if isinstance(outcome, NegativeBinomial) else 0.25) * shift < largest <= shift * (1 + 1e-6)
-    assert 0.9 * weight < heaviest
-
-
-@pytest.mark.parametrize("dispersion", [0.4, 5.0])
-@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.04), (-2.0, 1.0), (2.5, 0.5)])
-def test_expectations_of_dispersed_counts_are_integrals(dispersion, mean, variance):
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    outcome, counts = NegativeBinomial(dispersion), np.array([0.0, 1.0, 7.0])
-    f = mean + variance**0.5 * nodes
-    values = nbinom.logpmf(counts[:, None], dispersion, dispersion / (dispersion + np.exp(f)))
-    at = np.full(3, mean), np.full(3, variance)
-    np.testing.assert_allclose(outcome.expectations(counts, *at)[0], values @ weights / weights.sum(), atol=1e-6)
-    np.testing.assert_allclose(
-        outcome.log_density(None, *at, counts), np.log(np.exp(values) @ weights / weights.sum()), atol=1e-6
-    )
-
-
-def remarks_of(targets, expected, weights=None, side=2):
-    weights = np.ones(len(targets)) if weights is None else weights
-    return [remark.kind for remark in doubts.of_counts(targets, expected, weights, side)]
-
-
-def test_counts_are_called_dispersed_where_it_is_sure_and_clear(rng):
-    """By Pearson's statistic per degree of freedom: 1.1 is not clear, however sure; 1.5 of few rows is not sure."""
-    expected = np.full(40_000, 4.0)
-
-    def counts(size, ratio):
-        """So that the mean of (y − 4)² / 4 is the ratio, exactly."""
-        return 4.0 + 2.0 * np.sqrt(ratio) * np.resize([-1.0, 1.0], size)
-
-    assert remarks_of(counts(40_000, 1.1), expected) == []
-    assert remarks_of(counts(40_000, 1.3), expected) == ["overdispersion"]
-    assert remarks_of(counts(10, 1.5), expected[:10]) == []
-    assert remarks_of(counts(400, 1.5), expected[:400]) == ["overdispersion"]
-    assert remarks_of(counts(400, 1.5), expected[:400], np.zeros(400)) == []
-    assert remarks_of(counts(400, 1.5) / 8, expected[:400] / 8) == [], "fewer than one count per row"
-    assert remarks_of(counts(2, 9.0), expected[:2]) == []
-
-
-def test_remarks_of_a_broadcast_say_what_is_short():
-    def kinds(*given):
-        return [remark.kind for remark in doubts.of_one_broadcast(*given)]
-
-    assert kinds(0.0, 50.0, 3, True) == kinds(50.0, 0.0, 3, True) == kinds(15.0, 15.0, 3, False) == []
-    assert kinds(50.0, 50.0, 3, True) == ["separated outcomes"]
-    assert kinds(14.0, 50.0, 3, False) == kinds(50.0, 14.0, 3, False) == ["few events"]
-
-
-def test_survival_curves_of_several_persons_at_several_times(rng):
-    model, times = KINDS["survival"], [0.0, 0.5, 1.0, 2.0, 7.0]
-    posterior = model.fit(db.simulate(model, 40, rng=rng).data, rng=rng).posterior
-    mean, covariance = model.outcome.moments(posterior.natural["coefficients"])
-    found = model.survival(posterior, NEW | {"a": [5.001, 4.998]}, times=times, level=LEVEL)
-    x = np.array([[0.5, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-    for place, time in enumerate(times):
-        exposure = 0.4 * np.clip(time - np.array([0.0, 1.0, 3.0]), 0.0, [1.0, 2.0, np.inf])
-        for person in range(2):
-            design = np.column_stack([np.eye(3), np.tile(x[person], (3, 1))])
-            parts = exposure * np.exp(design @ mean)
-            slope = parts @ design / max(parts.sum(), 1e-300)
-            reach = norm.ppf(0.5 + 0.5 * LEVEL) * np.sqrt(slope @ covariance @ slope)
-            for name, side in (("mean", 0), ("low", 1), ("high", -1)):
-                expected = np.exp(-parts.sum() * np.exp(side * reach))
-                assert found[name][person, place] == pytest.approx(expected, rel=1e-9)
-
-
-def test_sums_of_dispersion_are_those_of_counts(rng):
-    """Σ [(y − μ)² n / (n − d) − μ] and Σ μ², with the μ that is predicted."""
-    model = KINDS["poisson"]
-    points = db.simulate(model, 30, rng=rng).data
-    posterior = model.fit(points, rng=rng).posterior
-    expected, y = model.predict(posterior, points)["mean"], points[:, 2]
-    extra, squares = model.dispersion_sums(posterior, points)
-    assert extra == pytest.approx(np.sum((y - expected) ** 2 * 30 / 26 - expected))
-    assert squares == pytest.approx(np.sum(expected**2))
-
-
-@pytest.mark.parametrize("outcome", [Logistic(), PoissonOutcome(), NegativeBinomial(0.4), NegativeBinomial(5.0)])
-@pytest.mark.parametrize("f", [-2.0, 0.1, 1.5])
-def test_the_bend_of_an_outcome_is_how_fast_weights_grow(outcome, f):
-    """d log w / df where f is known, by finite differences."""
-    step = 1e-4
-    low, here, high = (
-        outcome.expectations(np.array([1.0]), np.array([at]), np.zeros(1))[2][0] for at in (f - step, f, f + step)
-    )
-    assert (high - low) / (2 * step) / here == pytest.approx(outcome.bend(f), abs=1e-4)
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_outcomes_that_recentre_are_linear_in_the_target_but_for_how_much_a_row_counts(outcome, target, rng):
+    """log p(y|f) = y f + c h(f) + const: all that whoever reads a message assumes of them."""
+    f = rng.normal(0.0, 2.0, size=9)
+    alone, given = outcome.log_given(np.zeros(9), f, 1.0), outcome.log_given(np.full(9, target), f, 1.0) - target * f
+    design = np.column_stack([np.ones(9), alone])
+    fitted = design @ np.linalg.lstsq(design, given, rcond=None)[0]
+    np.testing.assert_allclose(fitted, given, atol=1e-6)
+    np.testing.assert_allclose(outcome.without_events(f, np.zeros(9))[0], alone, atol=1e-9)
+    factor = np.exp(outcome.without_events(f + 0.7, np.zeros(9))[2] / outcome.without_events(f, np.zeros(9))[2])
+    assert np.allclose(factor, factor[0]) == outcome.proportional
 
 
 def test_likelihoods_of_draws_are_those_of_rows(case):

@@ -12,7 +12,7 @@ from decbayes.models.mixtures import moves
 from decbayes.models.mixtures.clusters import PointBlocks
 from decbayes.models.regressions.formulas.factors import factor_of
 from decbayes.models.regressions.messages import doubts, one_broadcast
-from decbayes.models.regressions.messages.one_broadcast import Cloud, Counted, Quadratic
+from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, Reading
 from decbayes.models.sequences import rare_moves
 from decbayes.models.topics import rare_words
 from decbayes.models.topics._moves import TopicMoves
@@ -77,28 +77,27 @@ def feature_states():
 
 
 def messages():
-    """Of sites with counts: their rows as clouds, where they would be elsewhere, and what their sum misses."""
-    rng = np.random.default_rng(5)
+    """Of sites with counts: their rows as clouds, and what they would contribute elsewhere."""
     model = db.PoissonRegression("y", columns={"a": "real", "b": "real", "y": "count"}, prior_variance=0.5)
     data = [db.simulate(model, 40, rng=site).data for site in range(3)]
     told = [Quadratic.of(model.fit(shard, rng=1).posterior.contribution["coefficients"]) for shard in data]
     prior = Quadratic.of(model.structure.prior["coefficients"])
-    ones, mean, covariance = np.array([1.0, 0.0, 0.0]), np.array([0.2, -0.1, 0.3]), 0.02 * np.eye(3) + 0.01
-    clouds = [Cloud.of(message.precision) for message in told]
-    read = [Counted.read(message, prior) for message in told]
-    odd = np.eye(3) + 0.2 * rng.normal(size=(3, 3))
+    levels, mean, covariance = np.array([0]), np.array([0.2, -0.1, 0.3]), 0.02 * np.eye(3) + 0.01
+    clouds = [Cloud.weighted(message.precision, levels) for message in told]
+    outcomes = [model.outcome, db.LogisticRegression.outcome]
+    read = [Reading.of(message, prior, levels, outcome) for message in told for outcome in outcomes]
+    sent = [one_broadcast.marked(message, 0) for message in told]
     return {
         "clouds": clouds,
-        "moments": [cloud.moments for cloud in clouds],
-        "tilted": [cloud.tilted(mean, 0.3 * covariance) for cloud in clouds],
-        "read": read,
+        "along": [cloud.along(mean) for cloud in clouds],
+        "tilted": [cloud.tilted(0.3 * covariance) for cloud in clouds],
+        "read": [(site.rows, site.estimate, site.targets) for site in read if site is not None],
         "at": [site.at(mean, covariance) for site in read if site is not None],
-        "recentred": one_broadcast.recentred(told, prior, prior, ones),
+        "sent": sent,
+        "recentred": [one_broadcast.recentred(sent, prior, [prior], levels, outcome) for outcome in outcomes],
         "divergence": one_broadcast.divergence(told[0] + prior, prior),
         "value": one_broadcast.quadratic_value(told[1], mean, covariance),
         "between": one_broadcast.between(told[0], told[1], 0.3),
-        "basis": [told[2].in_basis(odd), one_broadcast.basis_of(np.array([0.0, 1.0, 1.0]))],
-        "forecast": one_broadcast.forecast(told, prior, prior, ones, lambda f: 0.4 + 0.1 * f),
         "natural": told[0].natural,
     }
 

@@ -42,8 +42,9 @@ class Logistic(Generalized):
     holds: ClassVar[type[Column]] = YesNo
     ratio: ClassVar[str] = "odds ratio"
     heaviest: ClassVar[float | None] = 0.25
-    narrow: ClassVar[float] = 0.5
-    anchors: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0)
+    recentres: ClassVar[bool] = True
+    narrow: ClassVar[float] = 1.0
+    anchors: ClassVar[tuple[float, ...]] = (3.0,)
 
     def check_column(self, model: str, name: str, column: Column) -> None:
         if column.factor == "yes_no" or (column.factor == "categorical" and len(column.entries) == 2):
@@ -72,9 +73,6 @@ class Logistic(Generalized):
         events = float(weights @ targets)
         separated = bool(((mean > 0) == (targets == 1.0)).all())
         return doubts.of_one_broadcast(events, float(weights.sum()) - events, side, separated)
-
-    def bend(self, f: float) -> float:
-        return float(1.0 - 2.0 * expit(f))
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.

@@ -30,7 +30,7 @@ class NegativeBinomial(PoissonOutcome):
     """
 
     dispersion: float = 1.0
-    recentres: ClassVar[bool] = False
+    proportional: ClassVar[bool] = False
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         shifted, total = mean - np.log(self.dispersion), targets + self.dispersion
@@ -41,9 +41,6 @@ class NegativeBinomial(PoissonOutcome):
 
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return iter(())
-
-    def bend(self, f: float) -> float:
-        return Logistic().bend(f - float(np.log(self.dispersion)))
 
     @property
     def assumed(self) -> str:

@@ -40,8 +40,6 @@ class Step(Logistic):
     ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
-    narrow: ClassVar[float] = Generalized.narrow
-    anchors: ClassVar[tuple[float, ...]] = Generalized.anchors
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
@@ -75,6 +73,9 @@ class Cumulative(Step):
     """
 
     heaviest: ClassVar[float | None] = None  # type: ignore[assignment]
+    recentres: ClassVar[bool] = False
+    narrow: ClassVar[float] = Generalized.narrow
+    anchors: ClassVar[tuple[float, ...]] = Generalized.anchors
 
     def prior(self, side: int, settings: Any) -> Array:
         """Thresholds, which come first, are where all levels are equally probable."""

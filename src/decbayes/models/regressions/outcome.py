@@ -48,7 +48,10 @@ class Outcome(ABC):
     """What exp(β) is called, where it says how many times larger something is."""
 
     recentres: ClassVar[bool] = False
-    """Whether the weight of a row is its expected count, so that messages tell how they bend."""
+    """Whether log p(y|f) is y f + h(f) times what the rows count, so that messages tell how they bend."""
+
+    proportional: ClassVar[bool] = False
+    """Whether h(f + a) is h(f) times a factor, so that an offset does not matter to whoever reads a message."""
 
     def modelled(self, name: str, column: Column) -> str:
         """What depends on xβ, in words: which outcome, of which column."""
@@ -184,12 +187,12 @@ class Generalized(Outcome):
     family: ClassVar[FullGaussian] = FullGaussian()
 
     narrow: ClassVar[float] = 0.3
-    """The prior variance of a site's first fit if it has few of the outcomes, or merges recentre."""
+    """The prior variance of a site's first fit if it has few of the outcomes, or if there are no others."""
 
     anchors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
     """Other prior variances that sites' first fits may have; each takes the one under which its rows are most likely.
 
-    `benchmarks/regression.py` shows what they do. Where merges recentre there is one, which whoever merges must know.
+    `benchmarks/regression.py` shows what they do. Where merges recentre they hardly matter, and one is enough.
     """
 
     heaviest: ClassVar[float | None] = None
@@ -203,9 +206,9 @@ class Generalized(Outcome):
     def most_of_one(self, value: float) -> tuple[float, float]:
         """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
 
-    def bend(self, f: float) -> float:
-        """How fast a row's weight w grows with f, relative to itself."""
-        return 0.0
+    def without_events(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """h, its slope and its weight in rows that have nothing but f."""
+        return self.expectations(np.zeros(len(mean)), mean, variance)
 
     @abstractmethod
     def beginning(self, targets: Array, offset: Array) -> Array:

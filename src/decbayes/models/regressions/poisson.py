@@ -29,7 +29,8 @@ class PoissonOutcome(Generalized):
     holds: ClassVar[type[Column]] = Poisson
     ratio: ClassVar[str] = "rate ratio"
     recentres: ClassVar[bool] = True
-    anchors: ClassVar[tuple[float, ...]] = (0.3,)
+    proportional: ClassVar[bool] = True
+    anchors: ClassVar[tuple[float, ...]] = ()
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():
@@ -48,9 +49,6 @@ class PoissonOutcome(Generalized):
 
     def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_one_broadcast(float(weights @ targets), np.inf, side, separated=False)
-
-    def bend(self, f: float) -> float:
-        return 1.0
 
     def scores(self, column: Column) -> Scores:
         return CountScores(float(getattr(column, "mean", 1.0)))

@@ -11,7 +11,7 @@ from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
-from decbayes.models.regressions.messages.one_broadcast import Quadratic, forecast, recentred
+from decbayes.models.regressions.messages.one_broadcast import Quadratic, marked, recentred, total
 from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR, Climb
 from decbayes.posterior import Posterior
@@ -37,7 +37,7 @@ class FirstBroadcasts:
 
         Means are those of the prior, mostly 0, and variances of slopes what the outcome says, in agreed units, or the
         model's own if that is smaller. The first is as narrow for the intercept: for counts, and for rows with one
-        outcome. Otherwise rare outcomes have intercepts far from 0, and a narrow prior would move them by deviations.
+        outcome. Otherwise rare outcomes have intercepts far from 0.
         """
         outcome, labels = self.model.outcome, self.model.table.design.labels
         if self.model.varying or not isinstance(outcome, Generalized):
@@ -48,18 +48,21 @@ class FirstBroadcasts:
         slopes[list(self.model.baseline_places if self.model.intercept else ())] = False
         level = min(widest, ANCHORED_LEVEL)
         narrow = np.full(side, min(widest, outcome.narrow))
-        wider = [] if outcome.recentres else [np.where(slopes, variance, level) for variance in variances]
+        wider = [np.where(slopes, variance, level) for variance in variances]
         centre, _ = outcome.moments(outcome.prior(side, self.model))
         return tuple(Quadratic(centre / each, np.diag(1.0 / each)) for each in (narrow, *wider))
 
     @cached_property
-    def ones(self) -> Array | None:
-        """The coefficients that add 1 to every row; None if no intercept and no level does, or rows are differences."""
-        if self.model.stack is not None and self.model.stack.crossed:
-            return None
-        ones = np.zeros(len(self.model.table.design.labels))
-        ones[list(self.model.baseline_places)] = 1.0
-        return ones if ones.any() else None
+    def levels(self) -> Array | None:
+        """The coefficients of which each row has one, those of the baseline; None if merges do not recentre.
+
+        Rates with an offset are rates times a factor, which messages contain; other outcomes with an offset are read
+        in the wrong place.
+        """
+        model = self.model
+        read = self.anchors and model.baseline_places and model.outcome.recentres
+        known = not model.offset or model.outcome.proportional
+        return np.array(sorted(model.baseline_places)) if read and known else None
 
     def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """The fit to send, and doubts about the rows' values, which the agreed columns tell."""
@@ -79,16 +82,18 @@ class FirstBroadcasts:
         present, every = self._outcomes(data)
         # Rows then say where other outcomes are not, but not where they are.
         few = present <= (every + 1) // 2
-        anchors = self.anchors[:1] if few else self.anchors[1:] or self.anchors
+        places = [0] if few or len(self.anchors) == 1 else [*range(1, len(self.anchors))]
+        anchors = [self.anchors[place] for place in places]
         fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
-        fit, anchor = max(zip(fits, anchors, strict=True), key=lambda pair: pair[0].bound[-1])
+        fit, place = max(zip(fits, places, strict=True), key=lambda pair: pair[0].bound[-1])
         problem = model.problem(dict(Posterior.of_prior(model.structure).natural), data)
-        believed, sent = self._settled(fit.posterior, model.outcome.climb(problem), anchor)
+        believed, settled = self._settled(fit.posterior, model.outcome.climb(problem), self.anchors[place])
+        sent = marked(message_of(settled), place)
         broadcast = model.outcome.broadcast_remarks(*model.fitted(believed.natural, problem))
         missing = of_terms(model.table.design.labels, problem.rows.design)
         rough = of_levels(present, every) if few else ()
         remarks = dict.fromkeys([*fit.posterior.remarks, *rough, *broadcast, *missing])
-        return replace(fit, posterior=replace(sent, remarks=(*remarks,)))
+        return replace(fit, posterior=replace(settled, contribution={FACTOR: sent.natural}, remarks=(*remarks,)))
 
     def _outcomes(self, data: Any) -> tuple[int, int]:
         """How many outcomes these rows have, and how many there are; of counts, 2 stands for several."""
@@ -128,19 +133,24 @@ class FirstBroadcasts:
         return Posterior.from_natural(self.model.structure, {FACTOR: (message_of(posterior) + anchor).natural})
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
-        if not self.anchors or self.ones is None or not self.model.outcome.recentres:
+        if self.levels is None:
             return list(posteriors)
-        moved = recentred([*map(message_of, posteriors)], self._prior, self.anchors[0], self.ones)
         return [
             replace(posterior, contribution={FACTOR: message.natural})
-            for posterior, message in zip(posteriors, moved, strict=True)
+            for posterior, message in zip(posteriors, self._moved([*map(message_of, posteriors)]), strict=True)
         ]
 
+    def _moved(self, messages: list[Quadratic]) -> list[Quadratic]:
+        assert isinstance(self.model.outcome, Generalized)
+        assert self.levels is not None
+        return recentred(messages, self._prior, self.anchors, self.levels, self.model.outcome)
+
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
-        outcome = self.model.outcome
-        if not self.anchors or self.ones is None or not isinstance(outcome, Generalized):
+        if self.levels is None:
             return None
-        return forecast([*map(message_of, posteriors)], self._prior, self.anchors[-1], self.ones, outcome.bend)
+        messages = [*map(message_of, posteriors)]
+        mean, covariance = total([self._prior, *self._moved(messages)]).moments()
+        return np.abs(mean - total([self._prior, *messages]).moments()[0]) / np.sqrt(np.diag(covariance))
 
     @property
     def _prior(self) -> Quadratic:

@@ -3,27 +3,31 @@
 A site's message is a quadratic, its likelihood around its own estimate. It is worth most near the joint estimate, which
 a site does not know. Three things bring it closer:
 
-- The *anchor*: a site fits with a prior of slopes that it takes out again: for counts one of variance 0.3 in agreed
-  units, else the one of a few under which its rows are most likely. Small sites then expand around moderate slopes,
-  and sites with strong effects where these are.
-- *Recentring*: counts have rates exp(xβ), and a quadratic says how rows with such rates lie. Whoever merges reads it as
-  rows with normally distributed x, and computes what these contribute at the joint posterior.
-- A *forecast* of how far the merge is from one fit of all rows, from the same reading of messages.
+- The *anchor*: a site fits with a prior that it takes out again, so that small sites expand around moderate slopes.
+- *Recentring*: a quadratic says how rows lie, Σ w x xᵀ, and how far their outcomes are from what was expected. Whoever
+  merges reads it as rows with normally distributed x, and computes what these contribute at the joint posterior.
+- A *forecast* of how far the merge is from one fit of all rows: about as far as recentring has moved it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from decbayes.families import Array
 
+if TYPE_CHECKING:
+    from decbayes.models.regressions.outcome import Generalized
+
 PASSES, HALVINGS, CLIMBED = 300, 30, 1e-10
 # exp of more is no count, and would overflow.
 MOST = 200.0
-# How far Σy may be from a whole number in a message of a first broadcast: as far as fits are from their end, and
-# rounding, relative to itself. Of messages of later rounds, one in 1,700 is taken for a first one.
-WHOLE, ROUNDING = 3e-4, 1e-8
+# A normal distribution as points, for each of two directions: more of them do not change a merge by 0.01 deviations.
+NODES, SHARES = np.polynomial.hermite_e.hermegauss(12)
+SHARES = SHARES / SHARES.sum()
+# Merges know first broadcasts by their shifts: multiples of a step, and the same part of it, which is the anchor's.
+# No sum of fewer than a thousand of them looks like one, nor do other messages, but for one in 1e10 per coefficient.
+STEP, PARTS, FIRST_PART = 2.0**-14, 1024, 401
 
 
 class Quadratic(NamedTuple):
@@ -49,96 +53,146 @@ class Quadratic(NamedTuple):
         covariance = np.asarray(np.linalg.inv(self.precision), dtype=np.float64)
         return covariance @ self.shift, covariance
 
-    def in_basis(self, basis: Array) -> "Quadratic":
-        """The same of γ, where β = basis · γ."""
-        return Quadratic(basis.T @ self.shift, basis.T @ self.precision @ basis)
-
 
 class Cloud(NamedTuple):
-    """`total` rows with x = (1, u), u ~ N(mean, covariance); of each, `total` counts its rate."""
+    """Rows x: so many at each of these points, with the same normal scatter around it."""
 
-    total: float
-    mean: Array
-    covariance: Array
+    counts: Array
+    points: Array
+    scatter: Array
 
     @classmethod
-    def of(cls, precision: Array) -> "Cloud":
-        total = float(precision[0, 0])
-        mean = precision[0, 1:] / total
-        return cls(total, mean, precision[1:, 1:] / total - np.outer(mean, mean))
+    def weighted(cls, precision: Array, levels: Array) -> "Cloud":
+        """Rows that count by their weights and are normal around the mean of their level, from Σ w x xᵀ.
 
-    @property
-    def moments(self) -> Array:
-        """Σ rate · x xᵀ."""
-        first = np.append(1.0, self.mean)
-        second = np.outer(first, first)
-        second[1:, 1:] += self.covariance
-        return self.total * second
+        Each row has a one at one of the `levels`: those of the baseline, or the intercept.
+        """
+        there = levels[np.diag(precision)[levels] > 0.0]
+        counts = np.diag(precision)[there]
+        means = precision[there] / counts[:, None]
+        return cls(counts, means, (precision - (means.T * counts) @ means) / counts.sum())
 
-    def tilted(self, linear: Array, square: Array) -> "Cloud | None":
-        """The cloud with all rates times exp(linear · x + ½ x square x); None if that has no finite total."""
-        inner = np.eye(len(self.mean)) - self.covariance @ square[1:, 1:]
+    def along(self, direction: Array) -> "Cloud":
+        """The same rows as more points on lines, whose scatter does not change direction · x."""
+        slope = self.scatter @ direction
+        length = direction @ slope
+        line = slope / np.sqrt(length) if length > 0.0 else np.zeros(len(direction))
+        points = (self.points[:, None, :] + NODES[:, None] * line).reshape(-1, len(direction))
+        return Cloud(np.outer(self.counts, SHARES).ravel(), points, self.scatter - np.outer(line, line))
+
+    def tilted(self, square: Array) -> "Cloud | None":
+        """The rows with all counts times exp(½ x square x); None if that has no finite total."""
+        inner = np.eye(len(square)) - self.scatter @ square
         if (np.linalg.eigvals(inner).real <= 0).any():
             return None
-        covariance = np.linalg.solve(inner, self.covariance)
-        slope = linear[1:] + square[0, 1:] + square[1:, 1:] @ self.mean
-        centre = linear[0] + 0.5 * square[0, 0] + (linear[1:] + square[0, 1:]) @ self.mean
-        centre += 0.5 * self.mean @ square[1:, 1:] @ self.mean + 0.5 * slope @ covariance @ slope
-        height = centre - 0.5 * np.linalg.slogdet(inner)[1]
-        total = self.total * float(np.exp(min(height, MOST)))
-        return Cloud(total, self.mean + covariance @ slope, 0.5 * (covariance + covariance.T))
+        scatter, slope = np.linalg.solve(inner, self.scatter), self.points @ square
+        height = 0.5 * np.sum(slope * (self.points + slope @ scatter), axis=1) - 0.5 * np.linalg.slogdet(inner)[1]
+        counts = self.counts * np.exp(np.minimum(height, MOST))
+        return Cloud(counts, self.points + slope @ scatter, 0.5 * (scatter + scatter.T))
+
+    def variances(self, covariance: Array) -> Array:
+        """E[x covariance x] at each point."""
+        there = np.sum(self.points @ covariance * self.points, axis=1)
+        return np.asarray(np.maximum(there + np.sum(covariance * self.scatter), 0.0))
 
 
-class Counted(NamedTuple):
-    """A site's counts as its message tells: the cloud of rows at its own estimate, that estimate, and Xᵀy."""
+class Reading(NamedTuple):
+    """A site's rows as its message tells: where they are, and what their outcomes add up to, Xᵀy.
+
+        log p(y | β) = β Xᵀy + Σ h(xβ)
+
+    Rows are normal where they count by their weights at the site's own estimate. So no message is impossible, and
+    there the rows contribute just the message.
+    """
 
     rows: Cloud
     estimate: Array
     targets: Array
+    outcome: "Generalized"
 
     @classmethod
-    def read(cls, message: Quadratic, anchor: Quadratic) -> "Counted | None":
-        """None if the message is no first broadcast, or says too little of its rows."""
-        if message.precision[0, 0] <= 0:
+    def of(cls, message: Quadratic, anchor: Quadratic, levels: Array, outcome: "Generalized") -> "Reading | None":
+        """None if the message says too little of its rows."""
+        if not (np.diag(message.precision)[levels] > 0.0).any():
             return None
         mean, covariance = (message + anchor).moments()
-        targets = message.shift - message.precision @ mean + message.precision[0]
-        if abs(targets[0] - np.rint(targets[0])) > WHOLE + ROUNDING * abs(targets[0]):
+        narrow, square = divided(covariance, outcome)
+        rows = Cloud.weighted(message.precision, levels).tilted(-square)
+        if rows is None:
             return None
-        rows = Cloud.of(message.precision).tilted(np.zeros(len(mean)), -covariance)
-        return None if rows is None else cls(rows, mean, targets)
+        rows = rows.along(mean)
+        weights = outcome.without_events(rows.points @ mean, rows.variances(narrow))[2]
+        silent = cls(rows._replace(counts=rows.counts / weights), mean, np.zeros(len(mean)), outcome)
+        here = silent.at(mean, covariance)
+        return None if here is None else silent._replace(targets=message.shift - here[0].shift)
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
-        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood."""
-        there = self.rows.tilted(mean - self.estimate, covariance)
+        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood; None if no number
+        says so.
+        """
+        narrow, square = divided(covariance, self.outcome)
+        rows = self.rows.along(mean)
+        parts = self.outcome.without_events(rows.points @ mean, rows.variances(narrow))
+        there = rows.tilted(square)
         if there is None:
             return None
-        weights = there.moments
-        return Quadratic(self.targets - weights[0] + weights @ mean, weights), float(self.targets @ mean - there.total)
+        value, slope, weight = (there.counts * part for part in parts)
+        precision = (there.points.T * weight) @ there.points + weight.sum() * there.scatter
+        found = Quadratic(self.targets + slope @ there.points + precision @ mean, precision)
+        height = float(self.targets @ mean + value.sum())
+        return (found, height) if np.isfinite(height) and np.isfinite(found.shift).all() else None
 
 
-def recentred(messages: Sequence[Quadratic], prior: Quadratic, anchor: Quadratic, ones: Array) -> list[Quadratic]:
-    """What sites with counts contribute at the joint posterior, as far as their messages tell.
+def divided(covariance: Array, outcome: "Generalized") -> tuple[Array, Array]:
+    """The covariance for which an outcome has expectations, and the one that only multiplies rates, exp(½ x V x)."""
+    nothing = np.zeros_like(covariance)
+    return (nothing, covariance) if outcome.proportional else (covariance, nothing)
 
-    `ones` are the coefficients that add 1 to every row. Messages that are no first broadcasts stay as they are.
+
+def marked(message: Quadratic, anchor: int) -> Quadratic:
+    """The message with a shift that says that it is a first broadcast, and which of the anchors it had."""
+    part = (FIRST_PART + anchor) / PARTS
+    shift = STEP * (np.rint(message.shift / STEP - part) + part)
+    return Quadratic(np.where(message.shift == 0.0, 0.0, shift), message.precision)
+
+
+def anchor_of(message: Quadratic) -> float:
+    """Which of the anchors a first broadcast had; of any other message, none."""
+    parts = np.unique(message.shift[message.shift != 0.0] / STEP % 1.0 * PARTS)
+    return float(parts[0]) - FIRST_PART if len(parts) == 1 else -1.0
+
+
+def recentred(
+    messages: Sequence[Quadratic],
+    prior: Quadratic,
+    anchors: Sequence[Quadratic],
+    levels: Array,
+    outcome: "Generalized",
+) -> list[Quadratic]:
+    """What sites contribute at the joint posterior, as far as their messages tell: `Reading` says how.
+
+    Messages that are no first broadcasts stay as they are.
     """
-    basis = basis_of(ones)
-    given, first, before = ([each.in_basis(basis) for each in part] for part in (messages, [anchor], [prior]))
-    sites = [Counted.read(message, first[0]) for message in given]
+    known = {float(place): anchor for place, anchor in enumerate(anchors)}
+    sites = [
+        None if (place := anchor_of(message)) not in known else Reading.of(message, known[place], levels, outcome)
+        for message in messages
+    ]
 
     def contributed(mean: Array, covariance: Array) -> tuple[list[Quadratic], float] | None:
         moved, value = [], 0.0
-        for site, message in zip(sites, given, strict=True):
-            there = (message, 0.0) if site is None else site.at(mean, covariance)
-            if there is None or not np.isfinite(there[1]):
+        for site, message in zip(sites, messages, strict=True):
+            plain = message, quadratic_value(message, mean, covariance)
+            there = plain if site is None else site.at(mean, covariance)
+            if there is None:
                 return None
             moved.append(there[0])
-            value += there[1] if site is not None else quadratic_value(message, mean, covariance)
+            value += there[1]
         return moved, value
 
-    found = climbed(contributed, before[0], given, [site.estimate for site in sites if site is not None])
-    inverse = np.asarray(np.linalg.inv(basis), dtype=np.float64)
-    return [*messages] if found is None else [each.in_basis(inverse) for each in found]
+    estimates = [site.estimate for site in sites if site is not None]
+    found = climbed(contributed, prior, messages, estimates) if estimates else None
+    return [*messages] if found is None else found
 
 
 def climbed(
@@ -194,41 +248,3 @@ def divergence(joint: Quadratic, prior: Quadratic) -> float:
 def quadratic_value(message: Quadratic, mean: Array, covariance: Array) -> float:
     square = np.trace(message.precision @ (covariance + np.outer(mean, mean)))
     return float(message.shift @ mean - 0.5 * square)
-
-
-def basis_of(ones: Array) -> Array:
-    """(D, D): coordinates of which the first adds 1 to every row."""
-    basis = np.eye(len(ones))
-    first = int(np.flatnonzero(ones)[0])
-    basis[:, first] = ones
-    return np.asarray(basis[:, [first, *(place for place in range(len(ones)) if place != first)]])
-
-
-def forecast(
-    messages: Sequence[Quadratic],
-    prior: Quadratic,
-    anchor: Quadratic,
-    ones: Array,
-    bend: Callable[[float], float],
-) -> Array:
-    """(D,): how far the sum of the messages is from one fit of all rows, in posterior standard deviations, roughly.
-
-    The next term of each site's likelihood beyond its quadratic, −½ Σ w b x (xδ)², taken at the joint estimate: δ is
-    its distance from the site's own, and b = `bend`(f) is how fast a row's weight w grows with f, relative to itself.
-    """
-    basis = basis_of(ones)
-    joint = total([prior, *messages]).in_basis(basis)
-    mean, covariance = joint.moments()
-    slope = np.zeros(len(mean))
-    for message in (each.in_basis(basis) for each in messages):
-        if message.precision[0, 0] <= 0:
-            continue
-        estimate, _ = (message + anchor.in_basis(basis)).moments()
-        cloud, apart = Cloud.of(message.precision), mean - estimate
-        centre = np.append(1.0, cloud.mean)
-        wide = np.append(0.0, cloud.covariance @ apart[1:])
-        along = centre @ apart
-        third = centre * (along**2 + apart @ wide) + 2.0 * along * wide
-        slope -= 0.5 * cloud.total * bend(float(centre @ estimate)) * third
-    moved, deviations = basis @ covariance @ slope, np.sqrt(np.diag(basis @ covariance @ basis.T))
-    return np.asarray(np.abs(moved) / deviations)
