@@ -159,11 +159,13 @@ def test_sites_with_one_outcome_hurt_less_and_say_so(rng):
     ("frame", "kinds"),
     [
         ({"x": np.r_[np.zeros(9), np.ones(9)], "y": np.r_[np.zeros(9), np.ones(9)] > 0}, ["separated outcomes"]),
+        ({"x": np.r_[np.zeros(9), np.ones(9)], "y": np.arange(18) > 12}, ["separated outcomes"]),
         ({"x": np.tile([0.0, 1.0], 9), "y": np.arange(18) < 5}, ["few events"]),
         ({"x": np.tile([0.0, 1.0], 30), "y": np.arange(60) % 3 < 1}, []),
     ],
 )
 def test_fits_to_broadcast_say_where_a_round_is_needed(frame, kinds):
+    """In the second case no row with a zero has the outcome, but some with a one do not have it either."""
     model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
     assert [remark.kind for remark in model.fit_site(frame).posterior.remarks] == kinds
 

@@ -105,7 +105,7 @@ def of_outcome(model, data, posterior, attempted):
         "largest_contribution": (rows.matrix[0], 3.0, 4.0), "prior": (side, model), "reach": (natural, 0.7),
         "settings": (model.structure.prior[FACTOR],), "interval": (natural, 0.7), "moments": (natural,),
         "deviation": (natural, 1.0 + variance[:side]), "expectations": (rows.targets, mean, variance),
-        "most_of_one": (3.0,), "bend": (0.4,), "beginning": (rows.targets, mean), "noise": (natural,),
+        "most_of_one": (3.0,), "beginning": (rows.targets, mean), "noise": (natural,),
         "observed": (rows.targets, rows.observation), "units": (column,),
         "modelled": (model.target, column),
     }  # fmt: skip
@@ -114,9 +114,12 @@ def of_outcome(model, data, posterior, attempted):
         for name, given in calls.items()
         if hasattr(outcome, name)
     }
-    for name, amount in (("remarks", weights), ("broadcast_remarks", weights)):
-        for side in (1, 8):
-            remarks = getattr(outcome, name)(rows.targets, mean, amount.astype(float), side)
-            found[f"{name} {side}"] = [(remark.kind, remark.what) for remark in remarks]
+    for columns in (1, 8):
+        parts, design = (rows.targets, mean, weights.astype(float)), np.resize(rows.matrix, (len(mean), columns))
+        said = {
+            "remarks": outcome.remarks(*parts, columns),
+            "broadcast_remarks": outcome.broadcast_remarks(*parts, design),
+        }
+        found |= {f"{name} {columns}": [(each.kind, each.what) for each in remarks] for name, remarks in said.items()}
     found["heaviest"], found["assumed"] = outcome.heaviest if hasattr(outcome, "heaviest") else None, outcome.assumed
     return found

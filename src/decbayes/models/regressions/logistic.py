@@ -69,10 +69,11 @@ class Logistic(Generalized):
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_outcomes(targets)
 
-    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
         events = float(weights @ targets)
-        separated = bool(((mean > 0) == (targets == 1.0)).all())
-        return doubts.of_one_broadcast(events, float(weights.sum()) - events, side, separated)
+        apart = bool(((mean > 0) == (targets == 1.0)).all())
+        separated = apart or doubts.separated(design[weights > 0], targets[weights > 0])
+        return doubts.of_one_broadcast(events, float(weights.sum()) - events, design.shape[1], separated)
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         # log σ(f) and log σ(−f) differ by f: with the sign of the target there is one formula.

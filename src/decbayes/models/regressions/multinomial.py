@@ -74,12 +74,12 @@ class Softmax(Generalized):
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_outcomes(self._levels(targets).astype(np.float64))
 
-    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
         levels, others = self._levels(targets), len(self.stack.compared) - 1
         persons = np.bincount(levels, weights=weights[:: self._pairs], minlength=others + 1)
         there = np.sort(persons[persons > 0])
         separated = bool((self._whole(mean).argmax(axis=1) == levels).all())
-        return doubts.of_one_broadcast(there[0], there[1:].sum(), side // others, separated)
+        return doubts.of_one_broadcast(there[0], there[1:].sum(), design.shape[1] // others, separated)
 
     @property
     def _pairs(self) -> int:

@@ -113,9 +113,9 @@ class Cumulative(Step):
     def beginning(self, targets: Array, offset: Array) -> Array:
         return np.where(targets == GAP, 1.0, offset)
 
-    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
         asked = targets != GAP
-        return super().broadcast_remarks(targets[asked], mean[asked], weights[asked], side)
+        return super().broadcast_remarks(targets[asked], mean[asked], weights[asked], design[asked])
 
 
 def gap_derivatives(f: Array) -> tuple[Array, Array, Array, Array]:

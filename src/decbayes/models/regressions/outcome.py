@@ -79,7 +79,7 @@ class Outcome(ABC):
         """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
         return iter(())
 
-    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
         """What to know before a merge relies on it without further rounds."""
         return iter(())
 

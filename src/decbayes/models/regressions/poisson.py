@@ -47,8 +47,8 @@ class PoissonOutcome(Generalized):
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
         return doubts.of_counts(targets, np.exp(np.minimum(mean, MOST)), weights, side)
 
-    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
-        return doubts.of_one_broadcast(float(weights @ targets), np.inf, side, separated=False)
+    def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
+        return doubts.of_one_broadcast(float(weights @ targets), np.inf, design.shape[1], separated=False)
 
     def scores(self, column: Column) -> Scores:
         return CountScores(float(getattr(column, "mean", 1.0)))

@@ -12,6 +12,8 @@ from decbayes.remarks import Remark
 
 # Fewer events (or non-events) per coefficient, and a quadratic around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
+# Rows of a site that are too many to look for a plane between their outcomes.
+MANY_ROWS = 500
 # Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
 CLEARLY_MORE, SURE = 1.2, 1e-3
 # A real column seems to be in another unit if its scale is so many times the agreed one, or one such part of it, its
@@ -26,7 +28,7 @@ SINGLE_OUTCOME = Remark(
     ROUND,
 )
 FEW_LEVELS = Remark("few levels", "Rows have few of the levels of the outcome, and say little about the others.", ROUND)
-SEPARATED = Remark("separated outcomes", "The predictors separate the outcomes of these rows completely.", ROUND)
+SEPARATED = Remark("separated outcomes", "The predictors separate the outcomes of these rows.", ROUND)
 FEW_EVENTS = Remark("few events", f"There are fewer than {LEAST_EVENTS:.0f} events per coefficient.", ROUND)
 OVERDISPERSED = Remark(
     "overdispersion",
@@ -69,6 +71,20 @@ def of_one_broadcast(events: float, others: float, side: int, separated: bool) -
         yield SEPARATED
     elif min(events, others) < LEAST_EVENTS * side:
         yield FEW_EVENTS
+
+
+def separated(design: Array, targets: Array) -> bool:
+    """Whether a plane has the rows of each outcome on one side, not all of them on it: a linear programme.
+
+    It is not looked for in many rows, where it would hardly matter.
+    """
+    from scipy.optimize import linprog
+
+    if len(design) > MANY_ROWS:
+        return False
+    sides = np.where(targets == 1.0, 1.0, -1.0)[:, None] * design
+    found = linprog(-sides.sum(axis=0), A_ub=-sides, b_ub=np.zeros(len(sides)), bounds=(-1.0, 1.0))
+    return bool(found.success and -found.fun > 1e-9)
 
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
