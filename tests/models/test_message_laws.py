@@ -63,6 +63,7 @@ KINDS = {
     "logistic": db.LogisticRegression("y", columns=COLUMNS | {"y": "yes/no"}),
     "negative binomial": db.NegativeBinomialRegression("y", columns=COLUMNS | {"y": "count"}, dispersion=0.8),
     "ordered": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
+    "cumulative": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}, link="cumulative"),
 }
 
 
@@ -71,7 +72,7 @@ def sites(request, rng):
     """A regression, the messages of some sites, as `fit_site` sends them, and how to read one."""
     model, x = KINDS[request.param], rng.normal(size=(180, 2))
     y = rng.poisson(np.exp(0.3 + x @ [0.6, -0.4]))
-    most = {"logistic": 1, "ordered": 2}.get(request.param, 99)
+    most = {"logistic": 1, "ordered": 2, "cumulative": 2}.get(request.param, 99)
     shards = np.array_split(np.column_stack([x, np.minimum(y, most)]), 3)
     messages = [message_of(model.fit_site(shard).posterior) for shard in shards]
     known = FirstBroadcasts(model)
@@ -173,6 +174,19 @@ def test_rows_of_each_level_have_their_own_mean(rng):
     np.testing.assert_allclose(cloud.points, [[1, 0, u[level].mean()], [0, 1, u[~level].mean()]], atol=1e-12)
     within = np.mean((u - np.where(level, u[level].mean(), u[~level].mean())) ** 2)
     np.testing.assert_allclose(cloud.scatter, np.diag([0.0, 0.0, within]), atol=1e-10)
+
+
+def test_differences_of_levels_do_not_hide_where_rows_are(rng):
+    """Σ w x xᵀ of rows with one of three levels, and of differences of neighbouring ones, is taken apart again."""
+    level, u, weights = rng.integers(3, size=5000), rng.normal(size=5000), rng.random(5000)
+    x = np.column_stack([np.eye(3)[level], u])
+    gaps = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+    precision = (x.T * weights) @ x + (gaps.T * [70.0, 30.0]) @ gaps
+    rows, between = Cloud.weighted(precision, np.arange(3)), Cloud.between(precision, np.arange(3))
+    np.testing.assert_allclose(rows.counts, np.bincount(level, weights), rtol=1e-9)
+    np.testing.assert_allclose(rows.points[:, 3], np.bincount(level, weights * u) / rows.counts, rtol=1e-9)
+    np.testing.assert_allclose(between.counts, [70.0, 30.0], rtol=1e-9)
+    np.testing.assert_array_equal(between.points, gaps)
 
 
 def test_a_climb_without_a_start_leads_nowhere(rng):

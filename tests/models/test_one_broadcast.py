@@ -67,9 +67,9 @@ def sorted_outcomes(rng, kind):
     columns = {"a": db.columns.Gaussian(0, 1), "b": db.columns.Gaussian(0, 1)}
     if kind == "logistic":
         y, model = rng.random(600) < 1 / (1 + np.exp(-f)), db.LogisticRegression("y", columns=columns | {"y": "yes/no"})
-    elif kind == "ordered":
+    elif kind in ("continuation", "cumulative"):
         y = np.digitize(f + rng.logistic(size=600), [-1.5, 0.0, 1.5])
-        model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(*"stuv")})
+        model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(*"stuv")}, link=kind)
     else:
         y = rng.poisson(np.exp(f) * rng.gamma(2.0, 0.5, size=600))
         model = db.NegativeBinomialRegression("y", columns=columns | {"y": "count"}, dispersion=2.0)
@@ -78,7 +78,9 @@ def sorted_outcomes(rng, kind):
 
 
 @pytest.mark.filterwarnings("ignore::decbayes.errors.MergeWarning")
-@pytest.mark.parametrize(("kind", "closer"), [("logistic", 0.2), ("ordered", 0.2), ("negative binomial", 0.5)])
+@pytest.mark.parametrize(
+    ("kind", "closer"), [("logistic", 0.2), ("continuation", 0.2), ("cumulative", 0.4), ("negative binomial", 0.5)]
+)
 def test_sites_sorted_by_their_outcome_come_close_to_one_fit_where_their_sum_does_not(kind, closer):
     """Rows are normal, as whoever merges takes them to be. The share is of the distance of the sum; five seeds."""
     moved, plain = [], []
@@ -121,6 +123,21 @@ def test_refined_posteriors_stay_as_they_are(rng):
     model = model_of_counts()
     refined = db.refine(model, frames, [model.fit_site(frame).posterior for frame in frames], rounds=2).posteriors
     assert [*model.recentred(refined)] == [*refined]
+
+
+@pytest.mark.parametrize("model", [
+    db.NegativeBinomialRegression("y", columns={"y": "count", "x": "real", "t": "real"}, terms=("x",), offset="t"),
+    db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"}, intercept=False),
+    db.OrderedRegression(
+        "y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, terms=("x", "x:threshold"), link="cumulative"
+    ),
+    db.MultinomialRegression("y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, reference="s"),
+])  # fmt: skip
+def test_messages_that_do_not_tell_where_rows_are_are_added_as_they_are(model):
+    shards = np.array_split(db.simulate(model, 60, rng=2).data, 2)
+    sent = [model.fit_site(shard).posterior for shard in shards]
+    assert [*model.recentred(sent)] == sent
+    assert model.forecast(sent) is None
 
 
 def test_baselines_of_survival_take_the_place_of_the_intercept(rng):
@@ -250,7 +267,7 @@ def some_outcomes():
     """Few rows of all outcomes, for which several anchors are tried."""
     frame = {"ill": ["no", "some", "very", "no"], "a": np.array([-1.0, 0.5, 0.2, 1.0])}
     columns = {"ill": db.columns.Categorical("no", "some", "very"), "a": "real"}
-    return frame, db.OrderedRegression("ill", columns=columns, link="cumulative")
+    return frame, db.MultinomialRegression("ill", columns=columns, reference="no")
 
 
 def test_a_site_reports_one_start_per_anchor_and_numbers_its_passes():

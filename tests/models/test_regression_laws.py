@@ -159,8 +159,8 @@ def test_outcomes_that_recentre_are_linear_in_the_target_but_for_how_much_a_row_
     design = np.column_stack([np.ones(9), alone])
     fitted = design @ np.linalg.lstsq(design, given, rcond=None)[0]
     np.testing.assert_allclose(fitted, given, atol=1e-6)
-    np.testing.assert_allclose(outcome.without_events(f, np.zeros(9))[0], alone, atol=1e-9)
-    factor = np.exp(outcome.without_events(f + 0.7, np.zeros(9))[2] / outcome.without_events(f, np.zeros(9))[2])
+    np.testing.assert_allclose(outcome.bent(0.0, f, np.zeros(9))[0], alone, atol=1e-9)
+    factor = np.exp(outcome.bent(0.0, f + 0.7, np.zeros(9))[2] / outcome.bent(0.0, f, np.zeros(9))[2])
     assert np.allclose(factor, factor[0]) == outcome.proportional
 
 

@@ -21,7 +21,8 @@ from decbayes.models.core.points import check_structure
 from decbayes.models.core.risks import Risks
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.logistic import Logistic
-from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
+from decbayes.models.regressions.messages.one_broadcast import Cloud
+from decbayes.models.regressions.outcome import Approximation, Outcome
 from decbayes.models.regressions.private.bounded_scores import YesNoScores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.rows.stacking import GAP, Cumulated, Thresholds
@@ -73,9 +74,7 @@ class Cumulative(Step):
     """
 
     heaviest: ClassVar[float | None] = None  # type: ignore[assignment]
-    recentres: ClassVar[bool] = False
-    narrow: ClassVar[float] = Generalized.narrow
-    anchors: ClassVar[tuple[float, ...]] = Generalized.anchors
+    read_as: ClassVar[Mapping[float, Callable[[Array, Array], Cloud]]] = {0.0: Cloud.weighted, GAP: Cloud.between}
 
     def prior(self, side: int, settings: Any) -> Array:
         """Thresholds, which come first, are where all levels are equally probable."""

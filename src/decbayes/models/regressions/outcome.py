@@ -1,7 +1,7 @@
 """What a regression predicts: how the target depends on the linear predictor f."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array, Family, FullGaussian
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.messages.one_broadcast import Cloud
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, GaussianClimb, Natural, Problem
 from decbayes.models.regressions.varying.site_effects import Moments
@@ -206,9 +207,12 @@ class Generalized(Outcome):
     def most_of_one(self, value: float) -> tuple[float, float]:
         """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
 
-    def without_events(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        """h, its slope and its weight in rows that have nothing but f."""
-        return self.expectations(np.zeros(len(mean)), mean, variance)
+    read_as: ClassVar[Mapping[float, Callable[[Array, Array], Cloud]]] = {0.0: Cloud.weighted}
+    """The targets of rows that have nothing but h, and how a message tells where these are."""
+
+    def bent(self, target: float, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """h, its slope and its weight in rows with this target."""
+        return self.expectations(np.full(len(mean), target), mean, variance)
 
     @abstractmethod
     def beginning(self, targets: Array, offset: Array) -> Array:

@@ -108,10 +108,11 @@ class Regression(RegressionSettings):
         return self._broadcasts.beliefs(posterior)
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
-        """Counts only: what sites contribute at the joint posterior, as far as their first broadcasts tell.
+        """What sites contribute at the joint posterior, as far as their first broadcasts tell.
 
-        A rate is exp(xβ), so that a site's quadratic also says how it bends. Sums are then closer to one fit of all
-        rows; every merge does this. Posteriors that are no first broadcasts (of `fit_site`) stay as they are.
+        A site's quadratic says where its rows are, and so how its likelihood goes on elsewhere. Sums are then closer to
+        one fit of all rows; every merge does this. Posteriors that are no first broadcasts (of `fit_site`) stay as they
+        are, and so do those of multinomial regressions, and of regressions without an intercept.
 
         >>> rng = np.random.default_rng(0)
         >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})

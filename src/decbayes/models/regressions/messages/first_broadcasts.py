@@ -56,13 +56,17 @@ class FirstBroadcasts:
     def levels(self) -> Array | None:
         """The coefficients of which each row has one, those of the baseline; None if merges do not recentre.
 
-        Rates with an offset are rates times a factor, which messages contain; other outcomes with an offset are read
-        in the wrong place.
+        Rates with an offset are rates times a factor, which messages contain; other outcomes with an offset would be
+        read in the wrong place, and so would differences of levels that are no constants.
         """
-        model = self.model
-        read = self.anchors and model.baseline_places and model.outcome.recentres
-        known = not model.offset or model.outcome.proportional
-        return np.array(sorted(model.baseline_places)) if read and known else None
+        model, outcome = self.model, self.model.outcome
+        if not (self.anchors and model.baseline_places and outcome.recentres and isinstance(outcome, Generalized)):
+            return None
+        labels, baseline = model.table.design.labels, model.table.baseline
+        others = [label for place, label in enumerate(labels) if place not in model.baseline_places]
+        constant = len(outcome.read_as) == 1 or not any(f"{baseline.name}=" in label for label in others if baseline)
+        known = constant and (not model.offset or outcome.proportional)
+        return np.array(sorted(model.baseline_places)) if known else None
 
     def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """The fit to send, and doubts about the rows' values, which the agreed columns tell."""

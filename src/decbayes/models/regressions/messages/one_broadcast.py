@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PASSES, HALVINGS, CLIMBED = 300, 30, 1e-10
 # exp of more is no count, and would overflow.
 MOST = 200.0
+# The weight of no row.
+LITTLE = 1e-12
 # A normal distribution as points, for each of two directions: more of them do not change a merge by 0.01 deviations.
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(12)
 SHARES = SHARES / SHARES.sum()
@@ -65,12 +67,24 @@ class Cloud(NamedTuple):
     def weighted(cls, precision: Array, levels: Array) -> "Cloud":
         """Rows that count by their weights and are normal around the mean of their level, from Σ w x xᵀ.
 
-        Each row has a one at one of the `levels`: those of the baseline, or the intercept.
+        Each row has a one at one of the `levels`: those of the baseline, or the intercept. Differences of two levels
+        add nothing to the sum over all levels.
         """
-        there = levels[np.diag(precision)[levels] > 0.0]
-        counts = np.diag(precision)[there]
+        counts = precision[:, levels].sum(axis=1)[levels]
+        there, counts = levels[counts > LITTLE], counts[counts > LITTLE]
         means = precision[there] / counts[:, None]
-        return cls(counts, means, (precision - (means.T * counts) @ means) / counts.sum())
+        means[:, levels] = there[:, None] == levels
+        scatter = (precision - (means.T * counts) @ means) / counts.sum()
+        scatter[levels], scatter[:, levels] = 0.0, 0.0
+        return cls(counts, means, scatter)
+
+    @classmethod
+    def between(cls, precision: Array, levels: Array) -> "Cloud":
+        """Rows that are differences of two neighbouring levels, by their weights."""
+        counts = -precision[levels[:-1], levels[1:]]
+        points = np.eye(len(precision))[levels]
+        there = counts > LITTLE
+        return cls(counts[there], (points[:-1] - points[1:])[there], np.zeros_like(precision))
 
     def along(self, direction: Array) -> "Cloud":
         """The same rows as more points on lines, whose scatter does not change direction · x."""
@@ -105,7 +119,7 @@ class Reading(NamedTuple):
     there the rows contribute just the message.
     """
 
-    rows: Cloud
+    rows: Sequence[tuple[float, Cloud]]
     estimate: Array
     targets: Array
     outcome: "Generalized"
@@ -113,16 +127,19 @@ class Reading(NamedTuple):
     @classmethod
     def of(cls, message: Quadratic, anchor: Quadratic, levels: Array, outcome: "Generalized") -> "Reading | None":
         """None if the message says too little of its rows."""
-        if not (np.diag(message.precision)[levels] > 0.0).any():
+        if not (np.diag(message.precision)[levels] > LITTLE).any():
             return None
         mean, covariance = (message + anchor).moments()
         narrow, square = divided(covariance, outcome)
-        rows = Cloud.weighted(message.precision, levels).tilted(-square)
-        if rows is None:
-            return None
-        rows = rows.along(mean)
-        weights = outcome.without_events(rows.points @ mean, rows.variances(narrow))[2]
-        silent = cls(rows._replace(counts=rows.counts / weights), mean, np.zeros(len(mean)), outcome)
+        found = []
+        for target, read in outcome.read_as.items():
+            rows = read(message.precision, levels).tilted(-square)
+            if rows is None:
+                return None
+            rows = rows.along(mean)
+            weights = outcome.bent(target, rows.points @ mean, rows.variances(narrow))[2]
+            found.append((target, rows._replace(counts=rows.counts / weights)))
+        silent = cls(found, mean, np.zeros(len(mean)), outcome)
         here = silent.at(mean, covariance)
         return None if here is None else silent._replace(targets=message.shift - here[0].shift)
 
@@ -131,16 +148,18 @@ class Reading(NamedTuple):
         says so.
         """
         narrow, square = divided(covariance, self.outcome)
-        rows = self.rows.along(mean)
-        parts = self.outcome.without_events(rows.points @ mean, rows.variances(narrow))
-        there = rows.tilted(square)
-        if there is None:
-            return None
-        value, slope, weight = (there.counts * part for part in parts)
-        precision = (there.points.T * weight) @ there.points + weight.sum() * there.scatter
-        found = Quadratic(self.targets + slope @ there.points + precision @ mean, precision)
-        height = float(self.targets @ mean + value.sum())
-        return (found, height) if np.isfinite(height) and np.isfinite(found.shift).all() else None
+        shift, height, precision = self.targets, float(self.targets @ mean), np.zeros_like(covariance)
+        for target, cloud in self.rows:
+            rows = cloud.along(mean)
+            parts = self.outcome.bent(target, rows.points @ mean, rows.variances(narrow))
+            there = rows.tilted(square)
+            if there is None:
+                return None
+            value, slope, weight = (there.counts * part for part in parts)
+            precision = precision + (there.points.T * weight) @ there.points + weight.sum() * there.scatter
+            shift, height = shift + slope @ there.points, height + float(value.sum())
+        sums = Quadratic(shift + precision @ mean, precision)
+        return (sums, height) if np.isfinite(height) and np.isfinite(sums.shift).all() else None
 
 
 def divided(covariance: Array, outcome: "Generalized") -> tuple[Array, Array]:
