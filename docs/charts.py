@@ -95,6 +95,27 @@ def topics() -> Figure:
     return figure
 
 
+def topic_work() -> Figure:
+    figure, axes = axes_of(height=2.6)
+    table = rows("topic-work", "### Diversity comes last")
+    kinds = {
+        "one fit, stopped": (1, SITES),
+        "merge": (2, NAIVE),
+        "one round": (3, LIGHT),
+        "three rounds": (4, AMPS),
+        "one fit, longer": (5, GREY),
+        "pooled, from a merge": (6, INK),
+    }
+    for name, (place, shade) in kinds.items():
+        pairs = [[float(part.replace("−", "-")) for part in row[place].split("/")] for row in table]
+        axes.plot(*zip(*pairs, strict=True), "o", ms=4.5, color=shade, label=name)
+    axes.axhline(0.0, color=GREY, lw=0.8, ls=":")
+    axes.axvline(0.0, color=GREY, lw=0.8, ls=":")
+    axes.set(xlabel="bound, nats per word; dotted: one fit of all documents", ylabel="diversity")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
 def regression() -> Figure:
     figure, axes = axes_of(height=2.5)
     table = rows("regression", "## Real data")
@@ -468,6 +489,7 @@ def drawn(picture: Callable[[], Figure]) -> Callable[[], None]:
 FIGURES = (
     *(
         topics,
+        topic_work,
         regression,
         classes,
         components,
