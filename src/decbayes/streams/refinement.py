@@ -81,8 +81,9 @@ def refine(
         c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
     Each new contribution replaces the site's old one, so nothing is counted twice. The fixed points are those of batch
-    variational Bayes. Several solvers, both ways of `afresh`, and `restarts` give several starts: each is refined for a
-    few rounds, and the one with the best bound of all data continues, a way out of local optima.
+    variational Bayes. The first round of topics takes less of the prior and goes further, since a merge is blurred.
+    Several solvers, both ways of `afresh`, and `restarts` give several starts: each is refined for a few rounds, and
+    the one with the best bound of all data continues, a way out of local optima.
 
     Args:
         model: the model that was fitted. Its `ascent` limits the passes of a refit; a few are enough, because the next
