@@ -98,3 +98,19 @@ def test_formulas_are_compared_on_the_rows_they_were_fitted_to(run, tmp_path):
     total = db.checking.Scores.load(tmp_path / "a.scores")
     replace(total, unreliable=(0, 3)).save(tmp_path / "c.scores")
     assert "z: 3 of 39 observations change the posterior too much" in run("validate c.scores")[1].replace("\n", " ")
+
+
+def test_scores_of_models_with_different_columns_do_not_tell_which_rare_value_somebody_has(run, tmp_path, rng):
+    ward, age = rng.choice(["bone", "heart"], size=90), rng.normal(50, 9, 90).round(1)
+    days = (age / 10 + rng.normal(size=90)).round(2)
+    some = np.where(np.arange(90) < 30, rng.choice(["burns", "skin", "other"], 90), ward)
+    rare = {site: np.where(np.arange(90) == 7, value, ward) for site, value in (("a", "burns"), ("b", "skin"))}
+    for site, wards in {**rare, "all": some}.items():
+        lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, wards, days, strict=True))]
+        (tmp_path / f"{site}.csv").write_text("\n".join(lines), encoding="utf-8")
+    for name, formula in (("short", "days~age"), ("long", "days~age+ward")):
+        assert run(f"fit linear-regression all.csv --formula {formula} -o {name}.posterior")[0] == 0
+    for site in "ab":
+        line = f"validate {site}.csv short.posterior long.posterior --leave-one-out --rules usual -o {site}.scores"
+        assert run(line)[0] == 0
+    assert (tmp_path / "a.scores").read_bytes() == (tmp_path / "b.scores").read_bytes()

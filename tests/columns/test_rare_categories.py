@@ -21,7 +21,7 @@ def test_fewer_than_the_least_in_all_count_as_the_most_common_and_leave_the_othe
     column, numbers, told = pooled(["flu", "gout", "gulp", "zero"], [60, 30, 1, 2])
     assert column.categories == ("flu", "gout", "other")
     assert np.bincount(numbers.astype(int), minlength=3).tolist() == [63, 30, 0]
-    assert told == "2 of 4 categories are too rare and count as the most common one"
+    assert told == "rare categories count as the most common one"
 
 
 def test_enough_of_them_together_are_an_other_of_their_own():
@@ -81,14 +81,16 @@ def test_the_most_common_category_is_not_used_if_it_would_single_out_an_outcome(
         assert not ((seen > 0) & (seen < least)).any()
 
 
-def test_it_is_said_how_many_common_categories_hide_rare_ones():
+def test_it_is_said_whether_common_categories_hide_rare_ones_and_not_how_many_are_rare():
     def having(chosen):
         return np.array([chosen.sum()])
 
     for names, counts, told in (
-        (("flu", "gout", "gulp"), (60, 30, 1), "1 of 3 categories is too rare and counts as 'other', with 1 more"),
-        (("flu", "gout", "other"), (60, 30, 1), "1 of 3 categories is too rare and counts as 'other', with 1 more"),
-        (("flu", "gulp", "other"), (60, 1, 30), "1 of 3 categories is too rare and counts as 'other'"),
+        (("flu", "gout", "gulp", "other"), (60, 30, 1, 0), "rare categories count as 'other', with common ones"),
+        (("flu", "gout", "gulp", "other"), (60, 30, 0, 1), "rare categories count as 'other', with common ones"),
+        (("flu", "gout", "gulp", "zero"), (60, 30, 1, 1), "rare categories count as 'other', with common ones"),
+        (("flu", "gout", "gulp", "zero"), (60, 30, 2, 0), "rare categories count as 'other', with common ones"),
+        (("flu", "gulp", "other"), (60, 1, 30), "rare categories count as 'other'"),
     ):
         column = db.columns.Categorical(*names)
         said = column.pooled(rows(*counts), having, LEAST, agreed=False, predictor=True)[2]

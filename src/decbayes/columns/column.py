@@ -108,7 +108,7 @@ class Column(ABC):
             change = f"fewer than {least[0]:g} persons differ from the most common value, and count as that"
             changed = np.where(differs, common, numbers)
         elif rare.any():
-            change = f"{rare.sum()} of {len(values)} values are too rare and count as the nearest other"
+            change = "rare values count as the nearest other"
             kept = values[~rare] if not rare.all() else np.array([common])
             nearest = kept[np.abs(values[:, None] - kept).argmin(axis=1)]
             changed = np.where(

@@ -27,7 +27,7 @@ class RareCategories:
         hidden: which of them are hidden.
         asked: how many are rare.
         target: what all of them count as.
-        more: how many others are hidden with them.
+        more: how many others, which some have, are hidden with them.
     """
 
     names: Sequence[str]
@@ -58,12 +58,12 @@ class RareCategories:
         few = not apart and not hidden[common] and shown(hidden)[0, 0] < least[0]
         if few and not too_few(shown(with_common), least)[0]:
             return cls(names, hidden, asked, names[common])
-        before = int(hidden.sum())
+        before = hidden.copy()
         for place in np.argsort(having[:, 0], kind="stable"):
             if not too_few(shown(hidden), least)[0]:
                 break
             hidden[place] = True
-        return cls(names, hidden, asked, OTHER, int(hidden.sum()) - before)
+        return cls(names, hidden, asked, OTHER, int((hidden & ~before & (having[:, 0] > 0)).sum()))
 
     @property
     def others(self) -> list[str]:
@@ -74,8 +74,7 @@ class RareCategories:
         return self.target if self.hidden[place] else self.names[place]
 
     def __str__(self) -> str:
-        text = f"{self.asked} of {len(self.names)} categories {'is' if self.asked == 1 else 'are'} too rare and"
+        """For the file as well: the same words whichever categories are rare, and however many."""
         if self.target != OTHER:
-            return f"{text} {'counts' if self.asked == 1 else 'count'} as the most common one"
-        text += f" {'counts' if self.asked == 1 else 'count'} as '{OTHER}'"
-        return text + (f", with {self.more} more to hide them" if self.more else "")
+            return "rare categories count as the most common one"
+        return f"rare categories count as '{OTHER}'" + (", with common ones to hide them" if self.more else "")

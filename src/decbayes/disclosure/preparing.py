@@ -54,7 +54,7 @@ def prepared(
     >>> safe.model.columns["ward"].categories
     ('bone', 'heart', 'other')
     >>> safe.changed
-    ("Column 'ward': 2 of 4 categories are too rare and count as the most common one.",)
+    ("Column 'ward': rare categories count as the most common one.",)
     """
     count = model.count(data)
     behind = Persons.of(persons).checked(count)

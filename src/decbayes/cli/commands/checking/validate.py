@@ -20,6 +20,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json, table_
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.columns.cells import is_missing
+from decbayes.columns.frames import decoded
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import check_size, unit_of
 from decbayes.errors import InvalidData, NotDisclosed, StructureMismatch
@@ -207,7 +208,10 @@ def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules 
     if gaps.any():
         messages().print(f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out.")
     rows = {name: frame[name][~gaps] for name in names}
-    return rows, Persons.of(frame[person][~gaps] if person else None)
+    persons = Persons.of(frame[person][~gaps] if person else None)
+    for model, columns in zip(models, listed, strict=True) if rules is not None else ():
+        rows |= decoded(safe_to_send(model, rows, rules, persons), columns)
+    return rows, persons
 
 
 def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | None) -> Mapping[Any, Posterior]:
