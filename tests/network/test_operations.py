@@ -49,7 +49,7 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
         del own[0]
         cli("tell", "withdraw", store, tmp_path / "agent 1-0.npy")
         party.agreement(ALL, set(ALL))
-        assert "not in this agent's evidence" in cli("tell", "withdraw", store, more, status=1)
+        assert "not in this agent's contribution" in cli("tell", "withdraw", store, more, status=1)
 
         # The file that was withdrawn is still named, and what was told is not: neither changes what counts.
         party.agents["agent 1"].stop()

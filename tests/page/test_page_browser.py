@@ -307,7 +307,7 @@ def test_a_saved_page_is_one_file_that_shows_the_same_without_anything_else(tmp_
 
 def test_what_waits_for_somebody_stands_at_the_top(page, look):
     pending = {"motion": "ab12", "votes": ["a"], "needed": 3, "text": "remove b"}
-    network = made_up(4) | {"problems": ["its evidence waits for approval"], "decisions": {"pending": [pending]}}
+    network = made_up(4) | {"problems": ["its contribution waits for approval"], "decisions": {"pending": [pending]}}
     page.show("network", network)
     tab = look(page.url)
     asked = "remove b? 1 of 3 votes so far (a). decbayes tell vote STORE ab12"

@@ -280,7 +280,7 @@ class Owner:
 
     def _observe(self, path: str) -> Outcome:
         if self._agent.retracted:
-            raise InvalidData("This agent has retracted its evidence for good; nothing more is observed.")
+            raise InvalidData("This agent has retracted its contribution for good; nothing more is observed.")
         charter = self._agent.charter
         data, persons = read_site(charter, Path(path), self._person)
         shard, count = self._agent.shard_id(data), self._agent.charter.model.count(data)
@@ -303,7 +303,7 @@ class Owner:
         if by is None and self._agent.drop(old):
             return Outcome(None, "withdrawn; it was never published", withdrawn=(old,))
         if old not in self._agent.evidence.shards:
-            raise InvalidData(f"{path} is not in this agent's evidence: nothing is withdrawn.")
+            raise InvalidData(f"{path} is not in this agent's contribution: nothing is withdrawn.")
         kept = self._agent.evidence.shards - {old}
         added: tuple[tuple[str, str], ...] = ()
         if by is not None:

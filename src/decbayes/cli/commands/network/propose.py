@@ -30,7 +30,7 @@ def add(store: Store, name: Name, key: Key, /, *, wait: Wait = 60.0, as_json: Js
 
 @app.command
 def remove(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Propose to remove a member. Its evidence stops counting, in records and in the prior."""
+    """Propose to remove a member. Its contribution stops counting, in records and in the prior."""
     from decbayes.network.runtime.store.orders import Propose
 
     order(store, Propose("remove", name), wait, as_json)

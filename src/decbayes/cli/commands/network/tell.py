@@ -42,11 +42,11 @@ def replace(store: Store, file: File, by: File, /, *, wait: Wait = 60.0, as_json
 
 @app.command
 def retract(store: Store, /, *, for_good: ForGood = False, wait: Wait = 60.0, as_json: Json = False) -> None:
-    """Withdraw all of this agent's evidence, for good: it cannot contribute again under its key."""
+    """Withdraw all of this agent's contribution, for good: it cannot contribute again under its key."""
     from decbayes.network.runtime.store.orders import Retract
 
     if not for_good:
-        raise StoreFailed("A retraction is for good: the agent's key can never publish evidence again. Add --for-good.")
+        raise StoreFailed("A retraction is for good: the agent's key can never publish anything again. Add --for-good.")
     order(store, Retract(), wait, as_json)
 
 
@@ -63,7 +63,7 @@ def approve(
     wait: Wait = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Approve the evidence that waits: it is written into the ledger beside the store, and published.
+    """Approve the contribution that waits: it is written into the ledger beside the store, and published.
 
     Look at it first: `decbayes preview STORE.draft --data FILE`. Every later version needs an approval of its own.
     """

@@ -255,9 +255,9 @@ class Member:
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence; it goes out as soon as it may."""
         if self.retracted:
-            return [Report("not_published", {"why": "this agent has retracted its evidence for good"})]
+            return [Report("not_published", {"why": "this agent has retracted its contribution for good"})]
         if self.outdated(learned):
-            why = "the agent's evidence, or the words that count, changed during the fit; fit again"
+            why = "the agent's contribution, or the words that count, changed during the fit; fit again"
             return [Report("not_published", {"why": why})]
         self._keep_back(self._withheld - learned.evidence.shards)
         self._publisher.learn(learned.evidence)

@@ -136,7 +136,7 @@ def state(pool: Pool, seat: Seat, record: Record | None) -> str:
     if record is not None and record.header.closed:
         return "retracted"
     in_prior = seat.name in pool.charter.counted
-    return "in the prior" if in_prior else "no evidence" if record is not None else "not heard of"
+    return "in the prior" if in_prior else "nothing published" if record is not None else "not heard of"
 
 
 def part_in(merged: Merged, record: Record) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
             "why_not"
         ),
         str(status.get("unguarded")): status.get("unguarded"),
-        "its own evidence is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
+        "its own contribution is not published yet": status.get("waiting") and not waits and not status.get("revoked"),
     }
     wrong = [text for text, holds in texts.items() if holds]
     wrong += [f"{endpoint} cannot be reached: {why}" for endpoint, why in status.get("unreachable", {}).items()]
@@ -324,7 +324,7 @@ def approval_text(waits: Mapping[str, Any] | None) -> str:
     if not waits:
         return ""
     count, digest = waits.get("observations", 0), str(waits.get("digest"))[:12]
-    return f"its evidence of {count:,} observations ({digest}) waits for approval: `decbayes tell approve`"
+    return f"its contribution of {count:,} observations ({digest}) waits for approval: `decbayes tell approve`"
 
 
 def neighbour_name(neighbour: Mapping[str, Any]) -> str:

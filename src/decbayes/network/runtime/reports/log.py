@@ -138,7 +138,7 @@ SENTENCES = {
     "group": "{why}",
     "stopped": "this agent has stopped",
     "withheld": "data are not published, by the disclosure rules: {why}",
-    "awaiting_approval": "evidence of {observations:,} observations waits for approval",
+    "awaiting_approval": "a contribution of {observations:,} observations waits for approval",
     "store_failed": "the store fails: {why}",
     "not_merged": "no merge: {why}",
     "refused": "refused ({reason}): {text}",

@@ -89,10 +89,10 @@ def lines(status: Status) -> Iterator[str]:
     yield from gauge("decbayes_neighbours", "Neighbours that are linked.", [({}, len(status.get("neighbours", ())))])
     behind = sum(bool(neighbour.get("behind")) for neighbour in status.get("neighbours", ()))
     yield from gauge("decbayes_neighbours_behind", "Neighbours that hold another set.", [({}, behind)])
-    for name, about in (("waiting", "Own evidence is not published."), ("twin", "Another agent has this key.")):
+    for name, about in (("waiting", "Own contribution is not published."), ("twin", "Another agent has this key.")):
         yield from gauge(f"decbayes_{name}", about, [({}, int(bool(status.get(name))))])
     approval = int(bool(status.get("awaiting_approval")))
-    yield from gauge("decbayes_awaiting_approval", "Own evidence waits for somebody's approval.", [({}, approval)])
+    yield from gauge("decbayes_awaiting_approval", "Own contribution waits for somebody's approval.", [({}, approval)])
     yield from gauge("decbayes_store_failing", "The store fails.", [({}, int(bool(status.get("trouble"))))])
     for key, about in (("observations", "What a member has published."), ("shards", "How many shards that is.")):
         values = [({"member": name}, member[key]) for name, member in members.items() if key in member]
