@@ -87,9 +87,9 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         name, sign, values = word.partition("=")
         if not sign or name not in model.table.predictors:
-            rows = f" For the rows of a file: --data {word}." if Path(word).exists() else ""
+            hint = f" For the rows of a file: --data {word}." if Path(word).exists() else ""
             raise WrongArgument(
-                f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.{rows}"
+                f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.{hint}"
             )
         given[name] = split_names(values)
     if lacking := [name for name in model.table.predictors if not given.get(name)]:
