@@ -79,6 +79,19 @@ def test_weights_fall_with_the_square_of_the_loss_and_vanish_at_three_times_the_
     np.testing.assert_allclose(_likeness.weights_of(lost, np.array(4.0)), [1, 1, 1, 1 / 2.25, 0.25, 1 / 2.99**2, 0.0])
 
 
+def test_sites_agree_in_full_as_far_as_chance_goes_on_average_and_not_at_all_beyond_the_tolerance():
+    parameters = np.full(4, 6.0)
+    tolerance = chi2(6).mean() / 2 + 2.5 * chi2(6).std() / 2
+    lost = np.array([1.0, chi2(6).mean() / 2, chi2(6).mean() / 2 + chi2(6).std() / 2, tolerance])
+    np.testing.assert_allclose(_likeness.agreement(lost, np.full(4, tolerance), parameters), [1, 1, 0.6, 0], atol=1e-12)
+
+
+def test_a_third_of_faulty_sites_does_not_make_disagreement_usual():
+    """Three of ten means lie far off, each elsewhere; the others are a deviation of 0.2 apart, as chance makes it."""
+    honest = [(0.2 * deviations, 50) for deviations in (-1.3, -0.8, -0.4, 0.0, 0.4, 0.8, 1.3)]
+    assert group_of(means_of(*honest, (30.0, 50), (-40.0, 50), (50.0, 50))).likeness.usual == 0.0
+
+
 def test_a_comparison_rests_on_the_observations_of_both():
     """The variance of a difference of means is σ² (1/n + 1/m)."""
     np.testing.assert_allclose(1.0 / _likeness.in_common(np.array([3.0, 8.0]), np.array([6.0, 8.0])), [0.5, 0.25])
@@ -247,19 +260,20 @@ def test_a_mixture_of_slots_loses_what_chance_makes_of_it(share, rng):
     assert lost == pytest.approx(expected, rel=0.2)
 
 
-@pytest.mark.parametrize("away", [0.0, 0.25, 0.45, 0.9])
+@pytest.mark.parametrize("away", [0.0, 0.25, 0.52, 0.9])
 def test_a_large_site_counts_as_far_as_it_moves_the_others_by_a_deviation(away):
     """Their mean of precision 50 moves by d Q / (50 + Q). It loses ½ d² / (1 / 50 + 1 / Q), Q what it claims."""
     merged = robust_merge(means_of(*((0.05 * site, 20) for site in range(-2, 3)), (away, 2000)))
-    tolerance, capped = 0.5 + 2.5 * np.sqrt(0.5), 30.0 / 2000.0
+    by_chance, capped = 0.5 * chi2(1).isf(0.05 / 6), 30.0 / 2000.0
 
     def moved(counts):
         return np.sqrt(50.0) * away * 1000.0 * counts / (50.0 + 1000.0 * counts)
 
     counts, step = merged.weights[5, 0], capped ** (-1.0 / 11.0)
     lost = 0.5 * away**2 / (1 / 50.0 + 1 / 1000.0)
-    if lost > tolerance:
-        weight = (tolerance / lost) ** 2 if lost <= 3.0 * tolerance else 0.0
+    if lost > by_chance:
+        weight = (by_chance / lost) ** 2 if lost <= 3.0 * (0.5 + 2.5 * np.sqrt(0.5)) else 0.0
+        assert weight < 0.4, "else it counts for more"
         assert counts == pytest.approx(capped * weight, rel=0.01)
     else:
         assert counts == 1.0 or moved(counts) <= 1.0 < moved(counts * step)

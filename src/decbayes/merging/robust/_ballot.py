@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainccinv
 
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Indices
@@ -16,13 +17,13 @@ from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.grouping import Grouping
+from decbayes.merging.robust._likeness import GONE, chance, weights_of
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     Settled,
     as_mixtures,
     credible,
     elected,
-    forgiving,
     gathered,
     joins,
     lenient,
@@ -47,6 +48,8 @@ FLAGGED = 0.1
 SHARED = 0.5
 # What counts of how often a site has seen something that nobody confirms.
 UNCONFIRMED = 0.05
+# How often any honest component of a merge may count for less.
+MISTAKEN = 0.05
 # Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
 DIGITS = 6
 
@@ -304,6 +307,15 @@ def final(part: Settled) -> Settled:
     if part.group.counted and len(part.group.rows) == 1:
         return forgiving(as_mixtures(part))
     return joins(forgiving(lenient(part)))
+
+
+def forgiving(part: Settled) -> Settled:
+    """Of many components, some are beyond the tolerance by chance: these count, but do not say what a slot is."""
+    group = part.group
+    by_chance = gammainccinv(0.5 * group.parameters, MISTAKEN / max(int(group.known.sum()), 1))
+    weights = weights_of(part.lost, np.maximum(by_chance / chance(group.parameters), 1.0) * part.tolerance)
+    gone = (part.lost > GONE * part.tolerance) | disagreeing(part)
+    return replace(part, weights=np.where(gone, part.weights, np.maximum(part.weights, weights)))
 
 
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:

@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr, gammainccinv
+from scipy.special import bdtr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.robust._likeness import GONE, LITTLE, agreement, chance, in_common, weights_of
+from decbayes.merging.robust._likeness import LITTLE, agreement, in_common, weights_of
 from decbayes.merging.robust.votes import Group, Sums, xlogx
 
 # How often weights follow from what the others have in a slot.
@@ -25,8 +25,6 @@ STEPS = 8
 # Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by. Honest
 # sites move it by one at most on average, and a site whose claims are large throughout is given less.
 SCALES, EACH, LARGE_THROUGHOUT = 12, 1.0, 0.25
-# How often an honest component of a merge may count for less.
-MISTAKEN = 0.05
 # A site that counts for less stays at the cap.
 DOUBTED = 0.4
 # The slots nearest to a component that may be two of them in one, and the shares of the first that are tried.
@@ -367,15 +365,6 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
         lost += before - (rest[slot] * np.log(np.maximum(after, 1e-300))).sum(axis=1)
     expected /= np.maximum(received.sum(axis=1, keepdims=True), LITTLE)
     return np.asarray(np.maximum(lost - (counts * np.log(np.maximum(expected, 1e-300))).sum(axis=1), 0.0))
-
-
-def forgiving(reached: Settled) -> Settled:
-    """Of many components, some are beyond the tolerance by chance: these count, but have no say in what a slot is."""
-    group, chances = reached.group, MISTAKEN / max(int(reached.group.known.sum()), 1)
-    by_chance = gammainccinv(0.5 * group.parameters, chances) / chance(group.parameters)
-    weights = weights_of(reached.lost, np.maximum(by_chance, 1.0) * reached.tolerance)
-    weights = np.where(reached.lost > GONE * reached.tolerance, 0.0, weights)
-    return replace(reached, weights=np.maximum(reached.weights, weights))
 
 
 def uncapped(reached: Settled) -> Array:
