@@ -100,19 +100,24 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
         rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
         rates = rates[np.isfinite(rates)]
         return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
-    by_chance, most = (gammaincinv(0.5 * group.parameters, share)[:, None] for share in (QUARTER, 1.0 - QUARTER))
+    by_chance, half, most = (gammaincinv(0.5 * group.parameters, share) for share in (QUARTER, 0.5, 1.0 - QUARTER))
     compared = other.any(axis=1)
     if not compared.any():
         return 0.0
-    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of
-    # them are faulty: then nothing is usual.
-    excess = np.where(other, (lost - most) / np.maximum(shared, LITTLE), np.inf)[compared]
     # The largest of the lower quarter of each row.
     last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
-    quarter = np.take_along_axis(np.sort(excess, axis=1), last[:, None], axis=1)
+
+    def excess(chance_loss: Array) -> float:
+        rates = np.where(other, (lost - chance_loss[:, None]) / np.maximum(shared, LITTLE), np.inf)[compared]
+        quarter = np.take_along_axis(np.sort(rates, axis=1), last[:, None], axis=1)
+        return float(np.quantile(quarter, HONEST))
+
+    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of
+    # them are faulty: then nothing is usual.
+    if excess(most) <= 0.0:
+        return 0.0
     # Two sites differ by twice as much as one site and the mean of many.
-    within = float((chance(group.parameters) / by_chance[:, 0]).min()) / (2.0 * USUAL)
-    return max(0.0, within * float(np.quantile(quarter, HONEST)))
+    return float((chance(group.parameters) / by_chance).min()) / (2.0 * USUAL) * excess(half)
 
 
 def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
