@@ -20,6 +20,7 @@ import pytest
 from children import heed_signals, in_parallel
 from equivalents import is_equivalent
 from generator import AREAS, ROOT, SOURCE, Mutant, files, mutants, sample
+from passed import Passed, module_name, watched_modules
 from trial import (
     DIED,
     EQUIVALENT,
@@ -28,7 +29,6 @@ from trial import (
     TIMED_OUT,
     UNREACHED,
     Reach,
-    Tracer,
     Trials,
     append,
     entries,
@@ -52,7 +52,7 @@ class Driver:
     """Takes over where pytest has collected all tests and would run them."""
 
     def __init__(self, arguments: argparse.Namespace, chosen: list[Mutant]) -> None:
-        self._arguments, self._chosen, self._imports = arguments, chosen, Tracer()
+        self._arguments, self._chosen, self._passed = arguments, chosen, Passed()
         state()  # as it is now, whatever is edited meanwhile
         self._map = KEPT / "reach.jsonl"
         self._results = KEPT / "results.jsonl"
@@ -60,10 +60,10 @@ class Driver:
             self._results.unlink(missing_ok=True)
         if arguments.map:
             self._map.unlink(missing_ok=True)
-        self._imports.start()
+        sys.meta_path.insert(0, watched_modules(self._passed, files()))
         for file in files():
-            import_module("decbayes." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
-        self._imports.stop()
+            import_module(module_name(file))
+        self._imports = self._passed.reach(self._passed.seen)
 
     @pytest.hookimpl
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -92,9 +92,10 @@ class Driver:
             return
         print(f"Tracing {sum(map(len, by_file.values())):,} tests of {len(session.items):,}…", flush=True)
         parts = [[*chain(*part)] for part in _parts(list(by_file.values()), self._arguments.jobs)]
+        append(self._map, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": self._imports})
         limits = {"longest": self._arguments.longest, "cases": self._arguments.cases}
         in_parallel(
-            [lambda items=items: trace(session, items, self._imports, self._map, **limits) for items in parts],
+            [lambda items=items: trace(items, self._passed, self._map, **limits) for items in parts],
             silent=True,
         )
 

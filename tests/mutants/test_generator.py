@@ -4,6 +4,7 @@ import ast
 import os
 import select
 import signal
+import sys
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ from children import forked, in_parallel
 from equivalents import KNOWN, matches
 from generator import APART, KINDS, SOURCE, changes, files, heading, mutants, sample
 from immaterial import reason
+from passed import Passed
 
 EVERY_KIND = '''
 LIMIT = 20
@@ -118,6 +120,66 @@ def test_a_watched_comparison_is_that_of_the_source_until_two_reals_are_equal(mo
     for left, right in ((1.0, 1.0), (1, 2), (np.array([1.0, 2.0]), 2), ("a", "b")):
         Apart(left, right)
     assert len(ended) == 4
+
+
+WINDING = b'''
+class Sums:
+    def of(self, values):
+        """Some of them."""
+        total = 0
+
+        def add(value):
+            nonlocal total
+            if value > 5:
+                raise ValueError
+            elif value > 3:
+                total -= value
+            else:
+                total += value
+
+        for value in values:
+            try:
+                add(value)
+            except ValueError:
+                total = 0
+            finally:
+                total += 1
+        while total > 9:
+            total -= 10
+        match total:
+            case 3:
+                return 0
+            case _:
+                return total
+'''
+
+
+def test_statements_that_set_a_byte_are_those_that_a_trace_passes():
+    passed, traced = Passed(), set()
+    plain, watched = {}, {}
+    exec(compile(WINDING, "winding", "exec"), plain)
+    exec(compile(passed.tree("winding.py", WINDING), "winding", "exec"), watched)
+    statements = {node.lineno for node in ast.walk(ast.parse(WINDING)) if isinstance(node, ast.stmt)}
+    unseen = {number for number, line in enumerate(WINDING.split(b"\n"), 1) if b"nonlocal" in line or b"try:" in line}
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename == "winding" and event == "line":
+            traced.add(frame.f_lineno)
+        return trace
+
+    for values in ((), (1, 2), (4,), (7, 3), (5, 1, 9), (8, 3, 12, 3)):
+        passed.clear()
+        traced.clear()
+        before = sys.gettrace()
+        sys.settrace(trace)
+        result = plain["Sums"]().of(values)
+        sys.settrace(before)
+        assert watched["Sums"]().of(values) == result
+        ((function, mask),) = passed.reach(passed.seen)["winding.py"].items()
+        assert function == "Sums.of"
+        found = {line for line in range(40) if int(mask, 16) >> line & 1}
+        assert found - unseen == (traced & statements) - unseen
+    assert watched["Sums"].of.__doc__ == "Some of them."
 
 
 @pytest.fixture(scope="module")

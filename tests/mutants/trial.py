@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import importlib.abc
-import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -19,11 +17,11 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import boundaries
@@ -31,6 +29,7 @@ import pytest
 from children import forked
 from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
+from passed import Passed, Rewritten
 
 DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
 EQUIVALENT = "equivalent"  # a boundary between real numbers on which no test ever is
@@ -166,69 +165,6 @@ def stamp(item: pytest.Item) -> str:
     return hashlib.sha256(item.path.read_bytes()).hexdigest()[:16]
 
 
-class Tracer:
-    """Lines of our source that are passed, by file and outermost function."""
-
-    ENOUGH = 256  # line events of one function in one test; what it passes later is taken from its other callers
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[CodeType, tuple[str, str] | None, frozenset[int]]] = {}
-        self.clear()
-
-    def clear(self) -> None:
-        self.seen: dict[tuple[str, str], set[int]] = defaultdict(set)
-        self._local: dict[int, Callable[..., Any] | None] = {}
-
-    def start(self) -> None:
-        import threading
-
-        threading.settrace(self)
-        sys.settrace(self)
-
-    def stop(self) -> None:
-        import threading
-
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-
-    def reach(self) -> dict[str, dict[str, str]]:
-        result: dict[str, dict[str, str]] = defaultdict(dict)
-        for (file, function), lines in self.seen.items():
-            result[file][function] = hex(sum(1 << line for line in lines))
-        return result
-
-    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
-        code = frame.f_code
-        if id(code) in self._local:
-            return self._local[id(code)]
-        if id(code) not in self._known:
-            self._known[id(code)] = (code, *self._place(code))
-        _, place, lines = self._known[id(code)]
-        self._local[id(code)] = None if place is None else self._watch(id(code), self.seen[place], lines)
-        return self._local[id(code)]
-
-    def _place(self, code: CodeType) -> tuple[tuple[str, str] | None, frozenset[int]]:
-        if not code.co_filename.startswith(str(SOURCE)):
-            return None, frozenset()
-        function = code.co_qualname.split(".<locals>")[0]
-        file = Path(code.co_filename).relative_to(SOURCE).as_posix()
-        return (file, "" if function == "<module>" else function), frozenset(n for *_, n in code.co_lines() if n)
-
-    def _watch(self, name: int, seen: set[int], lines: frozenset[int]) -> Callable[..., Any]:
-        events = 0
-
-        def watch(frame: FrameType, event: str, argument: object) -> Any:
-            nonlocal events
-            seen.add(frame.f_lineno)
-            events += 1
-            if events % 32 == 0 and (events > self.ENOUGH or lines <= seen):
-                self._local[name] = None
-                return None
-            return watch
-
-        return watch
-
-
 class Reporter:
     """Says through a pipe how each test ended, and kills this process if one takes too much processor time."""
 
@@ -267,11 +203,9 @@ class TooSlow(BaseException):
     """A test that takes too long to be run for many mutants."""
 
 
-def trace(
-    session: pytest.Session, items: Sequence[pytest.Item], imports: Tracer, path: Path, *, longest: float, cases: float
-) -> None:
-    """Write of each test how long it takes and which lines it passes, one line a test, and first what imports pass."""
-    tracer, failed = Tracer(), False
+def trace(items: Sequence[pytest.Item], passed: Passed, path: Path, *, longest: float, cases: float) -> None:
+    """Write of each test how long it takes and which lines it passes, one line a test."""
+    failed = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal failed
@@ -284,29 +218,28 @@ def trace(
             nonlocal failed
             failed = failed or not report.passed
 
-    shared = SharedFixtures(tracer)
-    session.config.pluginmanager.register(shared)
-    session.config.pluginmanager.register(Watch())
+    shared = SharedFixtures(passed)
+    for plugin in (shared, Watch()):
+        items[0].config.pluginmanager.register(plugin)
     signal.signal(signal.SIGVTALRM, stop)
-    append(path, {"test": "", "passed": True, "seconds": 0.0, "stamp": "", "reach": imports.reach()})
     spent: dict[str, float] = defaultdict(float)
+    known: dict[str, set[int]] = defaultdict(set)
     for item, following in zip(items, [*items[1:], None], strict=True):
         function = item.nodeid.split("[")[0]
         if spent[function] > cases:
             continue
-        tracer.clear()
+        passed.clear()
         failed, processed = False, _processed()
-        tracer.start()
         signal.setitimer(signal.ITIMER_VIRTUAL, longest)
         with suppress(TooSlow):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        tracer.stop()
-        seconds = round(_processed() - processed, 4)
-        spent[function] += seconds
+        seen, seconds = passed.seen | shared.of(item), round(_processed() - processed, 4)
+        if seen <= known[function]:  # a case that goes where no earlier one went is worth its time
+            spent[function] += seconds
+        known[function] |= seen
         entry = {"test": item.nodeid, "passed": not failed, "seconds": seconds, "stamp": stamp(item)}
-        shared.add_to(item)
-        append(path, entry | {"reach": tracer.reach()})
+        append(path, entry | {"reach": passed.reach(seen)})
 
 
 def _processed() -> float:
@@ -317,34 +250,25 @@ def _processed() -> float:
 class SharedFixtures:
     """What fixtures pass that are made once for several tests: all tests that use them pass it, not the first alone."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._seen: dict[Any, dict[tuple[str, str], set[int]]] = defaultdict(lambda: defaultdict(set))
+    def __init__(self, passed: Passed) -> None:
+        self._passed = passed
+        self._seen: dict[Any, set[int]] = defaultdict(set)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Any:
         if fixturedef.scope == "function":
             return (yield)
-        before = self._tracer.seen
-        self._tracer.clear()
+        before = self._passed.clear()
         try:
             return (yield)
         finally:
-            _add(self._tracer.seen, self._seen[fixturedef])
-            _add(self._tracer.seen, before)
-            self._tracer.clear()
-            self._tracer.seen = before
+            self._seen[fixturedef] |= self._passed.seen
+            self._passed.add(before)
 
-    def add_to(self, item: pytest.Item) -> None:
-        """Of all fixtures that a test uses."""
-        for definitions in item._fixtureinfo.name2fixturedefs.values():  # type: ignore[attr-defined]
-            for fixturedef in definitions:
-                _add(self._seen.get(fixturedef, {}), self._tracer.seen)
-
-
-def _add(lines: dict[tuple[str, str], set[int]], to: dict[tuple[str, str], set[int]]) -> None:
-    for place, passed in lines.items():
-        to[place] |= passed
+    def of(self, item: pytest.Item) -> set[int]:
+        """By all fixtures that a test uses."""
+        definitions = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+        return set().union(*(self._seen.get(each, set()) for each in itertools.chain(*definitions)))
 
 
 def living() -> dict[str, list[FunctionType]]:
@@ -378,25 +302,6 @@ def _codes(code: CodeType) -> Iterable[CodeType]:
             yield from _codes(part)
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module with its change, and leaves all others to Python."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        name = "decbayes." + mutant.file.removesuffix(".py").replace("/", ".")
-        self._name, self._mutant = name.removesuffix(".__init__"), mutant
-
-    def find_spec(self, name: str, path: object, target: object = None) -> Any:
-        if name != self._name:
-            return None
-        package = [str(self._mutant.path.parent)] if self._mutant.path.name == "__init__.py" else None
-        return importlib.util.spec_from_file_location(
-            name, self._mutant.path, loader=self, submodule_search_locations=package
-        )
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self._mutant.tree(), str(self._mutant.path), "exec", dont_inherit=True), module.__dict__)
-
-
 def fresh(mutant: Mutant, limits: Mapping[str, float], pipe: Any, folder: str) -> None:
     """A trial in a process that has not imported anything of ours."""
     os.setpgid(0, 0)
@@ -408,7 +313,7 @@ def fresh(mutant: Mutant, limits: Mapping[str, float], pipe: Any, folder: str) -
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     assert "decbayes" not in sys.modules
     sys.path.insert(0, str(SOURCE.parent))
-    sys.meta_path.insert(0, Changed(mutant))
+    sys.meta_path.insert(0, Rewritten({mutant.file: mutant.tree}))
     without_shrinking()
     status = pytest.main([*OPTIONS, "-x", *limits], plugins=[Reporter(pipe.fileno(), limits)])
     os.write(pipe.fileno(), json.dumps(["import", status not in (0, 1)]).encode() + b"\n")
