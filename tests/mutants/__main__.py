@@ -7,7 +7,6 @@ import hashlib
 import os
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from importlib import import_module
 from itertools import chain
@@ -32,6 +31,7 @@ from trial import (
     Trials,
     append,
     entries,
+    processed,
     stamp,
     trace,
     without_shrinking,
@@ -101,10 +101,10 @@ class Driver:
 
     def _try(self, trials: Trials, part: list[Mutant]) -> None:
         for mutant in part:
-            begun = time.monotonic()
+            begun = processed()
             verdict, detail = trials.of(mutant)
             entry = {"key": mutant.key, "verdict": verdict, "detail": detail, "state": state()}
-            append(self._results, entry | {"seconds": round(time.monotonic() - begun, 2)})
+            append(self._results, entry | {"seconds": round(processed() - begun, 2)})
             if verdict in (SURVIVED, UNREACHED):
                 print(described(mutant, verdict, detail), flush=True)
 

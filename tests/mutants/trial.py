@@ -229,12 +229,12 @@ def trace(items: Sequence[pytest.Item], passed: Passed, path: Path, *, longest: 
         if spent[function] > cases:
             continue
         passed.clear()
-        failed, processed = False, _processed()
+        failed, begun = False, processed()
         signal.setitimer(signal.ITIMER_VIRTUAL, longest)
         with suppress(TooSlow):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        seen, seconds = passed.seen | shared.of(item), round(_processed() - processed, 4)
+        seen, seconds = passed.seen | shared.of(item), round(processed() - begun, 4)
         if seen <= known[function]:  # a case that goes where no earlier one went is worth its time
             spent[function] += seconds
         known[function] |= seen
@@ -242,7 +242,7 @@ def trace(items: Sequence[pytest.Item], passed: Passed, path: Path, *, longest: 
         append(path, entry | {"reach": passed.reach(seen)})
 
 
-def _processed() -> float:
+def processed() -> float:
     """Seconds of processor time of this process and of the children that have ended."""
     return sum(os.times()[:4])
 
@@ -273,6 +273,7 @@ class SharedFixtures:
 
 def living() -> dict[str, list[FunctionType]]:
     """Our functions that exist by now, by the file of their code."""
+    gc.unfreeze()  # what is frozen is not among the objects
     ours: dict[str, list[FunctionType]] = defaultdict(list)
     for each in gc.get_objects():
         if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
