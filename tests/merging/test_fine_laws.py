@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
+from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
 import decbayes as db
@@ -13,7 +14,9 @@ from decbayes.errors import StructureMismatch
 from decbayes.merging import remarking
 from decbayes.merging.alignment import NOT_LOOKED_AT
 from decbayes.merging.base.compatibility import difference
+from decbayes.merging.base.components import bases
 from decbayes.merging.base.problem import Factor, Problem
+from decbayes.merging.base.products import check_assignments
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
 from decbayes.merging.placing import placed
@@ -260,3 +263,27 @@ def test_all_pairs_of_equal_slots_are_near_duplicates():
 
 def test_what_was_not_checked_is_a_note():
     assert not NOT_LOOKED_AT.is_warning
+
+
+def test_how_far_sites_differ_by_chance_has_the_f_distribution_of_scipy():
+    chance = Chance(np.full(4, 1.3), np.full(4, 4.0), np.full(4, 12.0))
+    relative = np.array([0.4, 1.3, 3.9, -0.2])
+    expected = [*f_distribution.sf(relative[:3] / 1.3, 8.0, 12.0), 1.0]
+    np.testing.assert_allclose(chance.probability(relative), expected)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_the_assignment_that_names_no_slot_is_named(wrong):
+    (coupled,) = MIXTURE.structure.symmetry
+    assignments = [{coupled: np.array([1, 0])} for _ in range(3)]
+    check_assignments(assignments, 3, MIXTURE.structure)
+    assignments[wrong] = {coupled: np.array([0, 2])}
+    with pytest.raises(StructureMismatch, match=f"Assignment {wrong} has .* from 0 to 1"):
+        check_assignments(assignments, 3, MIXTURE.structure)
+
+
+@pytest.mark.parametrize("observations", [0.0, 0.4, 1.0, 1.5, 60.0])
+def test_slots_begin_with_the_prior_in_units_of_their_share_of_the_evidence(observations):
+    """A prior of 0.3 + 1 pseudo-observations per category, three slots; less than one observation counts as one."""
+    (base,) = bases([Factor(db.families.Dirichlet(), np.full((3, 4), 0.3 - 1.0))], observations, 3)
+    np.testing.assert_allclose(base, np.full(4, 0.3) * 3 / max(observations, 1.0))

@@ -96,6 +96,13 @@ def test_small_groups_and_rare_topics_say_nothing():
         {"squares": [1.0]},
         {"site": 3},
         {"sums": [-1.0, 0.1]},
+        {"squares": [-0.1, 1.5]},
+        {"squares": [1.1, 1.5]},
+        {"squares": [0.5, float("nan")]},
+        {"sums": [float("inf"), 2.0]},
+        {"period": 2024},
+        {"documents": True},
+        {"sums": [[1.0, 2.0]], "squares": [[0.5, 1.5]]},
     ],
 )
 def test_files_that_make_no_sense_are_refused(change):

@@ -12,11 +12,17 @@ from decbayes.errors import InvalidData
 from decbayes.models.core.information import Tally
 from decbayes.models.core.persons import number_of
 from decbayes.models.core.points import MOST_ROUNDING, check_rare_values
+from decbayes.models.core.settings import plain
 from decbayes.models.features._starts import CONTRASTS, RECOMBINATIONS, split_levels, two_levels
+from decbayes.models.features._state import annealed, converge, infer, row_bounds
 from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
-from decbayes.models.topics._prevalence import Group, interval
+from decbayes.models.regressions._mixture import quantile
+from decbayes.models.regressions.messages.doubts import of_values
+from decbayes.models.regressions.survival import INTERVALS, LEAST, cuts_between
+from decbayes.models.topics._prevalence import Group, counted, interval
 from decbayes.models.topics.finding import find
+from decbayes.models.topics.seeds import seeded_words
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
@@ -255,3 +261,88 @@ def test_entropies_and_agreement_of_groupings_by_hand():
     assert db.checking.adjusted_rand([0, 0], [1, 1]) == 1.0
     with pytest.raises(InvalidData, match="2 labels and 3"):
         db.checking.adjusted_rand([0, 1], [0, 1, 1])
+
+
+def test_a_mean_field_is_the_best_of_what_four_starts_reach(rng):
+    """Features that compete and help each other: for each start there are observations for which it alone is best."""
+    alone, overlap = rng.normal(scale=3.0, size=(5, 1500)), rng.normal(scale=4.0, size=(5, 5))
+    overlap = np.where(np.eye(5, dtype=bool), 0.0, overlap + overlap.T)[:, :, None]
+    starts = [annealed(alone, overlap), *(np.full(alone.shape, level) for level in (0.0, 0.5, 1.0))]
+    for start in starts:
+        converge(alone, overlap, start)
+    reached = np.array([row_bounds(alone, overlap, start) for start in starts])
+    np.testing.assert_allclose(row_bounds(alone, overlap, infer(alone, overlap)), reached.max(axis=0), atol=1e-9)
+    for place in range(4):
+        assert (reached[place] > np.delete(reached, place, axis=0).max(axis=0) + 1e-3).any()
+
+
+def test_vectors_are_refused_by_the_longest_not_by_their_sum():
+    """Half the square of each, over the variance, may be as large as rounding allows, whatever their number."""
+    length = np.sqrt(2.0 * 0.9 * MOST_ROUNDING / np.finfo(float).eps)
+    model = db.LatentFeatures(1, 2, variance=1.0)
+    assert model.count(model._points(np.full((50, 2), length / np.sqrt(2.0)))) == 50
+    with pytest.raises(InvalidData, match="rounding"):
+        model._points(np.array([[0.0, 0.0], [1.2 * length, 0.0]]))
+
+
+def test_cuts_part_events_evenly_into_at_most_ten_and_none_of_fewer_than_five():
+    many = cuts_between(np.linspace(1.0, 99.0, 2000))
+    assert len(many) == INTERVALS - 1
+    assert np.ptp(np.histogram(np.linspace(1.0, 99.0, 2000), [0.0, *many, 100.0])[0]) < 30
+    for events in range(40):
+        times = np.linspace(1.0, 2.0, events) ** 4
+        cuts = cuts_between(times)
+        assert len(cuts) <= max(events // LEAST - 1, 0)
+        assert not cuts or np.histogram(times, [0.0, *cuts, 99.0])[0].min() >= LEAST
+
+
+def test_seeds_are_the_columns_of_their_words_and_unknown_words_are_left_out():
+    assert seeded_words("nurse, moon, ward; mast", ("mast", "ward", "nurse", "sea")) == ((2, 1), (0,))
+    assert seeded_words("", ("mast",)) == ()
+
+
+def test_a_topic_that_rests_on_too_few_documents_counts_as_none():
+    """Five documents with equal shares are five; one that has nearly all is little more than one."""
+    shares = np.array([[0.4, 0.6, 0.0]] * 5 + [[0.02, 0.0, 0.98]])
+    group = counted(shares, 5)
+    np.testing.assert_allclose(group.sums, [2.02, 3.0, 0.0])
+    np.testing.assert_allclose(group.squares, [5 * 0.16 + 0.0004, 5 * 0.36, 0.0])
+    assert group.documents == 6
+    np.testing.assert_allclose(counted(shares, 0).sums, shares.sum(axis=0))
+
+
+def test_quantiles_of_mixtures_have_their_share_below_them_in_every_row(rng):
+    """Rows far apart: each is searched between its own components."""
+    mean, scale = rng.normal(size=(4, 3)) * 3.0 + np.array([[0.0], [50.0], [-9.0], [1e3]]), 0.5 + rng.random((4, 3))
+    degrees, weights = np.array([3.0, 8.0, 30.0]), np.array([0.2, 0.5, 0.3])
+    for share in (0.05, 0.5, 0.9):
+        found = quantile(mean, scale, degrees, weights, share)
+        below = t.cdf(found[:, None], degrees, loc=mean, scale=scale) @ weights
+        np.testing.assert_allclose(below, share, atol=1e-6)
+
+
+def test_settings_in_files_are_numbers_of_python_and_whole_ones_have_no_fraction():
+    given = {"a": np.float64(2.0), "b": 2.5, "c": [np.float32(0.5), np.int64(3)], "d": np.bool_(True), "e": None}
+    found = plain("setting", given)
+    assert repr(found) == "{'a': 2, 'b': 2.5, 'c': [0.5, 3], 'd': True, 'e': None}"
+
+
+def test_topics_of_several_sites_are_those_of_each_alone(rng):
+    words = tuple("abcdefgh")
+    model = db.LatentDirichletAllocation(2, words, ascent=db.Ascent(passes=5, restarts=0))
+    shards = [rng.poisson(1.0, (9, 8)) for _ in range(2)]
+    fits = model.fit_many(shards, rng=3)
+    for fit, shard in zip(fits, shards, strict=True):
+        total = fit.posterior.contribution["topics"]
+        np.testing.assert_allclose(np.asarray(total.sum(axis=0)).ravel(), shard.sum(axis=0), atol=1e-2)
+        np.testing.assert_array_equal(np.diff(fit.bound) >= -1e-9, True)
+
+
+@pytest.mark.parametrize(
+    ("agreed", "centre", "times", "doubted"),
+    [(50, 50, 1, False), (50, 150, 3, False), (50, 500, 10, True), (50, 5, 0.1, True), (10, 1, 0.1, False)],
+)
+def test_a_column_in_another_unit_is_one_whose_centre_lies_far_away_on_its_scale(agreed, centre, times, doubted):
+    """Agreed with a deviation of 10. A tenth of 10 is still among the agreed values; a tenth of 50 is not."""
+    values = centre + 10.0 * times * np.linspace(-1.7, 1.7, 30)[:, None]
+    assert bool([*of_values({"x": db.columns.Gaussian(agreed, 10.0)}, values)]) == doubted

@@ -91,7 +91,7 @@ class Candidate(Generic[State]):
 
     state: State
     bound: float
-    converged: bool = False
+    converged: bool
 
 
 class ComponentSearch(Generic[State]):
