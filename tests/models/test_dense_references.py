@@ -1,0 +1,137 @@
+"""Inner sums of models against dense references: distances, probabilities one by one, groups that are large enough."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.special import betaln
+from scipy.stats import dirichlet_multinomial
+
+import decbayes as db
+from decbayes.models.core.information import ABSOLUTE, RELATIVE, Tally
+from decbayes.models.core.persons import Persons
+from decbayes.models.likelihoods.likelihood import mahalanobis, seen, seen_distances, squared_distances
+from decbayes.models.mixtures.own_prior import CENTRE, STRENGTHS, WIDTH, log_probabilities, own_prior
+from decbayes.models.regressions.rows.rare import larger_groups
+
+
+@pytest.mark.parametrize(("dimension", "count"), [(3, 4), (90, 4), (1, 300)])
+def test_distances_are_those_of_scipy_whichever_way_they_are_summed(dimension, count, rng):
+    points, centres = rng.normal(size=(7, dimension)), rng.normal(size=(count, dimension))
+    expected = cdist(points, centres, "sqeuclidean")
+    np.testing.assert_allclose(squared_distances(points, centres), expected, atol=1e-9)
+    assert (squared_distances(centres, centres) >= 0.0).all()
+    holes = np.where(rng.random(points.shape) < 0.3, np.nan, points)
+    there = ~np.isnan(holes)
+    by_hand = [
+        [((point - centre)[some] ** 2).sum() for centre in centres] for point, some in zip(points, there, strict=True)
+    ]
+    np.testing.assert_allclose(seen_distances(holes, centres), by_hand, atol=1e-9)
+    np.testing.assert_array_equal(seen(holes)[:, 0], there.sum(axis=1))
+
+
+def test_mahalanobis_distances_are_those_of_scipy(rng):
+    points, means, roots = rng.normal(size=(6, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3, 5))
+    scatter = roots @ np.swapaxes(roots, -1, -2)
+    expected = [cdist(points, means[[k]], "mahalanobis", VI=np.linalg.inv(scatter[k]))[:, 0] ** 2 for k in range(2)]
+    np.testing.assert_allclose(mahalanobis(points, means, scatter), np.transpose(expected))
+
+
+def emissions_of(**columns):
+    return db.LatentClasses(2, columns=columns).emissions
+
+
+def test_counts_of_components_have_the_probabilities_of_scipy(rng):
+    """Of each order of the values, so that the number of orders is taken off; two values are a beta distribution."""
+    emissions = emissions_of(g=db.columns.Categorical(3), h=db.columns.YesNo())
+    three, two = (part.likelihood for part in emissions.parts)
+    alpha, counts = np.array([[0.7, 1.5, 2.2]]), np.array([[3.0, 0.0, 2.0], [1.0, 4.0, 0.0]])
+    orders = [10.0, 5.0]
+    expected = sum(
+        dirichlet_multinomial.logpmf(row.astype(int), alpha[0], int(row.sum())) - np.log(number)
+        for row, number in zip(counts, orders, strict=True)
+    )
+    np.testing.assert_allclose(log_probabilities(three, alpha, counts), [expected])
+    beta, flips = np.array([[0.4, 1.1]]), np.array([[5.0, 2.0], [0.0, 3.0]])
+    expected = (betaln(*(beta + flips).T) - betaln(*beta[0])).sum()
+    np.testing.assert_allclose(log_probabilities(two, beta, flips), [expected])
+
+
+def test_the_strength_of_a_columns_own_prior_is_the_most_probable_one(rng):
+    """Its mean are the frequencies in all rows; a column that tells components apart is weak, another one strong."""
+    emissions = emissions_of(g=db.columns.Categorical(2), h=db.columns.Categorical(2))
+    (part,) = emissions.parts
+    agreed = {part.name: part.prior[:1]}
+    apex = part.likelihood.family.apex(part.prior.shape[1])
+    counts = np.array([[40.0, 2.0, 21.0, 21.0], [1.0, 37.0, 19.0, 19.0]])
+    found, height = own_prior(emissions, agreed, {part.name: counts})
+    own, known = (found[part.name] - apex)[0], (agreed[part.name] - apex)[0] + counts.sum(axis=0)
+    strengths = own[0] + own[1], own[2] + own[3]
+    assert strengths[0] < strengths[1]
+    np.testing.assert_allclose(own[:2] / strengths[0], known[:2] / known[:2].sum())
+    np.testing.assert_allclose(own[2:] / strengths[1], known[2:] / known[2:].sum())
+    density = lambda strength: -0.5 * (np.log(strength / CENTRE) / WIDTH) ** 2  # noqa: E731
+    np.testing.assert_allclose(height, density(strengths[0]) + density(strengths[1]))
+    for place, strength in ((slice(0, 2), strengths[0]), (slice(2, 4), strengths[1])):
+        shares = known[place] / known[place].sum()
+        worth = [
+            density(each) + sum(betaln(*(each * shares + row[place])) - betaln(*(each * shares)) for row in counts)
+            for each in STRENGTHS
+        ]
+        np.testing.assert_allclose(strength, STRENGTHS[int(np.argmax(worth))])
+
+
+@pytest.mark.parametrize("least", [1, 3, 6, 50])
+def test_small_groups_count_as_one_that_has_enough_and_large_ones_stay(least, rng):
+    groups, numbers = rng.integers(5, size=40) * 1.0, rng.integers(18, size=40)
+    groups[:2], among = np.nan, rng.random(40) < 0.9
+    for persons in (Persons(), Persons(numbers)):
+        found = larger_groups(groups, among, least, persons)
+        name = lambda values: [str(value) for value in values]  # noqa: E731  NaN is a name as others are
+
+        def people(which, persons=persons):
+            return which.sum() if persons.numbers is None else len(set(persons.numbers[which].tolist()))
+
+        before, after = np.array(name(groups)), np.array(name(found))
+        sizes = {one: people(among & (before == one)) for one in set(before[among].tolist())}
+        joined = {one for one in sizes if (after[among & (before == one)] != one).any()}
+        assert {one for one in sizes if sizes[one] < least} - joined <= set(after.tolist())
+        assert (
+            all(people(among & (after == one)) >= least for one in set(after[among].tolist()))
+            or len(set(after[among].tolist())) == 1
+        )
+        np.testing.assert_array_equal(after[~among], before[~among])
+        if min(sizes.values()) >= least:
+            np.testing.assert_array_equal(after, before)
+
+
+TALLY = {"totals": np.array([100.0, 100.0]), "parts": np.array([60.0, 40.0])}
+ROOM = ABSOLUTE + 100.0 * RELATIVE
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, None),
+        ({"totals": np.array([100.0, 100.0 + 0.9 * ROOM])}, None),
+        ({"totals": np.array([100.0, 100.0 + 1.1 * ROOM])}, "not the 100 that it states"),
+        ({"totals": np.array([100.0, 99.0])}, "its numbers hold 99, not the 100 that it states"),
+        ({"totals": np.array([100.0, 99.0]), "slack": 1.0}, None),
+        ({"totals": np.array([100.0, np.nan])}, "its numbers hold nan"),
+        ({"observed": np.array([20.0])}, None),
+        ({"observed": np.array([20.0, 24.0])}, "its numbers are of 24 observations, not the 20 that it states"),
+        ({"observed": np.array([21.0]), "slack": 5.0}, "its numbers are of 21 observations"),
+        ({"parts": np.array([100.5, -0.5])}, "a part of it holds -0.5"),
+        ({"parts": np.array([100.0, -0.9 * ROOM])}, None),
+        ({"differences": {"a": np.array([0.9 * ROOM, -0.9 * ROOM])}}, None),
+        ({"differences": {"a": np.array([0.1, -0.3])}}, "'a' holds -0.3 in a component"),
+        ({"within": {"a": np.array([[60.0, 0.0], [40.0, 40.0]])}}, None),
+        ({"within": {"a": np.array([[60.0, 0.0], [40.0, 40.2]])}}, "'a' holds 0.2 more in a component"),
+        ({"within": {"a": np.array([[60.0, 0.0], [40.0, 40.2]])}, "loose": 0.02}, None),
+        ({"within": {"a": np.array([[60.0, 0.0], [-0.2, 40.0]])}}, "'a' holds -0.2 in a component"),
+        ({"parts": np.zeros(0), "within": {"a": np.array([[100.0, 99.0]])}}, None),
+        ({"parts": np.zeros(0), "within": {"a": np.array([[100.5, 99.0]])}}, "'a' holds 0.5 more"),
+    ],
+)
+def test_a_contribution_that_contradicts_itself_is_told_in_what(fields, said):
+    found = Tally(**{**TALLY, **fields}).contradiction(100.0, 20.0)
+    assert found is None if said is None else said in found
