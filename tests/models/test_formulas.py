@@ -247,3 +247,12 @@ def test_whoever_predicts_has_no_targets():
     rows = {"x": np.array([1.0, 2.0, 4.0])}
     posterior = model.fit(rows | {"y": np.array([2.0, 3.0, 5.0])}).posterior
     np.testing.assert_array_equal(model.assign(posterior, rows), np.ones((3, 1)))
+
+
+@pytest.mark.parametrize("name", ["body mass", "a+b", "log(x"])
+def test_names_in_backticks_are_columns_whatever_they_look_like(name):
+    columns = ["age", name, "y"]
+    assert parsed(f"y ~ age + `{name}`", columns).terms == parsed("y ~ .", columns).terms == ("age", name)
+    assert parsed(f"`{name}` ~ age", columns).target == name
+    with pytest.raises(InvalidStructure, match="backticks"):
+        parsed("y ~ `no such`", columns)

@@ -9,6 +9,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.errors import InvalidData
+from decbayes.models.core.counts import as_counts
 from decbayes.models.core.information import Tally
 from decbayes.models.core.persons import number_of
 from decbayes.models.core.points import MOST_ROUNDING, check_rare_values
@@ -20,6 +21,7 @@ from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_o
 from decbayes.models.regressions._mixture import quantile
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.survival import INTERVALS, LEAST, cuts_between
+from decbayes.models.topics._fitting import random_first
 from decbayes.models.topics._prevalence import Group, counted, interval
 from decbayes.models.topics.finding import find
 from decbayes.models.topics.seeds import seeded_words
@@ -346,3 +348,32 @@ def test_a_column_in_another_unit_is_one_whose_centre_lies_far_away_on_its_scale
     """Agreed with a deviation of 10. A tenth of 10 is still among the agreed values; a tenth of 50 is not."""
     values = centre + 10.0 * times * np.linspace(-1.7, 1.7, 30)[:, None]
     assert bool([*of_values({"x": db.columns.Gaussian(agreed, 10.0)}, values)]) == doubted
+
+
+def test_topics_become_those_of_their_seeds(rng):
+    """Documents are about a to d or about e to h; an unknown word, and the order within a topic, change nothing."""
+    documents = rng.multinomial(20, np.kron([[1.0, 0.0], [0.0, 1.0]] * 10, np.full(4, 0.25)))
+    for seeds, first in (("e, g; a", 1), ("a; zebra, h, e", 0), ("f; c", 1), ("b", 0), ("h", 1)):
+        model = db.LatentDirichletAllocation(2, tuple("abcdefgh"), seeds=seeds, ascent=db.Ascent(passes=3, restarts=0))
+        topics = model.fit(documents, rng=1).posterior.mean("topics")
+        assert topics[0, 4 * first : 4 * first + 4].sum() > 0.9, seeds
+
+
+def test_seeds_take_the_place_of_a_document_in_their_topics_alone(rng):
+    """As much of them as there is in a topic on average; topics without seeds, or without words at hand, stay."""
+    counts = as_counts(rng.poisson([2.0] * 6 + [0.0] * 2, (9, 8)), 8)
+    before = random_first(counts, 4, np.random.default_rng(5))
+    after = before.seeded(((3, 0), (), (7,), (2,)), counts)
+
+    def tables(first):
+        words, topics, numbers = first.added
+        table = np.zeros((4, 8))
+        np.add.at(table, (topics, counts.words[words]), numbers)
+        return table
+
+    each = counts.tokens / 4
+    found, usual = tables(after), tables(before)
+    np.testing.assert_array_equal(found[[1, 2]], usual[[1, 2]])
+    np.testing.assert_allclose(found[0], each / 2 * np.isin(np.arange(8), (0, 3)))
+    np.testing.assert_allclose(found[3], each * (np.arange(8) == 2))
+    assert before.seeded((), counts) is before
