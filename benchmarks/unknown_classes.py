@@ -7,11 +7,12 @@ Made-up tables of ten classes, a quarter of whose columns say nothing about the 
 are at 5 or 20 sites, at random or two classes each. Nobody is given the number of classes but StepMix, which has the
 true one and ten starts; its time is that of one number. Rows of the table: one fit of all rows with "auto"; StepMix;
 "largest": sites fit "auto" and are merged into as many slots as the largest has; "default" and "auto": the same
-posteriors merged by these rules; "refined": one call of `refine(components="auto")`. Columns: adjusted Rand index of
-the held-out rows, the number of classes that hold any of them, held-out score in nats per row, and seconds of the
-processor. `--oracle` adds what one broadcast could do at best: sites know the number and begin at the true classes,
-which are added up in the true order; "unlikely" is the share of sites where that fit has a lower bound than the one
-found, both under a prior of their own (`own_prior.py`), so that nobody could have preferred it. The last line is JSON.
+posteriors merged by these rules; "wide": sites fit "wide" and are merged with "auto"; "refined": one call of
+`refine(components="auto")`. Columns: adjusted Rand index of the held-out rows, the number of classes that hold any of
+them, held-out score in nats per row, and seconds of the processor. `--oracle` adds what sites could do at best that
+find all classes: they know the number and begin at the true classes, which are added up in the true order; "unlikely"
+is the share of sites where that fit has a lower bound than the one found, both under a prior of their own
+(`own_prior.py`), so that nobody could have preferred it. The last line is JSON.
 """
 
 import argparse
@@ -158,6 +159,9 @@ def site_ways(table, drawn, sites, how, seed, options):
     for name, components in {"largest": "largest", "default": None, "auto": "auto"}.items():
         merged, seconds = timed(lambda components=components: db.merge(fitted, components=components))
         ways[name] = measured(merged, held_out, truth, own + seconds)
+    wide, own_wide = timed(lambda: [model.sized("wide").fit(shard, rng=seed).posterior for shard in shards])
+    merged, seconds = timed(lambda: db.merge(wide, components="auto"))
+    ways["wide"] = measured(merged, held_out, truth, own_wide + seconds)
     for number in options.told:
         merged, seconds = timed(lambda number=number: told_merge(model, number, shards, seed))
         ways[f"told {number}"] = measured(merged, held_out, truth, seconds)

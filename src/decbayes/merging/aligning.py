@@ -36,6 +36,7 @@ from decbayes.structure import CoupledSet, Permutation, Structure, identity, inv
 # Why a number was found, by how it stands.
 FOUND: dict[Stands, str] = {
     "out": "joining any two of them would lose clearly more than noise explains",
+    "wide": "sites have twice as many components or more, which differ by no more than noise may explain",
     "unopposed": "components that share a slot differ by no more than noise may explain",
 }
 
@@ -164,7 +165,7 @@ def sized_structure(
     if components == "auto":
         loaded = loaded_from(posteriors, problem)
         number, stands = found_number(following(loaded, since, coupled, largest))
-        if stands == "out" or not raised or (stands == "unopposed" and alike_in(loaded, number)):
+        if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
             return Sized(largest.with_components(number), "auto", why)
     if not raised:

@@ -28,6 +28,8 @@ NO_CHANCE = 28.0
 DECIMALS = 6
 # Nats per observation that splitting slots should gain in predictions, from which on that is worth a warning.
 COSTLY = 0.02
+# The share of sites that have found one component, from which on a merge of small sites probably misses others.
+MANY = 0.2
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what has decided on their number.
 MORE_SLOTS: Mapping[Decided, str] = {
@@ -53,7 +55,7 @@ def remarks_on(
         remarks += separate(of_set.evidence, names)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
-        remarks += small_sites(of_set) if decided != "rounds" else ()
+        remarks += small_sites(of_set, found_by_sites(posteriors, coupled)) if decided != "rounds" else ()
     return ordered(remarks)
 
 
@@ -129,16 +131,33 @@ def near_duplicates(shared: Shared) -> Iterator[Remark]:
         )
 
 
-def small_sites(shared: Shared) -> Iterator[Remark]:
-    """Sites too small to find the components on their own."""
-    if len(shared.evidence) > 1 and shared.per_parameter < LEAST_PER_PARAMETER:
-        yield Remark(
-            "small sites",
-            "Sites have too few data to find the components alone: one broadcast may be far from one fit of all data.",
-            "Take rounds (refine) before you rely on components or intervals.",
-            f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
-            "note",
-        )
+def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indices:
+    """The number of components that each site has found."""
+    return np.array([(group_evidence(one, coupled.factors) >= LEAST_EVIDENCE).sum() for one in posteriors])
+
+
+def small_sites(shared: Shared, found: Indices) -> Iterator[Remark]:
+    """Sites too small to find the components on their own: a warning if many found just one, where others found more.
+
+    All data of such a site are in one slot, which is then a mix of several components.
+    """
+    if len(found) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
+        return
+    single, most = int((found == 1).sum()), int(found.max())
+    collapsed = most > 1 and single >= MANY * len(found)
+    alone = f"{single} of {len(found)} sites found one component, others up to {most}: "
+    few = "Sites have too few data to find the components alone"
+    yield Remark(
+        "small sites",
+        f"{alone}{few[0].lower()}{few[1:]}, and the merge probably misses most of them."
+        if collapsed
+        else f"{few}: one broadcast may be far from one fit of all data.",
+        'Fit classes "wide" at all sites and merge with components="auto", or take rounds (refine).'
+        if collapsed
+        else "Take rounds (refine) before you rely on components or intervals.",
+        f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
+        "warning" if collapsed else "note",
+    )
 
 
 def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:

@@ -58,8 +58,9 @@ class Look:
         return 1.0 + (ratio - 1.0) * self.spread
 
 
-Stands = Literal["out", "unopposed", "no"]
-"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; or neither."""
+Stands = Literal["out", "unopposed", "wide", "no"]
+"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; sites have
+twice as many components or more, joined at the price of noise; or none of these."""
 
 
 def found_number(problem: Problem) -> tuple[int, Stands]:
@@ -85,7 +86,9 @@ def found_number(problem: Problem) -> tuple[int, Stands]:
     while True:
         number, clear, differ = descend(components, start)
         if number is not None:
-            stands: Stands = "out" if clear else "no" if before or differ else "unopposed"
+            budget = any(factor.family.countable for factor in components.factors)
+            wide = differ and not before and not budget and 2 * number <= widest
+            stands: Stands = "out" if clear else "wide" if wide else "no" if before or differ else "unopposed"
             return (before or min(widest, count) if stands == "no" else max(number, before)), stands
         if start >= count:
             return max(count, before), "out"

@@ -29,10 +29,10 @@ FIRST, ROWS_EACH = 20, 10
 TRIES, TRIAL_PASSES = 4, 2
 
 
-def check_number(**settings: object) -> None:
-    """Refuse what is neither a number of components nor "auto"."""
+def check_number(*others: str, **settings: object) -> None:
+    """Refuse what is neither a number of components nor "auto" nor one of the other words."""
     for name, value in settings.items():
-        if not (isinstance(value, str) and value == "auto"):
+        if not (isinstance(value, str) and value in ("auto", *others)):
             check_whole(1, **{name: value})
 
 

@@ -18,6 +18,8 @@ from decbayes.structure import Structure
 
 Number = int | Literal["auto"]
 """How many components: so many, or as many as a fit finds."""
+Width = Number | Literal["wide"]
+"""The same, or more and smaller ones than a site could tell apart, for a merge to put together."""
 
 LOCAL: Mapping[str, Any] = MappingProxyType({"decbayes": "local"})
 """Metadata of a field that sites need not agree on: `field(default=10, kw_only=True, metadata=LOCAL)`.
@@ -114,7 +116,10 @@ class Settings(Traits, ABC):
     agreed: Structure | None = field(default=None, kw_only=True, metadata=LOCAL)
 
     number: ClassVar[str] = ""
-    """The setting that says how many components there are, where a fit can find that: it may then be "auto"."""
+    """The setting that says how many components there are, where a fit can find that: it may then be "auto".
+
+    A mixture's may be "wide", too.
+    """
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
@@ -149,16 +154,16 @@ class Settings(Traits, ABC):
     @property
     def auto(self) -> bool:
         """Whether each fit finds how many components there are. The model's structure is then that of one component."""
-        return getattr(self, self.number, None) == "auto"
+        return isinstance(getattr(self, self.number, None), str)
 
     @property
     def undecided(self) -> str:
         """The setting that each fit finds for itself, and that sites would not agree on; empty if there is none."""
         return self.number if self.auto else ""
 
-    def sized(self, count: Number) -> Self:
+    def sized(self, count: Width) -> Self:
         """The same model of so many components."""
-        agreed = None if self.agreed is None else self.agreed.with_components(1 if count == "auto" else count)
+        agreed = None if self.agreed is None else self.agreed.with_components(1 if isinstance(count, str) else count)
         settings: dict[str, Any] = {self.number: count, "agreed": agreed}
         return replace(self, **settings)
 

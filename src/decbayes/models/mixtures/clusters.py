@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -28,19 +28,34 @@ from decbayes.models.core.points import (
     of_own_posterior,
     open_points,
 )
-from decbayes.models.core.settings import LOCAL, Number
+from decbayes.models.core.settings import LOCAL, Width, number_of
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.structure import CoupledSet, Structure
 
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
 
 Start = Literal["k-means++", "random"]
+
+WIDTH = "Number of clusters; 'auto' to find it; 'wide' for small pieces of clusters that a merge puts together."
+PIECES = Remark(
+    "wide",
+    "These are pieces of components, made for a merge.",
+    'Fit "wide" at all small sites, and merge with components="auto". For this site alone, fit "auto".',
+    severity="note",
+)
+HIDDEN = Remark(
+    "one component",
+    "One component was found, but there may be more: these are too few rows to tell.",
+    'To merge with other sites, fit "wide" at all of them, and merge with components="auto".',
+    severity="note",
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +69,12 @@ class Clusters(Model):
 
     With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
     posterior says the number, and predictions take posteriors of any number.
+
+    With "wide" a small site describes its data by more and smaller components than it could tell apart: pieces on which
+    several fits agree. They are made for `merge(components="auto")`, which puts those of all sites together.
     """
 
-    components: Annotated[Number, "Number of clusters, or 'auto' to find it.", Above(0)]
+    components: Annotated[Width, WIDTH, Above(0)]
     weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
         default=1.0, kw_only=True
     )
@@ -73,7 +91,7 @@ class Clusters(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(components=self.components)
+        check_number("wide", components=self.components)
         check_positive(weight_prior=self.weight_prior)
         if self.start_from not in (None, "k-means++", "random"):
             raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
@@ -132,7 +150,12 @@ class Clusters(Model):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
             moves = MixtureMoves(self, blocks, generator(random))
-            return fit_of(moves.search(self.ascent, progress), self._of_any_number)
+            if self.components == "wide":
+                fit = fit_of(moves.wide(self.ascent, progress), self._of_any_number)
+                return replace(fit, posterior=replace(fit.posterior, remarks=(PIECES,)))
+            fit = fit_of(moves.search(self.ascent, progress), self._of_any_number)
+            hidden = moves.may_hide(number_of(fit.posterior.structure))
+            return replace(fit, posterior=replace(fit.posterior, remarks=(HIDDEN,))) if hidden else fit
         if start is None:
             kinds = cycle(self._starts(len(blocks)))
             random_numbers = generator(random)
@@ -261,7 +284,7 @@ class Clusters(Model):
 
     @property
     def _count(self) -> int:
-        return 1 if self.components == "auto" else self.components
+        return 1 if isinstance(self.components, str) else self.components
 
     def _of_any_number(self, natural: Natural) -> Posterior:
         return Posterior.from_natural(self.structure.with_components(len(natural["weights"])), natural)

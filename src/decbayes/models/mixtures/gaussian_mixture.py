@@ -11,7 +11,7 @@ from decbayes.base.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array
 from decbayes.models.core.model import Columns
 from decbayes.models.core.points import of_own_posterior
-from decbayes.models.core.settings import Number
+from decbayes.models.core.settings import Width
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.likelihoods.real import DiagonalCovariance
 from decbayes.models.mixtures.mixture import Mixture
@@ -148,7 +148,7 @@ class GaussianMixture(Mixture):
         cls,
         path: Path,
         *,
-        components: Number = 3,
+        components: Width = 3,
         covariance: Covariance | None = None,
         columns: Columns = "",
         **options: Any,
@@ -159,7 +159,7 @@ class GaussianMixture(Mixture):
         return super().from_file(path, components=components, covariance=covariance, columns=columns, **options)
 
     @classmethod
-    def without_data(cls, *, components: Number = 3, **settings: Any) -> Self:
+    def without_data(cls, *, components: Width = 3, **settings: Any) -> Self:
         return super().without_data(components=components, **settings)
 
     @of_own_posterior

@@ -3,18 +3,26 @@
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, softmax
 
 from decbayes.families import Array, Weights
-from decbayes.models.core.ascent import Ascent, Climb, OnPass
+from decbayes.models.core.ascent import Ascent, Climb, OnPass, announce, climb
 from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.likelihoods.emissions import Reference, coefficients, plus
-from decbayes.models.likelihoods.likelihood import squared_distances
+from decbayes.models.likelihoods.likelihood import squared_distances, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.mixtures.consensus import (
+    MOST_COMPARED,
+    MOST_FITTED,
+    MOST_PIECES,
+    ROWS_FITTED,
+    ROWS_PIECE,
+    agreed_pieces,
+)
 from decbayes.models.mixtures.own_prior import BY_CHANCE, FIRST, STRENGTHS, discrete_columns, own_prior
 from decbayes.structure import Structure
 
@@ -25,6 +33,10 @@ Natural = dict[str, Array]
 
 # With fewer points per component, centres would give every point a component of its own.
 FEW = 10
+# Starts of the fit that a wide one learns its own prior from.
+STARTS = 3
+# With fewer rows per discrete column, several classes may look like one.
+ROWS_PER_COLUMN = 20
 
 
 class MixtureMoves(Moves[Natural]):
@@ -58,6 +70,44 @@ class MixtureMoves(Moves[Natural]):
         bound = alone.step(one)[1]
         enough = found.interrupted or found.height + density - density_alone > bound + BY_CHANCE * columns
         return several if enough else Climb(alone._agreed(one), (bound,), True)
+
+    def wide(self, ascent: Ascent, progress: OnPass | None) -> Climb[Natural]:
+        """Pieces on which several fits agree, more and smaller than this site's own components: see `consensus.py`."""
+        count, bounds = max(1, min(MOST_FITTED, self.rows // ROWS_FITTED)), list[float]()
+        if discrete_columns(self._blocks.emissions):
+            self._learn(self._whole(), np.array([FIRST[-1]]))
+            first = max(
+                (self._climbed(count, ascent, progress, bounds) for _ in range(STARTS)), key=attrgetter("height")
+            )
+            self._learn(self._statistics(first.state))
+        rows = self._blocks.sample(MOST_COMPARED, self._rng)
+        features, together = self._blocks.emissions.features(rows), np.zeros((len(rows), len(rows)))
+        fits = 2 * (1 + ascent.restarts)
+        for _ in range(fits):
+            reached = self._climbed(count, ascent, progress, bounds)
+            shares = softmax(features @ coefficients(self._blocks.emissions, reached.state), axis=1)
+            together += shares @ shares.T / fits
+        labels = agreed_pieces(together, max(1, min(MOST_PIECES, self.rows // ROWS_PIECE)))
+        sums = summed(features, labels, int(labels.max()) + 1)
+        state = plus(self._blocks.emissions, self._prior(len(sums)), sums)
+        state = state if len(rows) == self.rows else self.step(state)[0]
+        return Climb(self._agreed(state), tuple(bounds), True)
+
+    def may_hide(self, found: int) -> bool:
+        """Whether several components of discrete columns may look like the one that was found: rows are few."""
+        return found == 1 and self.rows < ROWS_PER_COLUMN * discrete_columns(self._blocks.emissions)
+
+    def _climbed(self, count: int, ascent: Ascent, progress: OnPass | None, bounds: list[float]) -> Climb[Natural]:
+        """A fit from a start of its own; `bounds` are the best after each of them."""
+
+        def report(number: int, bound: float) -> None:
+            announce(progress, len(bounds), number, bound)
+
+        reached = climb(self.begin(count), self.step, ascent, self.observations, report)
+        if reached.interrupted:
+            raise KeyboardInterrupt
+        bounds.append(max([reached.height, *bounds[-1:]]))
+        return reached
 
     def begin(self, count: int) -> Natural:
         kind = self._model.start_from or ("k-means++" if len(self._blocks) >= FEW * count else "random")

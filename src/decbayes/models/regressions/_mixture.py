@@ -20,7 +20,7 @@ from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row, ignore
 from decbayes.models.core.points import check_structure, of_own_posterior
-from decbayes.models.core.settings import LOCAL, Number
+from decbayes.models.core.settings import LOCAL, Width
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
@@ -162,7 +162,7 @@ class RegressionMixture(Tabled, Clusters):
         cls,
         path: Path,
         *,
-        components: Number = 2,
+        components: Width = 2,
         formula: Annotated[str, "What to fit, as in 'pressure ~ age + sex'; or name a --target."] = "",
         target: Target = "",
         columns: Names = "",

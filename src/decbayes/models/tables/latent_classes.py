@@ -16,7 +16,7 @@ from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.settings import LOCAL, Number
+from decbayes.models.core.settings import LOCAL, Width
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
@@ -62,7 +62,7 @@ class LatentClasses(Tabular, Clusters):
         cls,
         path: Path,
         *,
-        components: Number = 3,
+        components: Width = 3,
         columns: Names = "",
         kinds: Kinds = "",
         agreed_columns: Agreed = None,
