@@ -71,8 +71,13 @@ def looks_of(*ratios, first=None, noise=2.0, unknown=0):
 )
 def test_a_jump_in_what_the_cheapest_join_costs_is_the_number(looks, expected, monkeypatch):
     monkeypatch.setattr(number, "looks", lambda components, start: iter(looks))
-    found, clear, _ = number.descend(range(50), 10)
+    found, clear, *_ = number.descend(range(50), 10)
     assert (found, clear) == expected
+
+
+def test_the_first_number_at_which_two_slots_perhaps_differ_is_known_beside_the_jump(monkeypatch):
+    monkeypatch.setattr(number, "looks", lambda components, start: iter(looks_of(1.0, 2.1, 1.2, 8.0)))
+    assert number.descend(range(50), 10) == (2, True, True, 4)
 
 
 def test_where_it_began_is_no_jump_if_all_components_are_slots(monkeypatch):
@@ -83,7 +88,7 @@ def test_where_it_began_is_no_jump_if_all_components_are_slots(monkeypatch):
 @pytest.mark.parametrize(("answer", "expected"), [((2, False, True), 3), ((2, True, True), 2), ((2, False, False), 2)])
 def test_where_it_cannot_be_told_the_largest_site_decides(answer, expected, rng, monkeypatch):
     posteriors = topic_sites(rng, 4)
-    monkeypatch.setattr(number, "descend", lambda components, start: answer)
+    monkeypatch.setattr(number, "descend", lambda components, start: (*answer, answer[0]))
     assert len(db.merge(posteriors, components="auto").natural["topics"]) == expected
 
 
@@ -93,7 +98,7 @@ def test_where_it_cannot_be_told_the_largest_site_decides(answer, expected, rng,
 def test_an_earlier_merge_keeps_its_slots(answer, expected, rng, monkeypatch):
     posteriors = topic_sites(rng, 4)
     before = db.merge(posteriors, components=5)
-    monkeypatch.setattr(number, "descend", lambda components, start: answer)
+    monkeypatch.setattr(number, "descend", lambda components, start: (*answer, answer[0]))
     assert len(db.merge(posteriors, components="auto", since=before).natural["topics"]) == expected
 
 
@@ -102,7 +107,7 @@ def test_a_way_down_that_began_too_low_begins_again_twice_as_high(rng, monkeypat
 
     def descend(components, start):
         begun.append(start)
-        return (None, False, True) if start < len(components) else (7, True, True)
+        return (None, False, True, start) if start < len(components) else (7, True, True, 7)
 
     monkeypatch.setattr(number, "descend", descend)
     posteriors = topic_sites(rng, 5, sites=30)

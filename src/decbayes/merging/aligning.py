@@ -36,7 +36,7 @@ from decbayes.structure import CoupledSet, Permutation, Structure, identity, inv
 # Why a number was found, by how it stands.
 FOUND: dict[Stands, str] = {
     "out": "joining any two of them would lose clearly more than noise explains",
-    "wide": "sites have twice as many components or more, which differ by no more than noise may explain",
+    "wide": "sites have pieces of components: those that share a slot differ by no more than noise explains",
     "unopposed": "components that share a slot differ by no more than noise may explain",
 }
 

@@ -30,6 +30,9 @@ SURE, PERHAPS, RISE, GAP = 4.0, 2.0, 2.5, 1.2
 FEW, NARROWEST = 5.0, 1.0 / 3.0
 # Noise is at most this many times the noise from sampling alone.
 LEAST_NOISE, MOST_NOISE = 1.0, 5.0
+# If the largest site has this many times the components of the first number at which two perhaps differ, sites have
+# divided components into pieces: too few slots would then cost much more than too many.
+WIDE = 1.5
 # The search begins at twice the number of components of a site, at least here; above STEP slots, several are joined at
 # once.
 FIRST, STEP = 30, 40
@@ -59,8 +62,8 @@ class Look:
 
 
 Stands = Literal["out", "unopposed", "wide", "no"]
-"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; sites have
-twice as many components or more, joined at the price of noise; or none of these."""
+"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; sites have far
+more components, joined at the price of noise, and the next join may cost more; or none of these."""
 
 
 def found_number(problem: Problem) -> tuple[int, Stands]:
@@ -84,11 +87,12 @@ def found_number(problem: Problem) -> tuple[int, Stands]:
         count = MOST_COMPONENTS
     start = min(count, max(2 * widest, FIRST))
     while True:
-        number, clear, differ = descend(components, start)
+        number, clear, differ, first = descend(components, start)
         if number is not None:
             budget = any(factor.family.countable for factor in components.factors)
-            wide = differ and not before and not budget and 2 * number <= widest
-            stands: Stands = "out" if clear else "wide" if wide else "no" if before or differ else "unopposed"
+            if differ and not before and not budget and WIDE * first <= widest:
+                return first, "wide"
+            stands: Stands = "out" if clear else "no" if before or differ else "unopposed"
             return (before or min(widest, count) if stands == "no" else max(number, before)), stands
         if start >= count:
             return max(count, before), "out"
@@ -110,8 +114,9 @@ def new_slots(components: Components, anchors: Components, sites: Indices) -> in
     return births(search, known, sites, within_bounds(float(np.median(lost)), least))
 
 
-def descend(components: Components, start: int) -> tuple[int | None, bool, bool]:
-    """One descent: the number found, whether costs jump there, and whether they end where two slots surely differ.
+def descend(components: Components, start: int) -> tuple[int | None, bool, bool, int]:
+    """One descent: the number found, whether costs jump there, whether they end where two slots surely differ, and the
+    first number at which two perhaps do.
 
     The number is None if it began too low.
     """
@@ -125,17 +130,17 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, bool]
         for seen in waiting:
             ratio, sure, least = seen.cost / look.noise, seen.limit(SURE), seen.limit(PERHAPS)
             if first and ratio >= sure and seen.slots < len(components):
-                return None, False, True
+                return None, False, True, start
             first = False
             perhaps = seen.slots if perhaps is None and ratio >= least else perhaps
             rise = ratio / max(before, seen.limit(RISE))
             if rise > steepest and ratio >= least:
                 best, steepest = seen.slots, rise
             if ratio >= sure:
-                return best, steepest >= GAP, True
+                return best, steepest >= GAP, True, perhaps or seen.slots
             before = max(before, ratio)
         waiting = []
-    return perhaps or 1, False, False
+    return perhaps or 1, False, False, perhaps or 1
 
 
 def looks(components: Components, start: int) -> Iterator[Look]:
