@@ -74,12 +74,15 @@ class MixtureMoves(Moves[Natural]):
     def wide(self, ascent: Ascent, progress: OnPass | None) -> Climb[Natural]:
         """Pieces on which several fits agree, more and smaller than this site's own components: see `consensus.py`."""
         count, bounds = max(1, min(MOST_FITTED, self.rows // ROWS_FITTED)), list[float]()
-        if discrete_columns(self._blocks.emissions):
-            self._learn(self._whole(), np.array([FIRST[-1]]))
-            first = max(
-                (self._climbed(count, ascent, progress, bounds) for _ in range(STARTS)), key=attrgetter("height")
-            )
-            self._learn(self._statistics(first.state))
+        if not discrete_columns(self._blocks.emissions):
+            return self._pieces(count, ascent, progress, bounds)
+        moves, _ = self._under_own_prior(self._whole(), np.array([FIRST[-1]]))
+        fits = [moves._climbed(count, ascent, progress, bounds) for _ in range(STARTS)]
+        best = max(fits, key=attrgetter("height"))
+        under, _ = self._under_own_prior(moves._statistics(best.state))
+        return under._pieces(count, ascent, progress, bounds)
+
+    def _pieces(self, count: int, ascent: Ascent, progress: OnPass | None, bounds: list[float]) -> Climb[Natural]:
         rows = self._blocks.sample(MOST_COMPARED, self._rng)
         features, together = self._blocks.emissions.features(rows), np.zeros((len(rows), len(rows)))
         fits = 2 * (1 + ascent.restarts)
