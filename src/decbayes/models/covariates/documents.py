@@ -71,9 +71,6 @@ class Documents:
         data, _, offsets = self._matrix
         return np.add.reduceat(np.append(data, 0), offsets[:-1]) * (np.diff(offsets) > 0.0)
 
-    def __len__(self) -> int:
-        return len(self._matrix[2]) - 1
-
     def at(self, alpha: Array, kept: NDArray[np.bool_] | None = None, before: Array | None = None) -> Bend:
         """The log-likelihood where document d has the prior Dirichlet(alpha[d]), beginning from γ `before`.
 
