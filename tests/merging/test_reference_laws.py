@@ -1,10 +1,11 @@
-"""Inner sums of merges against dense references: permutations one by one, integrals by blocks, sums of counts."""
+"""Inner sums of merges against dense references: permutations one by one, and sums of counts."""
 
 from itertools import permutations
 from math import lgamma
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from decbayes.merging.base.differing import model_differences
@@ -12,8 +13,9 @@ from decbayes.merging.base.division import Division, pruned, ratio
 from decbayes.merging.base.problem import best_permutation, forbid_undefined, worthwhile
 from decbayes.merging.matching._symmetrized import log_permanents, reordered
 from decbayes.merging.matching.quadratic import Match, exchanges, off_diagonal
-from decbayes.merging.reading._heterogeneity import Coefficients
 from decbayes.merging.reading._margins import next_best_losses
+from decbayes.merging.remarking import column_sums
+from decbayes.merging.robust._slots import tolerated_faults
 
 
 def all_orders(count):
@@ -119,21 +121,6 @@ def test_undefined_gains_are_never_chosen_and_rounding_is_no_gain(rng):
         assert worthwhile(large + np.array([[0.0, more], [0.0, 0.0]]), np.array([1, 0]), np.array([0, 1])) == gains
 
 
-def test_what_a_site_has_of_its_own_is_integrated_out_as_a_block(rng):
-    """Its own part of one entry has a normal prior; the inverse of the joint precision knows no Schur complement."""
-    roots, between, entry = rng.normal(size=(2, 1, 3, 6)), 0.7, 1
-    known = Coefficients(rng.normal(size=(2, 1, 3)), roots @ np.swapaxes(roots, -1, -2))
-    found = known.without(entry, between)
-    for site in range(2):
-        shift, precision = known.shifts[site, 0], known.precisions[site, 0]
-        both = np.vstack([np.eye(3), np.eye(3)[entry]])
-        joint = both @ precision @ both.T + np.diag([0.0, 0.0, 0.0, between**-2])
-        covariance = np.linalg.inv(joint)
-        np.testing.assert_allclose(found.precisions[site, 0], np.linalg.inv(covariance[:3, :3]))
-        mean = (covariance @ (both @ shift))[:3]
-        np.testing.assert_allclose(found.shifts[site, 0], found.precisions[site, 0] @ mean)
-
-
 def test_counts_that_stay_in_their_slots_are_neither_lost_nor_made(rng):
     """Two earlier slots and a new one: the new one keeps what it receives, the others' sum is divided anew."""
     received, steady = rng.gamma(1.0, 5.0, (6, 3)), np.zeros((6, 3))
@@ -183,3 +170,14 @@ ONE = {
 )  # fmt: skip
 def test_models_differ_in_what_is_said_of_them(change, said):
     assert list(model_differences(ONE, ONE | change)) == said
+
+
+def test_as_many_faults_are_tolerated_as_are_fewer_than_a_third():
+    for sites in range(1, 40):
+        assert tolerated_faults(sites) == max(faults for faults in range(sites) if 3 * faults < sites)
+
+
+def test_sums_of_columns_are_as_many_as_columns_though_the_last_are_empty():
+    counts = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 3.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(column_sums(csr_array(counts)), counts.sum(axis=0))
+    np.testing.assert_array_equal(column_sums(counts), counts.sum(axis=0))

@@ -256,3 +256,9 @@ def test_names_in_backticks_are_columns_whatever_they_look_like(name):
     assert parsed(f"`{name}` ~ age", columns).target == name
     with pytest.raises(InvalidStructure, match="backticks"):
         parsed("y ~ `no such`", columns)
+
+
+@pytest.mark.parametrize("formula", ["~ x", "y ~", "y", "", "~", "y ~ x ~ z"])
+def test_a_formula_has_one_target_and_terms(formula):
+    with pytest.raises(InvalidStructure, match="of the form"):
+        parsed(formula, ["x", "y", "z"])

@@ -107,6 +107,7 @@ def test_small_groups_and_rare_topics_say_nothing():
 )
 def test_files_that_make_no_sense_are_refused(change):
     group = {"site": "a", "period": "", "documents": 4, "sums": [1.0, 2.0], "squares": [0.5, 1.5]}
-    Prevalence.of_plain({"format": "decbayes prevalence 1", "posterior": "x", "groups": [group]})
+    for proper in (group, group | {"sums": [4.0, 0.0], "squares": [4.0, 0.0]}):
+        Prevalence.of_plain({"format": "decbayes prevalence 1", "posterior": "x", "groups": [proper]})
     with pytest.raises(InvalidData, match="shares of topics"):
         Prevalence.of_plain({"format": "decbayes prevalence 1", "posterior": "x", "groups": [{**group, **change}]})

@@ -377,3 +377,10 @@ def test_seeds_take_the_place_of_a_document_in_their_topics_alone(rng):
     np.testing.assert_allclose(found[0], each / 2 * np.isin(np.arange(8), (0, 3)))
     np.testing.assert_allclose(found[3], each * (np.arange(8) == 2))
     assert before.seeded((), counts) is before
+
+
+@pytest.mark.parametrize("batch", [0, -3, 2.5, True])
+def test_documents_of_a_step_are_a_whole_number_of_at_least_one(batch):
+    assert db.Ascent(batch=1).batch == 1
+    with pytest.raises(ValueError, match="batch must be an integer of at least 1"):
+        db.Ascent(batch=batch)
