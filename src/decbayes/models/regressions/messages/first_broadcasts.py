@@ -11,7 +11,7 @@ from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
-from decbayes.models.regressions.messages.one_broadcast import Quadratic, marked, recentred, total
+from decbayes.models.regressions.messages.one_broadcast import STEP, Quadratic, marked, recentred, total
 from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR, Climb
 from decbayes.posterior import Posterior
@@ -117,7 +117,7 @@ class FirstBroadcasts:
             raise FitInterrupted(replace(fit, posterior=sent)) from None
 
     def _settled(self, fitted: Posterior, climb: Climb, anchor: Quadratic) -> tuple[Posterior, Posterior]:
-        """Where a first fit ends, and what it sends: that and the anchor are what it believes, up to rounding.
+        """Where a first fit ends, and what it sends: that and the anchor are what it believes, nearly.
 
         Half steps, since whole ones swing around the end where rows say little.
         """
@@ -128,6 +128,8 @@ class FirstBroadcasts:
             if not np.abs(step).max() < moved:
                 break
             believed, sent, moved = here, ahead, float(np.abs(step).max())
+            if moved < STEP:
+                break
             here = Posterior.from_natural(structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
         return believed, sent
 
