@@ -90,7 +90,7 @@ class Settled:
         """With the weights that follow from how far each component agrees with those others."""
         group = self.group
         lost = group.claims_lose(others)
-        return self.losing(lost, group.tolerance(in_common(group.claims[1], others[1])))
+        return self.losing(lost, group.tolerance(in_common(group.heard, others[1])))
 
     def losing(self, lost: Array, tolerance: Array) -> "Settled":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)

@@ -67,6 +67,8 @@ class Group:
     """Whether rows are counts of words or the like."""
     modesty: Array
     """For each component and coefficient, by how much what it says of it would be scaled down."""
+    amounts: Array
+    """For each site, by how much all its evidence would be."""
 
     @classmethod
     def of(
@@ -104,7 +106,7 @@ class Group:
         compared = tuple(factors[name] for name in judged)
         base = tuple(brought_along(factor, float((scales * evidence).sum())) for factor in compared)
         voted = scales * evidence
-        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), voted, base, counted, modesty)
+        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), voted, base, counted, modesty, amounts)
 
     @property
     def sites(self) -> int:
@@ -157,6 +159,12 @@ class Group:
         if (self.claim == 1.0).all():
             return self.rows, self.evidence
         return [self.claim[:, None] * rows for rows in self.rows], self.claim * self.evidence
+
+    @cached_property
+    def heard(self) -> Array:
+        """The evidence by which sites may differ as usual. Without a choice of slots it is capped, or the more a site
+        claims, the further off it may be."""
+        return self.claims[1] if self.coupled is not None else self.amounts[self.site] * self.evidence
 
     @cached_property
     def alone(self) -> Array:
@@ -241,7 +249,9 @@ class Group:
         evidence, scale = np.tile(self.evidence, times), np.tile(self.scale, times)
         group = replace(self, order=self.order * times, scale=scale, rows=rows, evidence=evidence)
         # What is known of them is not found again.
-        known = {name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone", "claim")}
+        known = {
+            name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone", "claim", "heard")
+        }
         group.__dict__.update(known, likeness=self.likeness)
         if self.coefficients is not None:
             group.__dict__["coefficients"] = tuple(np.tile(part, (times, 1)) for part in self.coefficients)
