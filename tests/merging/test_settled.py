@@ -140,6 +140,16 @@ def test_a_claim_is_refuted_at_the_evidence_that_it_claims():
     assert bold.claims_lose(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / 2000), rel=0.01)
 
 
+def test_a_site_may_not_be_further_off_the_more_it_claims():
+    """Eight means differ by more than chance; a ninth is far off, with ten or a thousand times their evidence."""
+    others = [(float(site), 50) for site in range(8)]
+    groups = [group_of(means_of(*others, (40.0, 50 * claim)), cap=1.5) for claim in (10, 1000)]
+    assert groups[0].likeness.usual > 0.0
+    few, many = (slots_settled(group, np.zeros(9, dtype=np.intp), 1) for group in groups)
+    assert few.tolerance[8] == pytest.approx(many.tolerance[8], rel=0.01)
+    assert few.weights[8] == many.weights[8] == 0.0
+
+
 def test_what_a_row_moves_is_what_the_others_lose_at_the_common_peak(rng):
     """For means of known variance: ½ P δ², δ the way that the others' mean of precision P moves."""
     group = group_of(means_of((0.0, 50), (1.5, 10), (-0.7, 70)))

@@ -122,7 +122,7 @@ class Ballot:
         own are not silenced. In an alignment they take slots that the others need.
         """
         scales = [group.scale[group.site] for group in self.groups]
-        alignment = aligned(self.weighted(scales, scales), slots, self.solver or Grouping(passes=0))[0]
+        alignment = aligned(self.weighted(self.posteriors, scales, scales), slots, self.solver or Grouping(passes=0))[0]
         first = settled(voted.group, *slots_in(alignment, voted.group))
         selective = (voted.weights < 0.5)[voted.group.known].any() or voted.slots > slots
         return voted if selective and voted.votes.sum() > first.votes.sum() + BETTER else first
@@ -135,10 +135,12 @@ class Ballot:
         components = None if self.spare else self.components
         return aligned(posteriors, components, self.solver, None, self.progress, least)[0]
 
-    def weighted(self, weights: Sequence[Array], shares: Sequence[Array]) -> list[Posterior]:
-        """The posteriors with each component weighted; what says how frequent components are, by its share."""
+    def weighted(
+        self, posteriors: Sequence[Posterior], weights: Sequence[Array], shares: Sequence[Array]
+    ) -> list[Posterior]:
+        """All sites' posteriors with each component weighted; what says how frequent components are, by its share."""
         weighted_posteriors = []
-        for site, posterior in enumerate(self.posteriors):
+        for site, posterior in enumerate(posteriors):
             parts = dict(posterior.contribution)
             for group, *amounts in zip(self.groups, weights, shares, strict=True):
                 weight, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
@@ -236,7 +238,7 @@ class Outcome:
         # Not before: a message that is moved to where a lie is, too, is bent by the lie.
         moved = dict(zip(sites, recentred([ballot.posteriors[site] for site in sites]), strict=True))
         heard = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
-        weighted = replace(ballot, posteriors=heard).weighted(self.weights, shares)
+        weighted = ballot.weighted(heard, self.weights, shares)
         return ballot.aligned([weighted[site] for site in sites], self._least())
 
     def _least(self) -> int:
