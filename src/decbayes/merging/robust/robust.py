@@ -1,11 +1,11 @@
 """A merge that names sites which clearly disagree with most others, and hardly moves with them.
 
-In this order: copies count once. No site votes with more than `cap` times the median site's evidence. Components of
-all sites are compared two at a time, each by the evidence that its site claims (`votes.py`, `_likeness.py`), and
-slots go to what most sites agree with: what few sites claim takes no slot from what more sites know. A component that
-disagrees with the others of its slot by more than chance, or than is usual, counts for less, and for nothing if it is
-far more (`_slots.py`). A site that clearly disagrees is left out, and so is one that shares nothing with anybody if
-the others are heard better without it. Only then are the others aligned, as usual, each component as it counts
+In this order: copies count once. No site votes with more than `cap` times the median site's evidence, or, where there
+is no choice of slots, with more than one vote. Components of all sites are compared two at a time, as they were sent,
+each by the evidence that its site claims (`votes.py`, `_likeness.py`), and slots go to what most sites agree with: what
+few sites claim takes no slot from what more sites know. A component that disagrees with the others of its slot by more
+than chance, or than is usual, counts for less, and for nothing if it is far more (`_slots.py`). A site that clearly disagrees is left out, and so is one that shares nothing with anybody if
+the others are heard better without it. Only then are the others recentred and aligned, as usual, each component as it counts
 (`_ballot.py`). What one of unlike sites alone has found can neither be confirmed nor refuted: it gets a slot of its
 own, with little weight, and a remark names it.
 
@@ -53,7 +53,7 @@ class Robust:
     """How a robust merge counts: `db.merge(posteriors, robust=db.merging.Robust(cap=2.0))`.
 
     Attributes:
-        cap: the most evidence with which a site votes, in units of the median site's. A larger site with which the
+        cap: the most evidence with which a site counts, in units of the median site's. A larger site with which the
             others agree counts for more, as long as it moves them by no more than about a deviation.
 
     >>> db.merging.Robust(cap=2.0)
