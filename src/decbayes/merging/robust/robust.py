@@ -4,10 +4,11 @@ In this order: copies count once. No site votes with more than `cap` times the m
 is no choice of slots, with more than one vote. Components of all sites are compared two at a time, as they were sent,
 each by the evidence that its site claims (`votes.py`, `_likeness.py`), and slots go to what most sites agree with: what
 few sites claim takes no slot from what more sites know. A component that disagrees with the others of its slot by more
-than chance, or than is usual, counts for less, and for nothing if it is far more (`_slots.py`). A site that clearly disagrees is left out, and so is one that shares nothing with anybody if
-the others are heard better without it. Only then are the others recentred and aligned, as usual, each component as it counts
-(`_ballot.py`). What one of unlike sites alone has found can neither be confirmed nor refuted: it gets a slot of its
-own, with little weight, and a remark names it.
+than chance, or than is usual, counts for less, and for nothing if it is far more (`_slots.py`). A site that clearly
+disagrees is left out, and so is one that shares nothing with anybody if the others are heard better without it. Only
+then are the others recentred and aligned, as usual, each component as it counts (`_ballot.py`). What one of unlike
+sites alone has found can neither be confirmed nor refuted: it gets a slot of its own, with little weight, and a remark
+names it.
 
 If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and left
 out.
