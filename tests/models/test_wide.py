@@ -48,6 +48,19 @@ def test_merged_pieces_are_the_classes_of_rows_that_nobody_has_seen(table, wide)
     assert db.checking.adjusted_rand(labels, found) > 0.75
 
 
+@pytest.mark.parametrize(("pieces", "slots"), [(5, 3), (4, 2)])
+def test_where_sites_have_half_as_many_more_pieces_slots_are_those_of_the_first_doubt(
+    pieces, slots, shards, monkeypatch
+):
+    """The jump is at two slots, the first doubt at three."""
+    from decbayes.merging.grouping import number
+
+    model = db.BernoulliMixture(pieces, COLUMNS, ascent=db.Ascent(restarts=0))
+    sites = [model.fit(shard, rng=0).posterior for shard in shards[:3]]
+    monkeypatch.setattr(number, "descend", lambda components, start: (2, True, True, 3))
+    assert len(db.merge(sites, components="auto").mean("weights")) == slots
+
+
 def test_pieces_of_noise_are_joined_again():
     rng = np.random.default_rng(3)
     model = db.BernoulliMixture("wide", COLUMNS, ascent=db.Ascent(restarts=2))
