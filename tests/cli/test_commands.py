@@ -471,7 +471,7 @@ PLAINLY = {
     "show a --shape 3": "--shape needs 2 values.",
     "show a b": "Too many arguments: b.",
     "show a --top many": '--top must be an integer, not "many".',
-    "fit mixture a.csv -o b --components many": "--components must be an integer or 'auto', not \"many\".",
+    "fit mixture a.csv -o b --components many": "--components must be an integer, 'auto' or 'wide', not \"many\".",
     "simulate --topology star": 'Choose from: "changing", "clique"',
     "simulate nonsense": 'Unknown command "nonsense". Available commands: categories, classes',
     "fit mixture a.csv --compnents 3 -o b": "Did you mean --components?",

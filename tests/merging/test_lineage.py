@@ -280,7 +280,7 @@ class TestFollow:
 
     @pytest.mark.parametrize(("finders", "slots"), [(1, 2), (2, 3)])
     def test_what_two_sites_have_found_since_gets_a_slot(self, finders, slots, rng, monkeypatch):
-        monkeypatch.setattr(number, "descend", lambda components, start: (2, False, 1.0))
+        monkeypatch.setattr(number, "descend", lambda components, start: (2, False, True, 2))
         before = db.merge([drawn(rng, TRUTH, (0, 1), 2000) for _ in range(4)])
         sites = [drawn(rng, TRUTH, (0, 1, 2) if site < finders else (0, 1), 2000) for site in range(4)]
         after = db.merge(sites, components="auto", since=before)

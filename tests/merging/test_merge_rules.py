@@ -167,8 +167,14 @@ def test_whom_nothing_is_said_of_counts_in_full():
 
 
 def test_few_data_per_parameter_are_named_if_there_are_several_sites():
-    for per_parameter, sites, said in ((4.9, 2, 1), (5.0, 2, 0), (4.9, 1, 0)):
-        assert len(list(small_sites(shared([[9.0, 9.0]] * sites, per_parameter)))) == said
+    """It is a warning if a fifth of the sites found one component where another found more."""
+    alone, some, nobody = np.array([1, 2, 2, 2, 2]), np.array([1, 2, 2, 2, 2, 2]), np.array([1, 1])
+    for per_parameter, found, severities in (
+        (4.9, np.array([2, 2]), ["note"]), (5.0, alone, []), (4.9, np.array([2]), []),
+        (4.9, alone, ["warning"]), (4.9, some, ["note"]), (4.9, nobody, ["note"]),
+    ):  # fmt: skip
+        remarks = small_sites(shared([[9.0, 9.0]] * len(found), per_parameter), found)
+        assert [remark.severity for remark in remarks] == severities
 
 
 def test_structures_differ_in_what_either_model_states():

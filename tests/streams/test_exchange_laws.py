@@ -275,7 +275,7 @@ def test_what_is_no_sketch_is_refused(change):
     fine = {"format": "decbayes sketch 1", "documents": 2, "group": "g", "hashes": ["0", f"{(1 << 64) - 1:x}"]}
     assert Sketch.of_plain(fine).documents == 2
     assert Sketch.of_plain(fine | {"hashes": ["7"]}).hashes == (7,)
-    with pytest.raises(InvalidData, match="no sketch"):
+    with pytest.raises(InvalidData, match="not a sketch"):
         Sketch.of_plain(fine | change)
 
 

@@ -194,4 +194,5 @@ def kinds_of(hint: Any) -> str:
     if get_origin(hint) is Literal or not all(part in KINDS or get_origin(part) is Literal for part in parts):
         return ""
     texts = [[KINDS[part]] if part in KINDS else [f"'{choice}'" for choice in get_args(part)] for part in parts]
-    return " or ".join(text for several in texts for text in several)
+    *others, last = [text for several in texts for text in several]
+    return f"{', '.join(others)} or {last}" if others else last
