@@ -29,6 +29,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+# Few tests of many seconds each: type checkers, processes, pages, compilers of other libraries.
+LONG = {
+    "test_docs.py", "test_types.py", "test_notebooks.py", "test_platforms.py", "test_own_model.py", "test_numpyro.py",
+    "test_modules_entered.py", "test_scale.py", "test_figures.py", "test_large_files.py", "test_reports.py",
+}  # fmt: skip
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """What takes long starts first, so that no worker is left with it: groups, pages, files of many tests."""
@@ -38,7 +45,7 @@ def pytest_collection_modifyitems(items):
 
     def turn(item):
         grouped = item.get_closest_marker("xdist_group") is not None
-        return not grouped, item.path.name != "test_docs.py", -tests[item.path], str(item.path)
+        return not grouped, item.path.name not in LONG, -tests[item.path], str(item.path)
 
     items.sort(key=turn)
 

@@ -1,6 +1,7 @@
 """Which folder may import which, and what the package promises as a whole."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -248,6 +249,19 @@ def test_every_folder_is_a_room_with_a_rule_and_has_few_files():
 def test_every_part_has_a_rule():
     parts = {path.stem for path in SOURCE.glob("*.py")} | {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert parts - {"__init__"} <= ALLOWED.keys() | {"cli", "demo", "__main__"}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_for_developers_names_are_there(page):
+    top = SOURCE.parents[1]
+    named = set(re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|md|toml))`", (top / page).read_text(encoding="utf-8")))
+    known = {
+        path.relative_to(top).as_posix()
+        for folder in ("src", "tests", "docs", ".ci")
+        for path in (top / folder).rglob("*")
+    }
+    assert len(named) > 2
+    assert not [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in known)]
 
 
 def test_public_names_are_what_all_says():
