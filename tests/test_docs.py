@@ -395,6 +395,7 @@ GROUPS = {
     "class-membership.md": [pytest.mark.slow],
     "intervals.md": [pytest.mark.slow],
     "matches.md": [pytest.mark.slow],
+    "wearables.md": [pytest.mark.slow],
     "streaming.md": [pytest.mark.slow],
     "study.md": [pytest.mark.slow],
     "outcomes.md": [pytest.mark.slow],
