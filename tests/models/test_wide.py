@@ -61,7 +61,6 @@ def test_where_sites_have_half_as_many_more_pieces_slots_are_those_of_the_first_
     assert len(db.merge(sites, components="auto").mean("weights")) == slots
 
 
-@pytest.mark.slow
 def test_pieces_of_noise_are_joined_again():
     rng = np.random.default_rng(3)
     model = db.BernoulliMixture("wide", COLUMNS, ascent=db.Ascent(restarts=2))
