@@ -283,5 +283,7 @@ def test_an_effect_beside_a_product_says_where(rng):
     shards = [np.column_stack(each) for each in zip(age, ward, stay, strict=True)]
     findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
     said = answer(findings)[0]
+    few = Findings.by_name(db.align([model.fit(shard[:3]).posterior for shard in shards]), ["a", "b"])
+    assert "age (where ward is bone)" in answer(few)[0]
     assert re.search(r"1\.?\d* higher \(.*?\) with each unit of age where ward is bone", said)
     assert re.search(r"(199|20\d)\.?\d* higher \(.*?\) with ward = heart than with bone where age is 0", said)

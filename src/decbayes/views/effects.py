@@ -71,12 +71,15 @@ class Effects:
         return interval_text(change, f"{self._about.units.get(self._model.target, '')} {direction}".strip())
 
     def _when(self, estimate: Estimate) -> str:
-        """What the effect goes with, and beside a product where: its other factors are 0, or at their reference."""
+        """What the effect goes with, and where."""
         _, name = self._split(estimate)
+        return " ".join(filter(None, (self._change(estimate, name), self._where(name))))
+
+    def _where(self, name: str) -> str:
+        """Beside a product: where its other factors are 0, or at their reference."""
         products = [parts for term in self._terms if name in (parts := unbracketed(term, ":")) and len(parts) > 1]
         others = dict.fromkeys(part.partition("=")[0] for parts in products for part in parts if part != name)
-        where = f" where {joined_words([self._reference(other) for other in others])}" if others else ""
-        return self._change(estimate, name) + where
+        return f"where {joined_words([self._reference(other) for other in others])}" if others else ""
 
     def _reference(self, name: str) -> str:
         """Where a factor of a product adds nothing to the effect of the other."""
@@ -111,7 +114,8 @@ class Effects:
 
     def _name(self, estimate: Estimate) -> str:
         level, name = self._split(estimate)
-        return f"{name} ({level})" if level else name
+        about = ", ".join(filter(None, (level, self._where(name))))
+        return f"{name} ({about})" if about else name
 
 
 def is_clear(estimate: Estimate) -> bool:
