@@ -53,12 +53,6 @@ class InvalidFile(DecbayesError):
     """A file that is not a posterior of ours, is damaged, or claims something it does not hold."""
 
 
-class NotWritten(OSError):
-    """A file that the system could not write; `content` is what it would have held, if others may have it."""
-
-    content: bytes | None = None
-
-
 class InvalidData(DecbayesError):
     """Observations that the model cannot have produced: NaN, a wrong dimension, negative counts, …"""
 

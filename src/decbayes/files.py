@@ -16,7 +16,7 @@ import numpy as np
 from decbayes.base.arguments import check_kind
 from decbayes.base.tensors import Arrays, checked_csr, read_arrays
 from decbayes.calibrated import Calibration
-from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure, NotWritten
+from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES, Contribution
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
@@ -87,7 +87,7 @@ def check_inside(path: Path, folder: Path) -> Path:
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content in one step: readers see the old or the new, never half of it.
 
-    A `private` file can be read by its owner only.
+    A `private` file can be read by its owner only. An error has what any other one would have held, as its `content`.
     """
     temporary = beside(target)
     try:
@@ -100,8 +100,8 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
         temporary.replace(target)
     except OSError as error:
         # The caller knows the target, not the temporary file beside it.
-        unwritten = NotWritten(error.errno, error.strerror, str(target))
-        unwritten.content = None if private else content
+        unwritten = OSError(error.errno, error.strerror, str(target))
+        unwritten.content = None if private else content  # type: ignore[attr-defined]
         raise unwritten from error
     finally:
         remove(temporary)
@@ -422,7 +422,8 @@ def parsed_header(description: str) -> dict[str, Any]:
         raise InvalidFile(f"The metadata cannot be read ({type(error).__name__}: {error}).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidFile(
-            f"The format is not '{FORMAT}': another version of decbayes may have written it. Use its site's."
+            f"The format is not '{FORMAT}': another version of decbayes may have written it. Use the version that its "
+            "site has."
         )
     return header
 

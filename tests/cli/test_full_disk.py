@@ -12,6 +12,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli.shared import running
+from decbayes.cli.shared.unfinished import Unfinished
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 FITS = [f"fit mixture {name}.csv --components 2 --restarts 1 -o {name}.posterior" for name in "ab"]
@@ -84,9 +85,25 @@ def test_where_the_first_place_is_full_as_well_there_is_another(run, sites, plac
 
 def test_private_content_is_kept_nowhere(run, places, monkeypatch):
     monkeypatch.setattr("decbayes.files.os.fsync", fails)
-    with pytest.raises(db.errors.NotWritten) as failed:
+    with pytest.raises(OSError, match="No space") as failed:
         db.files.write_whole(places[0] / "group.key", b"secret", private=True)
     assert failed.value.content is None
+
+
+def test_the_state_of_an_interrupted_fit_is_no_result_to_be_kept(places, monkeypatch):
+    """No disclosure rules are applied to it."""
+    posterior = db.GaussianMixture(2, 1).fit([[0.0], [1.0], [5.0]], rng=0).posterior
+    monkeypatch.setattr("decbayes.files.os.fsync", fails)
+    with pytest.raises(OSError, match="No space") as failed:
+        Unfinished(posterior, 1, 0).save(places[0] / "a.posterior", "fit", posterior)
+    assert failed.value.content is None
+
+
+def test_a_missing_folder_is_what_python_calls_it_and_needs_no_room(tmp_path):
+    posterior = db.GaussianMixture(2, 1).fit([[0.0], [1.0], [5.0]], rng=0).posterior
+    with pytest.raises(FileNotFoundError) as failed:
+        db.save(posterior, tmp_path / "none" / "a.posterior")
+    assert "room" not in running.kept(failed.value, b"content")
 
 
 @pytest.mark.parametrize("line", LATE)

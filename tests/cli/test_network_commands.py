@@ -142,7 +142,7 @@ def test_mistakes_are_told_in_one_line(command, tmp_path, monkeypatch, words, sa
     party = Means(tmp_path, 2)
     SqliteStore(tmp_path / "empty.store", party.charter).close()
     with SqliteStore(tmp_path / "other.store", party.charter) as other:
-        other.check_owner(Identity.load(tmp_path / "agent 1.key"))
+        other.own(Identity.load(tmp_path / "agent 1.key"))
     monkeypatch.chdir(tmp_path)
     key(command, "a.key")
     status, out, error = command(*words)

@@ -365,3 +365,25 @@ def test_counts_without_an_event_are_said_to_have_a_single_outcome():
     model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
     remarks = model.fit_site({"x": [0.0, 1.0, 2.0], "y": [0, 0, 0]}).posterior.remarks
     assert [remark.kind for remark in remarks] == ["single outcome"]
+
+
+@pytest.mark.parametrize("approximation", ["variational", "laplace"])
+def test_messages_are_read_by_the_approximation_that_made_them(approximation):
+    """A merge knows only the structure, which does not say it: messages do."""
+    far = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(6, 25, 2))
+        y = rng.random((6, 25)) < 1 / (1 + np.exp(0.5 - x @ [0.8, 1.0]))
+        model = db.LogisticRegression(
+            "y", columns={"a": "real", "b": "real", "y": "yes/no"}, approximation=approximation
+        )
+        sites = [np.column_stack(site) for site in zip(*x.transpose(2, 0, 1), y, strict=True)]
+        sent = [model.fit_site(site).posterior for site in sites]
+        mean, deviation, _, _ = model.outcome.interval(
+            model.fit(np.concatenate(sites)).posterior.natural[COEFFICIENTS], 0.9
+        )
+        both = [db.merging.product(sent), db.merge(sent)]
+        far.append([np.abs((each.mean(COEFFICIENTS).ravel() - mean) / deviation).max() for each in both])
+    plain, merged = np.median(far, axis=0)
+    assert merged < 0.35 * plain

@@ -118,3 +118,8 @@ def test_a_small_site_that_finds_one_component_says_that_there_may_be_more():
     few, many = (model.fit((rng.random((rows, 10)) < 0.3).astype(float), rng=1).posterior for rows in (60, 300))
     assert [remark.kind for remark in few.remarks] == ["one component"]
     assert not many.remarks
+
+
+def test_rounds_go_on_from_wide_fits(shards, wide):
+    model = db.BernoulliMixture("wide", COLUMNS, ascent=db.Ascent(restarts=4))
+    assert len(db.refine(model, shards[:2], wide[:2], rounds=1, rng=0).rounds) == 2

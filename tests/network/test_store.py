@@ -46,13 +46,14 @@ def test_a_restart_finds_the_newest_version_of_each_member_and_nothing_else(path
 def test_a_store_belongs_to_one_site_and_stays_its_own_when_the_key_is_replaced(path):
     """With another site's store, an agent would publish that site's files as its own."""
     with SqliteStore(path, CHARTER) as store:
-        store.check_owner(MEMBERS[0])
+        store.check_owner(MEMBERS[1])  # who only looks does not own it
+        store.own(MEMBERS[0])
     with SqliteStore(path, CHARTER) as store:
         store.check_owner(MEMBERS[0])
         store.check_owner(Identity.generate(after=MEMBERS[0]))
         with pytest.raises(StoreFailed, match="begun with another key"):
             store.check_owner(MEMBERS[1])
-        store.check_owner(MEMBERS[0])
+        store.own(MEMBERS[0])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file in use cannot be removed there")

@@ -287,3 +287,23 @@ def test_an_effect_beside_a_product_says_where(rng):
     assert "age (where ward is bone)" in answer(few)[0]
     assert re.search(r"1\.?\d* higher \(.*?\) with each unit of age where ward is bone", said)
     assert re.search(r"(199|20\d)\.?\d* higher \(.*?\) with ward = heart than with bone where age is 0", said)
+
+
+@pytest.mark.parametrize(
+    ("columns", "terms", "expected"),
+    [
+        ({"w": db.columns.Categorical("a", "b")}, ("w", "w:age"), r"with each unit of the product w=a:age"),
+        ({"dose=high": "real"}, ("age", "dose=high", "age:dose=high"), r"each unit of age where dose=high is 0"),
+        ({"s": "yes/no"}, ("s", "s:age"), r"with s = yes where age is 0"),
+    ],
+)
+def test_products_are_not_taken_for_comparisons(columns, terms, expected, rng):
+    names = {"age": "real", **columns, "stay": "real"}
+    model = db.LinearRegression("stay", columns=names, terms=terms)
+    rows = [np.column_stack([rng.normal(size=80), rng.integers(2, size=80).astype(float)]) for _ in range(2)]
+    shards = [
+        np.column_stack([x, 9.0 * x[:, 0] + 7.0 * x[:, 1] + 5.0 * x[:, 0] * x[:, 1] + rng.normal(size=80)])
+        for x in rows
+    ]
+    findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
+    assert re.search(expected, answer(findings)[0]), answer(findings)[0]

@@ -149,10 +149,10 @@ def small_sites(shared: Shared, found: Indices) -> Iterator[Remark]:
     few = "Sites have too few data to find the components alone"
     yield Remark(
         "small sites",
-        f"{alone}{few[0].lower()}{few[1:]}, and the merge probably misses most of them."
+        f"{alone}{few[0].lower()}{few[1:]}, and the merge may miss some of them."
         if collapsed
         else f"{few}: one broadcast may be far from one fit of all data.",
-        'Fit classes "wide" at all sites and merge with components="auto", or take rounds (refine).'
+        'Take rounds (refine); or, with classes, fit "wide" at all sites and merge with components="auto".'
         if collapsed
         else "Take rounds (refine) before you rely on components or intervals.",
         f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",

@@ -220,7 +220,7 @@ def refined(course: Course, ends: Ends) -> Refinement:
 def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
     """Sites' contributions in common slots: as many as the model has, where sites have fitted more."""
     wanted = getattr(model, model.number) if model.number else "auto"
-    wider = wanted != "auto" and bool(fitted) and fitted[0].structure.resizable
+    wider = not isinstance(wanted, str) and bool(fitted) and fitted[0].structure.resizable
     narrow = wider and max(map(slots_of, fitted)) > int(wanted)
     return list(align(fitted, components=int(wanted) if narrow else "largest", solver=solver).relabelled())
 

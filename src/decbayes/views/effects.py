@@ -77,9 +77,19 @@ class Effects:
 
     def _where(self, name: str) -> str:
         """Beside a product: where its other factors are 0, or at their reference."""
-        products = [parts for term in self._terms if name in (parts := unbracketed(term, ":")) and len(parts) > 1]
-        others = dict.fromkeys(part.partition("=")[0] for parts in products for part in parts if part != name)
+        products = [
+            parts for term in self._terms if len(parts := unbracketed(term, ":")) > 1 and self._among(name, parts)
+        ]
+        others = dict.fromkeys(self._column_of(part) for parts in products for part in parts)
+        others.pop(self._column_of(name), None)
         return f"where {joined_words([self._reference(other) for other in others])}" if others else ""
+
+    def _among(self, name: str, parts: Sequence[str]) -> bool:
+        """Whether a term is a factor of a product; a yes/no column may be one as a whole, "x" beside "x=yes:z"."""
+        return name in parts or (isinstance(self._columns.get(name), YesNo) and name in map(self._column_of, parts))
+
+    def _column_of(self, part: str) -> str:
+        return part if part in self._columns else part.partition("=")[0]
 
     def _reference(self, name: str) -> str:
         """Where a factor of a product adds nothing to the effect of the other."""
@@ -104,7 +114,7 @@ class Effects:
             return f"with {name} = {column.yes}"
         of, _, level = name.partition("=")
         others = self._references(of)
-        if level and len(others) == 1:
+        if level and len(others) == 1 and len(unbracketed(name, ":")) == 1:
             return f"with {of} = {level} {'as' if estimate.null == 1.0 else 'than'} with {others[0]}"
         return f"with each unit of {'the product ' if len(unbracketed(name, ':')) > 1 else ''}{name}"
 

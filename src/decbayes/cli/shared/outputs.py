@@ -1,6 +1,5 @@
 """Where results go: checked before the work is done, so that nothing is lost after it; rows as CSV or Parquet."""
 
-import errno
 import gzip
 import os
 import re
@@ -19,7 +18,7 @@ from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
 from decbayes.base.extras import require, require_extra
-from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.running import FULL, WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
@@ -78,7 +77,6 @@ def save_picture(figure: Any, path: Path, dpi: int) -> None:
 
 
 MOST_DIGITS = 6
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
 # Spreadsheets run cells that begin with one of these; an empty cell is in it, too, and stays empty.
@@ -130,7 +128,7 @@ def writing(
             temporary.replace(part_of(path))
         raise
     except OSError as error:
-        if error.filename is not None:
+        if error.filename is not None or error.errno not in FULL:
             raise
         raise DecbayesError(
             f"{path} cannot be written: {error.strerror}. Make room there, and run the command again."

@@ -1,5 +1,6 @@
 """Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C, wrong arguments."""
 
+import errno
 import os
 import shutil
 import sys
@@ -22,7 +23,10 @@ from cyclopts import (
 )
 
 from decbayes.base.extras import load_extensions
-from decbayes.errors import DecbayesError, NotWritten, printable
+from decbayes.errors import DecbayesError, printable
+
+# What a write fails with where there is no room.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class WrongArgument(DecbayesError):
@@ -78,9 +82,11 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except USER_ERRORS as error:
-        place = kept(error, error.content) if isinstance(error, NotWritten) and error.content else ""
+        content = getattr(error, "content", None)
+        place = kept(error, content) if isinstance(error, OSError) and content else ""
         if debug:
-            error.add_note(place)
+            if place:
+                error.add_note(place)
             raise
         if isinstance(error, WrongArgument):
             print(f"{name}: {error}", file=sys.stderr)
@@ -127,7 +133,7 @@ def reason(error: Exception) -> str:
     return printable(text)
 
 
-def kept(error: NotWritten, content: bytes) -> str:
+def kept(error: OSError, content: bytes) -> str:
     """Keep a result elsewhere that could not be written where it belongs, and say where: it may have taken long."""
     for parent in (tempfile.gettempdir, Path.home):
         try:
@@ -140,8 +146,9 @@ def kept(error: NotWritten, content: bytes) -> str:
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
             continue
-        return printable(f". The result is kept in {path}: make room, and move it where it belongs.")
-    return ". Make room, and run the command again."
+        remedy = "make room, and move it" if error.errno in FULL else "move it"
+        return printable(f". The result is kept in {path}: {remedy} where it belongs.")
+    return ". Make room, and run the command again." if error.errno in FULL else ""
 
 
 def complaint(error: CycloptsError, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.files import load, save
+from decbayes.files import load, to_bytes, write_whole
 from decbayes.inputs.filed import FileArray
 from decbayes.inputs.large import ROWS
 from decbayes.inputs.texts import STANDARD_INPUT
@@ -82,7 +82,8 @@ class Unfinished:
         folder, draft_folder = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
         shutil.rmtree(draft_folder, ignore_errors=True)
         draft_folder.mkdir(mode=0o700)
-        save(self.posterior, draft_folder / STATE)
+        # No disclosure rules are applied to it: nobody else may read it, and it is no result.
+        write_whole(draft_folder / STATE, to_bytes(self.posterior), private=True)
         note["paused"] = None if self.paused is None else written(self.paused, draft_folder, "state")
         (draft_folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
         forget(output)

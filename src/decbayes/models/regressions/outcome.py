@@ -118,7 +118,7 @@ class Outcome(ABC):
         mean, covariance = self.moments(natural)
         change = np.eye(len(mean)) if change is None else change
         spread = change * wider
-        scale = np.sqrt(np.einsum("id,de,ie->i", spread, covariance, spread) * self.noise(natural))
+        scale = np.sqrt(((spread @ covariance) * spread).sum(axis=1) * self.noise(natural))
         middle, reach = change @ mean, self.reach(natural, level) * scale
         return middle, self.deviation(natural, scale), middle - reach, middle + reach
 

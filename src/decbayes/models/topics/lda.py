@@ -381,10 +381,10 @@ class LatentDirichletAllocation(Predicting):
         return Site(counts, prior or Posterior.of_prior(self.structure), start, places)
 
     def _climbing(self, start: Any) -> Ascent:
-        """From given topics there is nothing to search for, unless all passes are to be a search."""
+        """From given topics there is nothing to search for, but in the few passes of `first_refit`."""
         if start is None:
             return self.ascent
-        searching = self.ascent.warm_up if self.ascent.warm_up == self.ascent.passes else 0
+        searching = self.ascent.warm_up if self.ascent.warm_up == self.ascent.passes <= SHARPENING else 0
         return replace(self.ascent, warm_up=searching, restarts=0)
 
     def _steps(self) -> Steps:

@@ -203,6 +203,11 @@ def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules 
         observations = first.read(the_data(first, [path]), report=messages().print)
         return safe_to_send(first, observations, rules, persons), persons
     names = list(dict.fromkeys(name for columns in listed for name in columns))
+    unlike = [name for name in names if len({columns[name] for columns in listed if name in columns}) > 1]
+    if unlike and rules is not None:
+        raise InvalidData(
+            f"The posteriors have different lists of '{unlike[0]}': under disclosure rules, score those of one list."
+        )
     frame = read_frame(table_file(path), [*names, *([person] if person and person not in names else [])])
     gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
     if gaps.any():

@@ -166,6 +166,8 @@ def agent(
         known = check_seat(identity, agreed, key, opened)
         paths = [*data, *observed_earlier(opened, data)]
     shards = [read_site(known.charter, path, person, report=messages().print) for path in paths]
+    with SqliteStore(store, agreed) as opened:
+        opened.own(identity)
     parts = [observed for observed, _ in shards]
     watcher = None if shown_at is None else watching(shown_at, scorer(known.charter, parts, held, seed), record)
     files = CharterFile(charter, agreed), KeyFile(key, identity)

@@ -28,7 +28,7 @@ from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import MADE_UP
 from decbayes.disclosure.preparing import listed as columns_listed
 from decbayes.disclosure.rarities import Statement
-from decbayes.errors import InvalidProtocol, NotDisclosed
+from decbayes.errors import InvalidData, InvalidProtocol, NotDisclosed
 from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
@@ -83,14 +83,21 @@ def check(
     remember(study, site, files)
     frame, model = frame_of(model, files), model.unsettled(study.protocol.settings.keys())
     statements = checked(model, observations, frame=frame, rules=in_force, persons=persons, units=study.protocol.units)
+    text = ""
+    if not any(statement.severity == "stop" for statement in statements):
+        try:
+            with rules_of_protocol():
+                text = listed(study, model, observations, files, in_force, persons)
+        except (NotDisclosed, InvalidData) as error:
+            statements += [Statement("list", str(error), "stop")]
     stopped = any(statement.severity == "stop" for statement in statements)
-    text = "" if stopped else listed(study, model, observations, files, in_force, persons)
     statements += [Statement("other sites", line, "look") for line in compared(study, site, text)]
     print_statements(statements, as_json)
     if stopped:
         messages().print(
             f"These data cannot be fitted as they are; nothing was written for others. If that cannot be helped, the "
-            f"study goes on without {site}: take its line out of [sites] in {study.folder / FILE}."
+            f"study goes on without {site}: take its line out of [sites] in {study.folder / FILE}"
+            f"{', and name who merges instead (merges = …)' if study.protocol.merges == site else ''}."
         )
         return STOPPED
     hand_over_list(study, site, text)

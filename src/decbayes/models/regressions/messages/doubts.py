@@ -13,7 +13,7 @@ from decbayes.remarks import Remark
 # Fewer events (or non-events) per coefficient, and a quadratic around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
 # Rows of a site that are too many to look for a plane between their outcomes.
-MANY_ROWS = 500
+MANY_ROWS = 20_000
 # Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
 CLEARLY_MORE, SURE = 1.2, 1e-3
 # A real column seems to be in another unit if its scale is so many times the agreed one, or one such part of it, its
@@ -76,7 +76,7 @@ def of_one_broadcast(events: float, others: float, side: int, separated: bool) -
 def separated(design: Array, targets: Array) -> bool:
     """Whether a plane has the rows of each outcome on one side, not all of them on it: a linear programme.
 
-    It is not looked for in many rows, where it would hardly matter.
+    It is not looked for in more than MANY_ROWS, which would take long.
     """
     from scipy.optimize import linprog
 

@@ -11,7 +11,7 @@ from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
-from decbayes.models.regressions.messages.one_broadcast import STEP, Quadratic, marked, recentred, total
+from decbayes.models.regressions.messages.one_broadcast import LAPLACE, STEP, Quadratic, marked, recentred, total
 from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR, Climb
 from decbayes.posterior import Posterior
@@ -92,7 +92,7 @@ class FirstBroadcasts:
         fit, place = max(zip(fits, places, strict=True), key=lambda pair: pair[0].bound[-1])
         problem = model.problem(dict(Posterior.of_prior(model.structure).natural), data)
         believed, settled = self._settled(fit.posterior, model.outcome.climb(problem), self.anchors[place])
-        sent = marked(message_of(settled), place)
+        sent = marked(message_of(settled), place + (LAPLACE if problem.approximation == "laplace" else 0))
         targets, mean, weights, _ = model.fitted(believed.natural, problem)
         broadcast = model.outcome.broadcast_remarks(targets, mean, weights, problem.rows.design)
         missing = of_terms(model.table.design.labels, problem.rows.design)

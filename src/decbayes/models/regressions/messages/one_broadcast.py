@@ -28,8 +28,10 @@ LITTLE = 1e-12
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(12)
 SHARES = SHARES / SHARES.sum()
 # Merges know first broadcasts by their shifts: multiples of a step, and the same part of it, which is the anchor's.
-# No sum of fewer than a thousand of them looks like one, nor do other messages, but for one in 1e10 per coefficient.
+# No sum of fewer than fifty of them looks like one, nor do other messages, but for one in 1e10 per coefficient.
 STEP, PARTS, FIRST_PART = 2.0**-14, 1024, 401
+# Added to the number of the anchor if the fit was Laplace's.
+LAPLACE = 64
 
 
 class Quadratic(NamedTuple):
@@ -123,14 +125,19 @@ class Reading(NamedTuple):
     estimate: Array
     targets: Array
     outcome: "Generalized"
+    spread: float = 1.0
+    """1 if contributions are expectations under the posterior, as of variational fits; 0 if they are values at its
+    mean, as of Laplace's."""
 
     @classmethod
-    def of(cls, message: Quadratic, anchor: Quadratic, levels: Array, outcome: "Generalized") -> "Reading | None":
+    def of(
+        cls, message: Quadratic, anchor: Quadratic, levels: Array, outcome: "Generalized", spread: float = 1.0
+    ) -> "Reading | None":
         """None if the message says too little of its rows."""
         if not (np.diag(message.precision)[levels] > LITTLE).any():
             return None
         mean, covariance = (message + anchor).moments()
-        narrow, square = divided(covariance, outcome)
+        narrow, square = divided(spread * covariance, outcome)
         found = []
         for target, read in outcome.read_as.items():
             rows = read(message.precision, levels).tilted(-square)
@@ -139,7 +146,7 @@ class Reading(NamedTuple):
             rows = rows.along(mean)
             weights = outcome.bent(target, rows.points @ mean, rows.variances(narrow))[2]
             found.append((target, rows._replace(counts=rows.counts / weights)))
-        silent = cls(found, mean, np.zeros(len(mean)), outcome)
+        silent = cls(found, mean, np.zeros(len(mean)), outcome, spread)
         here = silent.at(mean, covariance)
         return None if here is None else silent._replace(targets=message.shift - here[0].shift)
 
@@ -147,7 +154,7 @@ class Reading(NamedTuple):
         """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood; None if no number
         says so.
         """
-        narrow, square = divided(covariance, self.outcome)
+        narrow, square = divided(self.spread * covariance, self.outcome)
         shift, height, precision = self.targets, float(self.targets @ mean), np.zeros_like(covariance)
         for target, cloud in self.rows:
             rows = cloud.along(mean)
@@ -192,9 +199,12 @@ def recentred(
 
     Messages that are no first broadcasts stay as they are.
     """
-    known = {float(place): anchor for place, anchor in enumerate(anchors)}
+    fits = ((0, 1.0), (LAPLACE, 0.0))
+    known = {float(first + place): (anchor, spread) for first, spread in fits for place, anchor in enumerate(anchors)}
     sites = [
-        None if (place := anchor_of(message)) not in known else Reading.of(message, known[place], levels, outcome)
+        None
+        if (read := known.get(anchor_of(message))) is None
+        else Reading.of(message, read[0], levels, outcome, read[1])
         for message in messages
     ]
 

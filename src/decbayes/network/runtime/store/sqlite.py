@@ -127,17 +127,22 @@ class SqliteStore:
     def check_owner(self, identity: Identity) -> None:
         """Refuse another site's store: its data and those of this one would be published as one.
 
-        The first key makes it a site's; one that replaces it has the same secret.
+        The key that first `own`s it makes it a site's; one that replaces it has the same secret.
         """
-        site = keyed(identity.secret, b"decbayes store")
         with self.transaction() as transaction:
             owners = transaction.execute("SELECT site FROM owner").fetchall()
-            if not owners:
-                transaction.execute("INSERT INTO owner VALUES (?)", (site,))
-        if owners and owners != [(site,)]:
+        if owners and owners != [(site_of(identity),)]:
             raise StoreFailed(
                 f"{self.path} was begun with another key. Start it with that key, with one that replaces it "
                 "(`decbayes keygen --after`), or give this key a store of its own."
+            )
+
+    def own(self, identity: Identity) -> None:
+        """Make it the store of this site, if it is nobody's yet: once all else is fine that an agent starts with."""
+        self.check_owner(identity)
+        with self.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO owner SELECT ? WHERE NOT EXISTS (SELECT * FROM owner)", (site_of(identity),)
             )
 
     def put(self, items: Sequence[Saved]) -> None:
@@ -357,11 +362,16 @@ def proof_row(proof: Proof) -> Row:
     return proof.origin, one.header_bytes, one.signature, two.header_bytes, two.signature
 
 
+def site_of(identity: Identity) -> bytes:
+    """What a store knows a site by, whatever its present key."""
+    return keyed(identity.secret, b"decbayes store")
+
+
 def file_at(path: Path) -> tuple[int, int] | None:
     """Which file has a name; None if none has."""
     try:
         found = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
 
