@@ -114,3 +114,8 @@ def test_scores_of_models_with_different_columns_do_not_tell_which_rare_value_so
         line = f"validate {site}.csv short.posterior long.posterior --leave-one-out --rules usual -o {site}.scores"
         assert run(line)[0] == 0
     assert (tmp_path / "a.scores").read_bytes() == (tmp_path / "b.scores").read_bytes()
+    lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, ward, days, strict=True))]
+    (tmp_path / "few.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert run("fit linear-regression few.csv --formula days~age+ward -o few.posterior")[0] == 0
+    status, _, errors = run("validate a.csv long.posterior few.posterior --leave-one-out --rules usual -o c.scores")
+    assert (status, "different lists of 'ward'" in errors) == (1, True)

@@ -580,3 +580,13 @@ def test_two_answers_are_the_same_kind_of_column_at_all_sites(run, tmp_path, rng
         write_table(tmp_path / f"{site}.csv", table)
         status, out, _ = run("study", "check", f"{site}.csv", "--site", site)
         assert (status, "other sites" in out) == (0, False)
+
+
+def test_a_list_that_cannot_be_made_is_a_statement_beside_all_others(run, tmp_path):
+    words = ["--model", "topics", "--topics", "3", "--least-documents", "2", "--sites", "north,south"]
+    assert run("study", "new", "stay", *words)[0] == 0
+    texts = [f"night ward bed {'sleep' if number % 2 else 'meal'} nurse doctor" for number in range(40)]
+    (tmp_path / "t.txt").write_text("\n".join(texts), encoding="utf-8")
+    status, out, errors = run("study", "check", "t.txt", "--site", "north")
+    assert (status, "documents" in out, "--rules none" in out + errors) == (3, True, False)
+    assert "name who merges instead" in errors

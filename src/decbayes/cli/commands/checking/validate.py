@@ -203,7 +203,8 @@ def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules 
         observations = first.read(the_data(first, [path]), report=messages().print)
         return safe_to_send(first, observations, rules, persons), persons
     names = list(dict.fromkeys(name for columns in listed for name in columns))
-    unlike = [name for name in names if len({columns[name] for columns in listed if name in columns}) > 1]
+    lists = {name: {tuple(columns[name].entries) for columns in listed if name in columns} for name in names}
+    unlike = [name for name, categories in lists.items() if len(categories) > 1]
     if unlike and rules is not None:
         raise InvalidData(
             f"The posteriors have different lists of '{unlike[0]}': under disclosure rules, score those of one list."
