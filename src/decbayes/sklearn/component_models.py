@@ -1,7 +1,7 @@
 """Estimators of components: topics of documents, clusters of points, classes of the rows of a table."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,17 @@ from decbayes.models.topics.lda import LatentDirichletAllocation as TopicModel
 from decbayes.models.topics.word_prior import shared_prior, with_priors
 from decbayes.posterior import Posterior
 from decbayes.sklearn.sited import Sited
-from decbayes.updates.forgetting import Forgetting
 
 
+@dataclass(eq=False, repr=False)
 class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, Sited):  # type: ignore[misc]
     """An estimator of components; each row has a share of each."""
 
-    n_components: Number
-    n_init: int
+    n_components: Number = 2
+    _: KW_ONLY
+    max_iter: int = 200
+    tol: float = 1e-5
+    n_init: int = 10
 
     def transform(self, X: Any) -> Array:
         """(rows, components): how much of each row each component accounts for."""
@@ -77,6 +80,7 @@ class Clusters(Components):
         return np.asarray(self.posterior_.mean("weights"))
 
 
+@dataclass(eq=False, repr=False)
 class LatentDirichletAllocation(Components):
     """Topics of documents: rows are documents, columns are words, values are counts.
 
@@ -93,30 +97,14 @@ class LatentDirichletAllocation(Components):
     (40, 2)
     """
 
-    def __init__(
-        self,
-        n_components: Number = 10,
-        *,
-        document_prior: Any = 0.1,
-        topic_prior: Any = 0.01,
-        vocabulary: Vocabulary | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        n_init: int = 1,
-        rounds: int = 0,
-        forgetting: Forgetting = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.document_prior = document_prior
-        self.topic_prior = topic_prior
-        self.vocabulary = vocabulary
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.rounds = rounds
-        self.forgetting = forgetting
-        self.random_state = random_state
+    n_components: Number = 10
+    _: KW_ONLY
+    document_prior: Any = 0.1
+    topic_prior: Any = 0.01
+    vocabulary: Vocabulary | None = None
+    max_iter: int = 100
+    tol: float = 1e-3
+    n_init: int = 1
 
     @property
     def components_(self) -> Array:
@@ -155,6 +143,7 @@ class LatentDirichletAllocation(Components):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class GaussianMixture(Clusters):
     """Clusters of points: a Gaussian mixture.
 
@@ -173,36 +162,13 @@ class GaussianMixture(Clusters):
     [2.0, 9.0]
     """
 
-    def __init__(
-        self,
-        n_components: Number = 2,
-        *,
-        covariance: Covariance = "full",
-        weight_prior: float = 1.0,
-        prior_mean: Any = None,
-        prior_strength: float = 0.01,
-        prior_degrees: float | None = None,
-        prior_scale: Any = None,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        n_init: int = 10,
-        rounds: int = 0,
-        forgetting: Forgetting = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance = covariance
-        self.weight_prior = weight_prior
-        self.prior_mean = prior_mean
-        self.prior_strength = prior_strength
-        self.prior_degrees = prior_degrees
-        self.prior_scale = prior_scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.rounds = rounds
-        self.forgetting = forgetting
-        self.random_state = random_state
+    _: KW_ONLY
+    covariance: Covariance = "full"
+    weight_prior: float = 1.0
+    prior_mean: Any = None
+    prior_strength: float = 0.01
+    prior_degrees: float | None = None
+    prior_scale: Any = None
 
     @property
     def means_(self) -> Array:
@@ -235,6 +201,7 @@ class GaussianMixture(Clusters):
         )
 
 
+@dataclass(eq=False, repr=False)
 class LatentClasses(Clusters):
     """Classes of the rows of a table, with columns of any kind and values missing anywhere.
 
@@ -254,32 +221,11 @@ class LatentClasses(Clusters):
     True
     """
 
-    model_: TableModel
-
-    def __init__(
-        self,
-        n_components: Number = 2,
-        *,
-        kinds: Mapping[str, str] | None = None,
-        columns: Mapping[str, Any] | None = None,
-        weight_prior: float = 1.0,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        n_init: int = 10,
-        rounds: int = 0,
-        forgetting: Forgetting = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kinds = kinds
-        self.columns = columns
-        self.weight_prior = weight_prior
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.rounds = rounds
-        self.forgetting = forgetting
-        self.random_state = random_state
+    _: KW_ONLY
+    kinds: Mapping[str, str] | None = None
+    columns: Mapping[str, Any] | None = None
+    weight_prior: float = 1.0
+    model_: TableModel = field(init=False)
 
     def profiles(self, *, level: float = 0.9) -> list[Row]:
         """What each class is like, with intervals: rows for a data frame."""

@@ -1,7 +1,7 @@
 """Estimators of regressions: a number, a yes or no, or a count, from other numbers."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,11 +24,11 @@ from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 from decbayes.sklearn.sited import Sited
-from decbayes.updates.forgetting import Forgetting
 
 TARGET = "target"
 
 
+@dataclass(eq=False, repr=False)
 class Regressing(Sited):
     """An estimator of how a target depends on columns.
 
@@ -43,28 +43,13 @@ class Regressing(Sited):
     _model: ClassVar[type[Regression]]
     _outcome: ClassVar[type[Column]]
     _numeric: ClassVar[bool] = True
-    model_: Regression
-
-    def __init__(
-        self,
-        *,
-        prior_variance: float = 10.0,
-        fit_intercept: bool = True,
-        columns: Mapping[str, Any] | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-10,
-        rounds: int = 0,
-        forgetting: Forgetting = None,
-        random_state: Any = None,
-    ) -> None:
-        self.prior_variance = prior_variance
-        self.fit_intercept = fit_intercept
-        self.columns = columns
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rounds = rounds
-        self.forgetting = forgetting
-        self.random_state = random_state
+    _: KW_ONLY
+    prior_variance: float = 10.0
+    fit_intercept: bool = True
+    columns: Mapping[str, Any] | None = None
+    max_iter: int = 100
+    tol: float = 1e-10
+    model_: Regression = field(init=False)
 
     @property
     def coef_(self) -> Array:

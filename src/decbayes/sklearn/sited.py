@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ ONE_SITE = "all"
 """What the site of rows without a label is called."""
 
 
+@dataclass(eq=False, repr=False)
 class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator of rows from several sites.
 
@@ -35,12 +37,13 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     belong to; `n_iter_`, the most passes that a site took; `converged_`, whether all sites had converged.
     """
 
+    _: KW_ONLY
     max_iter: int
     tol: float
-    rounds: int
-    forgetting: Forgetting
-    random_state: Any
-    model_: Model
+    rounds: int = 0
+    forgetting: Forgetting = None
+    random_state: Any = None
+    model_: Model = field(init=False)
 
     def fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
         """Fit the rows of each site on their own, and merge what the sites found.
