@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 
 def exported(
-    room: str, files: "Mapping[str, str]", rooms: str = "", further: str = ""
+    room: str, files: "Mapping[str, str]", rooms: str = "", further: str = "", extra: str = ""
 ) -> "tuple[Callable[[str], Any], list[str]]":
     """A room's `__getattr__` and `__all__`, from the names that each file brings, and the rooms within that it shows.
 
     Names are separated by spaces. A file is ".name" within the room; the whole name of one elsewhere. `further` rooms
-    are loaded by name, too, and not listed.
+    are loaded by name, too, and not listed. `extra` has the packages that all of it needs.
     """
     homes = {name: file for file, names in files.items() for name in names.split()}
     homes |= dict.fromkeys([*rooms.split(), *further.split()], "")
@@ -25,6 +25,10 @@ def exported(
 
         if name not in homes:
             raise AttributeError(f"{room} has no '{name}'; it has {', '.join(public)}.")
+        if extra:
+            from decbayes.base.extras import require_extra
+
+            require_extra(extra, task=room)
         file = homes[name]
         value = getattr(import_module(file, room), name) if file else import_module(f".{name}", room)
         setattr(sys.modules[room], name, value)

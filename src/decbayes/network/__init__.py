@@ -39,10 +39,9 @@ The examples of this package go on from these lines:
 >>> record = network.sign_record(charter, identity, 1, posterior=posterior, shards=shards, observations=4)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from decbayes.base.extras import require_extra
+from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
     from decbayes.network.protocol.agent import Agent as Agent
@@ -90,67 +89,28 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.talk.messages import message_bytes as message_bytes
     from decbayes.network.runtime.store.sqlite import SqliteStore as SqliteStore
     from decbayes.updates import Epoch as Epoch
+else:
+    # The protocol needs libraries that the rest of decbayes does without.
+    __getattr__, __all__ = exported(
+        __name__,
+        {
+            ".protocol.agent": "Agent persist_first",
+            ".protocol.effects": "Effect Peer Persist Report Saved Send Store",
+            ".protocol.group.charter": "Charter Epoch",
+            ".protocol.group.keys": "AgentId Identity agent_id short",
+            ".protocol.group.motions": "Admit Amend Ballot Extend Proof Question Remove Rotate Show",
+            ".protocol.group.roster": "Roster Seat",
+            ".protocol.limits": "Limits PrivacyRules Rules SumRules",
+            ".protocol.records.merges": "Entry Merged",
+            ".protocol.records.pool": "Change Pool",
+            ".protocol.records.record": "Header Record SignedHeader sign_record",
+            ".protocol.records.verification": "REASONS open_record verify",
+            ".protocol.site.evidence": "Evidence Learned",
+            ".protocol.talk.messages": "message_bytes",
+            ".runtime.store.sqlite": "SqliteStore",
+        },
+        extra="net",
+    )
 
-_HOME = {
-    "Admit": "protocol.group.motions",
-    "Agent": "protocol.agent",
-    "AgentId": "protocol.group.keys",
-    "Amend": "protocol.group.motions",
-    "Ballot": "protocol.group.motions",
-    "Change": "protocol.records.pool",
-    "Charter": "protocol.group.charter",
-    "Effect": "protocol.effects",
-    "Entry": "protocol.records.merges",
-    "Epoch": "protocol.group.charter",
-    "Evidence": "protocol.site.evidence",
-    "Extend": "protocol.group.motions",
-    "Header": "protocol.records.record",
-    "Identity": "protocol.group.keys",
-    "Learned": "protocol.site.evidence",
-    "Limits": "protocol.limits",
-    "Merged": "protocol.records.merges",
-    "Peer": "protocol.effects",
-    "Persist": "protocol.effects",
-    "Pool": "protocol.records.pool",
-    "PrivacyRules": "protocol.limits",
-    "Proof": "protocol.group.motions",
-    "Question": "protocol.group.motions",
-    "REASONS": "protocol.records.verification",
-    "Record": "protocol.records.record",
-    "Report": "protocol.effects",
-    "Remove": "protocol.group.motions",
-    "Show": "protocol.group.motions",
-    "Roster": "protocol.group.roster",
-    "Rotate": "protocol.group.motions",
-    "Rules": "protocol.limits",
-    "Saved": "protocol.effects",
-    "Seat": "protocol.group.roster",
-    "Send": "protocol.effects",
-    "SignedHeader": "protocol.records.record",
-    "SqliteStore": "runtime.store.sqlite",
-    "Store": "protocol.effects",
-    "SumRules": "protocol.limits",
-    "agent_id": "protocol.group.keys",
-    "message_bytes": "protocol.talk.messages",
-    "open_record": "protocol.records.verification",
-    "persist_first": "protocol.agent",
-    "short": "protocol.group.keys",
-    "sign_record": "protocol.records.record",
-    "verify": "protocol.records.verification",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    """Load a name on first use: the protocol needs libraries that the rest of decbayes does without."""
-    if name not in _HOME:
-        raise AttributeError(f"decbayes.network has no '{name}'; it has {', '.join(__all__)}.")
-    require_extra("net", task="decbayes.network")
-    value = getattr(import_module(f"decbayes.network.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__
