@@ -89,6 +89,35 @@ def brief_simulations():
     set_simulations(brief=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_read_once():
+    """What a command takes is the same each time: cyclopts reads it once, not for each command line."""
+    from cyclopts import App
+
+    read, known = App.assemble_argument_collection, {}
+
+    def assembled(app, **options):
+        if options:
+            return read(app, **options)
+        key = id(app), app.default_command
+        if key not in known:
+            known[key] = app, read(app)
+        return fresh(known[key][1])
+
+    App.assemble_argument_collection = assembled
+    yield
+    App.assemble_argument_collection = read
+
+
+def fresh(arguments):
+    """The same arguments, before any word was given to them: those of a data class have some within."""
+    copies = arguments.copy(reset_tokens=True)
+    twins = {id(argument): twin for argument, twin in zip(arguments, copies, strict=True)}
+    for twin in copies:
+        twin.children = type(arguments)(twins[id(child)] for child in twin.children)
+    return copies
+
+
 @pytest.fixture
 def as_shipped():
     set_simulations(brief=False)
