@@ -111,7 +111,7 @@ def test_slots_are_divided_until_the_first_fall(scores, clearly, slots, rng, mon
         rule, "divisions", lambda *_: ((search, flag) for (search, _), flag in zip(steps[1:], clearly, strict=True))
     )
     monkeypatch.setattr(OtherSites, "score", lambda self, search: found[id(search)])
-    monkeypatch.setattr(OtherSites, "scattered", lambda self, search: False)
+    monkeypatch.setattr(OtherSites, "scattered", lambda self, search: "")
     assert number(db.merge(posteriors)) == slots
 
 
@@ -129,10 +129,41 @@ def test_one_slot_stays_empty_if_most_rest_on_a_single_site(seen, slots, filled,
     alignment = db.align(sites_that_see(rng, *seen))
     merged = alignment.merged()
     assert (number(merged), (merged.contribution["weights"] > 0.5).sum()) == (slots, filled)
-    assert ("one stays empty" in alignment.reason) == (slots > filled)
+    assert ("one stays empty, for data that fit none: most slots rest" in alignment.reason) == (slots > filled)
     model = db.GaussianMixture(3, 2, covariance="diagonal")
     points = [CENTRES[each].repeat(30, axis=0) + rng.normal(size=(90, 2)) for each in ([0, 1, 2], [3, 4, 5])]
     assert number(db.merge([model.fit(each, rng=rng).posterior for each in points])) == 6
+
+
+@pytest.mark.parametrize(
+    ("stretch", "outlier", "why"),
+    [
+        (1.0, False, ""),
+        (1.0, True, "a slot rests on a single observation"),
+        (2.5, False, "sites differ in others by more than the given variance explains"),
+    ],
+)
+def test_one_slot_stays_empty_if_data_spread_farther_than_the_given_variance(stretch, outlier, why, rng):
+    seen = ([0, 1, 2], [1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 3])
+    shards = [CENTRES[rng.choice(clusters, 60)] + stretch * rng.normal(size=(60, 2)) for clusters in seen]
+    shards[0][0] = (60.0, 60.0) if outlier else CENTRES[0]
+    model = db.GaussianMixture(4 if outlier else 3, 2, variance=1.0, prior_variance=150.0, ascent=KNOWN.ascent)
+    alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    filled = (alignment.merged().contribution["weights"] > 0.5).sum()
+    assert number(alignment.merged()) == filled + bool(why)
+    assert alignment.reason.endswith(f"; one stays empty, for data that fit none: {why}." if why else "components.")
+
+
+def test_dispersion_is_chi_squared_per_degree_of_freedom(rng):
+    """Means of groups of normal points, some of them in slots of their own; twice as far apart, four times as much."""
+    slots, sizes = rng.integers(0, 700, 2000), rng.integers(1, 30, 2000)
+    noise = rng.normal(size=(2000, 3)) / np.sqrt(sizes)[:, None]
+    mean = np.arange(700.0)[slots, None] + noise
+    assert rule.dispersion(mean, 1.0 / sizes, slots) == pytest.approx(1.0, abs=0.08)  # five standard errors
+    assert rule.dispersion(mean + noise, 1.0 / sizes, slots) == pytest.approx(
+        4.0 * rule.dispersion(mean, 1.0 / sizes, slots), rel=1e-9
+    )
+    assert rule.dispersion(mean[:1], 1.0 / sizes[:1], slots[:1]) == 0.0
 
 
 def log_partition(natural):

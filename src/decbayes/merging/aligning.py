@@ -173,7 +173,7 @@ def sized_structure(
     default = default_number(loaded_from(posteriors, problem))
     reason = f"no number stands out; {default}" if components == "auto" else str(default)
     structure = largest if default.slots == most else largest.with_components(default.slots)
-    return Sized(structure, "predictions" if default.tried else "largest", reason, default.spare)
+    return Sized(structure, "predictions" if default.tried else "largest", reason, bool(default.spare))
 
 
 def raisable(problem: Problem, solver: Solver | None) -> bool:

@@ -26,6 +26,9 @@ from decbayes.merging.grouping.shared import halved, unlike_above
 # Slots that hold components which differ are divided if L falls, per component, by no more than this many times what
 # sampling alone makes two versions of one component differ.
 TOLERATED = 1.5
+# Data of a given variance spread farther than that if a slot rests on about a single row, or if the sites' versions of
+# slots differ by more than this many times what sampling explains.
+LONE, DISPERSED = 1.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class DefaultNumber:
     """A number of slots, what spoke for more than the largest site has components, and where the search stopped.
 
     In `tried` slots, the other sites would predict each site's data no better; 0 if no further number was tried.
-    `spare`: one more slot is to stay empty.
+    `spare`: why one more slot is to stay empty; "" if none is.
     """
 
     slots: int
@@ -41,7 +44,7 @@ class DefaultNumber:
     unlike: bool = False
     predicted: bool = False
     tried: int = 0
-    spare: bool = False
+    spare: str = ""
 
     def __str__(self) -> str:
         reasons = []
@@ -50,7 +53,7 @@ class DefaultNumber:
         if self.predicted:
             reasons.append(f"the sites predict each other's data better than in {self.largest}")
         if reasons:
-            spare = "; one stays empty, since most rest on a single site and data may fit none" if self.spare else ""
+            spare = f"; one stays empty, for data that fit none: {self.spare}" if self.spare else ""
             return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}{spare}"
         tried = f"; in {self.tried}, the sites would predict each other's data no better" if self.tried else ""
         return f"as many as the largest site has components{tried}"
@@ -79,7 +82,7 @@ def default_number(problem: Problem) -> DefaultNumber:
             tried = wider.count
             break
         search, score, unlike = wider, after, unlike or clearly
-    spare = search.count > largest and others.scattered(search)
+    spare = others.scattered(search) if search.count > largest else ""
     return DefaultNumber(search.count, largest, unlike, predicted=score > first, tried=tried, spare=spare)
 
 
@@ -136,12 +139,10 @@ class OtherSites:
 
     def score(self, search: SlotSearch) -> float:
         """Σ_i [A(λ) − A(λ − c_i)]: the log-probability of each site's contribution, given those of all others."""
-        count = search.count
-        pairs, version = np.unique(self.sites * count + search.labels, return_inverse=True)
-        sites, slots = np.divmod(pairs, count)
-        total = 0.0
+        count, total = search.count, 0.0
+        sites, slots, version = self.versions(search)
         for factor, rows in zip(self.factors, self.rows, strict=True):
-            versions = rows.joined(version, len(pairs)).written_out()
+            versions = rows.joined(version, len(slots)).written_out()
             merged = factor.prior[:1] + rows.joined(search.labels, count).written_out()
             terms = factor.family.defined_terms(merged)[slots] - factor.family.defined_terms(merged[slots] - versions)
             # The rest alone may lie outside the domain if a site has subtracted evidence: then nothing is known.
@@ -150,17 +151,45 @@ class OtherSites:
                 total += shared_terms(factor, merged, versions, sites, slots)
         return total
 
-    def scattered(self, search: SlotSearch) -> bool:
-        """Whether components of a given variance scatter so far that most slots hold those of one site only.
+    def versions(self, search: SlotSearch) -> tuple[Indices, Indices, Indices]:
+        """The site and the slot of each version, all that a site has in a slot, and the version of each component."""
+        pairs, version = np.unique(self.sites * search.count + search.labels, return_inverse=True)
+        return *np.divmod(pairs, search.count), version
 
-        The data then spread farther than the model says. An empty slot predicts like the prior, and takes what is far
-        from all others.
+    def scattered(self, search: SlotSearch) -> str:
+        """What shows that data of a given variance spread farther than the model says; "" if nothing does.
+
+        Fits then place components here and there. An empty slot predicts like the prior, and takes what is far from
+        all others.
         """
-        if not any(factor.family.fixed_spread for factor in self.factors):
-            return False
-        slots, _ = np.unique(np.stack([search.labels, self.sites]), axis=1)
-        members = np.bincount(slots)
-        return bool((members == 1).sum() > 0.5 * (members > 0).sum())
+        fixed = [pair for pair in zip(self.factors, self.rows, strict=True) if pair[0].family.fixed_spread]
+        if not fixed:
+            return ""
+        _, slots, version = self.versions(search)
+        members = np.bincount(slots, minlength=search.count)
+        evidence = np.bincount(search.labels, search.components.evidence, minlength=search.count)
+        if (members == 1).sum() > 0.5 * (members > 0).sum():
+            return "most slots rest on a single site"
+        if evidence[members == 1].min(initial=np.inf) < LONE:
+            return "a slot rests on a single observation"
+        for factor, rows in fixed:
+            mean, variance = factor.family.columns(rows.joined(version, len(slots)).written_out())
+            if dispersion(mean, variance, slots) > DISPERSED:
+                return "sites differ in others by more than the given variance explains"
+        return ""
+
+
+def dispersion(mean: Array, variance: Array, slots: Indices) -> float:
+    """How far means lie from the centres of their slots, relative to sampling; about 1 if only that matters.
+
+    Σ |m_i − m|² / v_i per degree of freedom,    m = Σ (m_i / v_i) / Σ (1 / v_i) in each slot
+    """
+    precision, own = np.divide(1.0, variance)[:, None], np.unique(slots, return_inverse=True)[1]
+    sums, total = np.zeros((2, own.max() + 1, mean.shape[1]))
+    np.add.at(sums, own, precision * mean)
+    np.add.at(total, own, precision)
+    freedom = (len(mean) - len(sums)) * mean.shape[1]
+    return float((precision * (mean - (sums / total)[own]) ** 2).sum() / max(freedom, 1))
 
 
 def shared_terms(factor: Factor, merged: Array, versions: Array, sites: Indices, slots: Indices) -> float:
