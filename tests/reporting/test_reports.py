@@ -12,7 +12,7 @@ import pytest
 
 import decbayes as db
 from decbayes.merging.reading import DISAGREES, Curve, Reliability
-from decbayes.reporting.markup import Markup, coordinate, image, joined, tag
+from decbayes.reporting.markup import Markup, coordinate, image, joined, left_out, tag
 from decbayes.reporting.reports import page
 
 HOSTILE = '<script>alert("1")</script>', "\"><img src=x onerror='alert(1)'>", "a&b;\u202egnp.exe", "</style><b>"
@@ -290,7 +290,7 @@ def test_many_sites_stay_readable_and_small(rng):
     text = page(db.align([*honest, topics(20 * counts)]), names=[*map(str, range(109)), "zz"], reliability=False)
     section = text.split('id="what-was-merged"')[1].split("</section>")[0]
     assert section.count("<tr>") == 101
-    assert "10 further sites that do not stand out are left out." in section
+    assert "10 further sites not standing out are left out." in section
     assert re.search(r">zz</th>.*?has \d+% of all evidence", section)
     assert "110 sites from top to bottom" in text
     assert len(text) < 200_000
@@ -323,6 +323,9 @@ def test_children_are_escaped_unless_they_are_markup():
     assert tag("img", src="x", alt=None) == '<img src="x">'
     assert tag("g", class_="a", stroke_width=1.25) == '<g class="a" stroke-width="1.2"></g>'
     assert joined("a\nb") == "a\\nb"
+    assert left_out(1, "site", " with less") == '<p class="note">1 further site with less is left out.</p>'
+    assert "1,200 further values are left out." in left_out(1200, "value")
+    assert left_out(0, "value") is None
     assert [coordinate(value) for value in (-0.01, 2.0, -3.14)] == ["0", "2", "-3.1"]
 
 

@@ -97,7 +97,7 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
         for site in support[:MOST_SUPPORTERS]
     ]
     shown = table(("site", findings.unit, *(["matched rightly with"] * known)), rows, right=(1, 2))
-    more = left_out(len(support) - len(rows), "further sites with less evidence are")
+    more = left_out(len(support) - len(rows), "site", " with less evidence")
     return tag("details", tag("summary", "Sites that have it"), shown, more)
 
 
@@ -164,7 +164,7 @@ def greys(part: Image) -> Any:
 def facts(row: Row) -> Markup:
     """The first few plain values of a component."""
     entries = [(name, fact_text(name, value)) for name, value in [*row.items()][:MOST_FACTS]]
-    return joined([description(entries), left_out(len(row) - len(entries), "further values are")])
+    return joined([description(entries), left_out(len(row) - len(entries), "value")])
 
 
 def fact_text(name: str, value: Any) -> str:
@@ -187,8 +187,8 @@ def disagreements(findings: Findings) -> Markup | None:
         "likely beforehand."
     )
     more = [
-        left_out(len(rows) - MOST_DISAGREEMENTS, "further components are"),
-        left_out(len(flagged) - MOST_QUOTED, "further sites are"),
+        left_out(len(rows) - MOST_DISAGREEMENTS, "component"),
+        left_out(len(flagged) - MOST_QUOTED, "site"),
     ]
     return joined([shown, more, note(meaning)])
 

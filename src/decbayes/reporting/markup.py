@@ -125,6 +125,7 @@ def description(entries: Iterable[tuple[str, Any]], **attributes: Any) -> Markup
     return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries], **attributes)
 
 
-def left_out(count: int, what: str) -> Markup | None:
+def left_out(count: int, noun: str, which: str = "") -> Markup | None:
     """How many things are not shown; nothing if all are."""
+    what = f"further {noun}{which} is" if count == 1 else f"further {noun}s{which} are"
     return note(f"{count:,} {what} left out.") if count > 0 else None

@@ -264,4 +264,4 @@ def parameters(findings: Findings, about: About) -> Markup:
         for row in shown[:MOST_PARAMETERS]
     ]
     head = ("factor", "component", "entry", "mean", "standard deviation", f"{LEVEL:.0%} interval")
-    return joined([table(head, rows, right=(3, 4, 5)), left_out(len(shown) - len(rows), "further parameters are")])
+    return joined([table(head, rows, right=(3, 4, 5)), left_out(len(shown) - len(rows), "parameter")])

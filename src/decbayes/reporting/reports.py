@@ -193,7 +193,8 @@ def figures(findings: Findings, about: About) -> Markup:
     if findings.sets and several:
         wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
         if len(wrong) == len(findings.sureness):
-            shown[f"{plural(findings.view.noun, 2)} expected to be matched wrongly"] = float(np.round(sum(wrong), 1))
+            count = float(np.round(sum(wrong), 1))
+            shown[f"{plural(findings.view.noun, count)} expected to be matched wrongly"] = count
     if several:
         out = len({site for sites in findings.standing_out.values() for site in sites})
         shown["site that stands out" if out == 1 else "sites that stand out"] = float(out)
@@ -235,7 +236,7 @@ def merged_sites(findings: Findings) -> Markup:
     rows = [site_row(findings, site) for site in findings.sites if site in first]
     number_of = ["components"] if findings.sets else []
     head = ("site", "posterior", *number_of, f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
-    more = left_out(len(findings.sites) - len(rows), "further sites that do not stand out are")
+    more = left_out(len(findings.sites) - len(rows), "site", " not standing out")
     what = f"{findings.sizes[1]}s" if findings.total else "information"
     same = "components" if findings.sets else "parameters"
     meaning = (

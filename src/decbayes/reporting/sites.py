@@ -37,7 +37,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
         )
         for site in shown
     ]
-    more = left_out(len(findings.sites) - len(rows), "further sites are")
+    more = left_out(len(findings.sites) - len(rows), "site")
     how = "by the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
     return joined(
         [
