@@ -173,8 +173,16 @@ def test_few_data_per_parameter_are_named_if_there_are_several_sites():
         (4.9, np.array([2, 2]), ["note"]), (5.0, alone, []), (4.9, np.array([2]), []),
         (4.9, alone, ["warning"]), (4.9, some, ["note"]), (4.9, nobody, ["note"]),
     ):  # fmt: skip
-        remarks = small_sites(shared([[9.0, 9.0]] * len(found), per_parameter), found)
+        remarks = small_sites(shared([[9.0, 9.0]] * len(found), per_parameter), found, True)
         assert [remark.severity for remark in remarks] == severities
+
+
+def test_small_sites_of_classes_are_asked_for_pieces_unless_they_have_sent_some():
+    """Pieces: at least 1.5 times as many components as slots, here of two."""
+    for found, classes, wide in (([2, 2], True, True), ([2, 2], False, False), ([3, 2], True, False)):
+        (remark,) = small_sites(shared([[9.0, 9.0]] * 2, 4.9), np.array(found), classes)
+        assert ('fit "wide" at all sites' in remark.advice) == wide
+        assert remark.advice.startswith("Take rounds (refine)")
 
 
 def test_structures_differ_in_what_either_model_states():

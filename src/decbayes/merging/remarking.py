@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.families import Array, Contribution
+from decbayes.families import Array, Beta, Contribution, Dirichlets
 from decbayes.families.matrices import Indices, is_sparse, stored
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
@@ -30,6 +30,8 @@ DECIMALS = 6
 COSTLY = 0.02
 # The share of sites that have found one component, from which on a merge of small sites probably misses others.
 MANY = 0.2
+# If a site has this many times as many components as there are slots, it has sent pieces of components.
+PIECES = 1.5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what has decided on their number.
 MORE_SLOTS: Mapping[Decided, str] = {
@@ -55,7 +57,8 @@ def remarks_on(
         remarks += separate(of_set.evidence, names)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
-        remarks += small_sites(of_set, found_by_sites(posteriors, coupled)) if decided != "rounds" else ()
+        if decided != "rounds":
+            remarks += small_sites(of_set, found_by_sites(posteriors, coupled), discrete(structure, coupled))
     return ordered(remarks)
 
 
@@ -136,15 +139,21 @@ def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indi
     return np.array([(group_evidence(one, coupled.factors) >= LEAST_EVIDENCE).sum() for one in posteriors])
 
 
-def small_sites(shared: Shared, found: Indices) -> Iterator[Remark]:
+def discrete(structure: Structure, coupled: CoupledSet) -> bool:
+    """Whether components have columns of yes and no, or of categories."""
+    return any(isinstance(structure.families[name], (Beta, Dirichlets)) for name in coupled.factors)
+
+
+def small_sites(shared: Shared, found: Indices, classes: bool) -> Iterator[Remark]:
     """Sites too small to find the components on their own: a warning if many found just one, where others found more.
 
-    All data of such a site are in one slot, which is then a mix of several components.
+    All data of such a site are in one slot, which is then a mix of several components. Sites that have sent pieces of
+    components, far more than there are slots, are not asked for pieces.
     """
     if len(found) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
         return
     single, most = int((found == 1).sum()), int(found.max())
-    collapsed = most > 1 and single >= MANY * len(found)
+    collapsed, pieces = most > 1 and single >= MANY * len(found), most >= PIECES * len(shared.split)
     alone = f"{single} of {len(found)} sites found one component, others up to {most}: "
     few = "Sites have too few data to find the components alone"
     yield Remark(
@@ -152,8 +161,8 @@ def small_sites(shared: Shared, found: Indices) -> Iterator[Remark]:
         f"{alone}{few[0].lower()}{few[1:]}, and the merge may miss some of them."
         if collapsed
         else f"{few}: one broadcast may be far from one fit of all data.",
-        'Take rounds (refine); or, with classes, fit "wide" at all sites and merge with components="auto".'
-        if collapsed
+        'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
+        if classes and not pieces
         else "Take rounds (refine) before you rely on components or intervals.",
         f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
         "warning" if collapsed else "note",
