@@ -336,6 +336,16 @@ def test_a_topic_that_mixes_two_slots_counts(rng):
     assert robust_merge([*posteriors, mixed]).sites[5].counts > 0.95
 
 
+def test_a_topic_that_one_site_has_found_in_two_parts_counts_in_full(rng):
+    """Each part lacks words of the topic and disagrees with it; together they are the topic."""
+    topics = rng.dirichlet(np.full(WORDS, 0.1), size=3)
+    posteriors = [TOPICS.fit(counted_topics(rng, topics), rng=rng).posterior for _ in range(5)]
+    counts, first = np.zeros(TOPICS.structure.prior["topics"].shape), rng.random(WORDS) < 0.5
+    counts[:3] = 400 * topics[0] * first, 400 * topics[0] * ~first, 400 * topics[1]
+    merged = db.merging.robust_merge([*posteriors, Posterior(TOPICS.structure, {"topics": csr_array(counts)})])
+    assert merged.sites[-1].counts > 0.95 and merged.sites[-1].against == 0.0
+
+
 def of_regression(rng, count=8, faulty=0):
     frames = []
     for site in range(count):

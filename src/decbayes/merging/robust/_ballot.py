@@ -307,7 +307,7 @@ def final(part: Settled) -> Settled:
         return forgiving(part)
     part = credible(part)
     if part.group.counted and len(part.group.rows) == 1:
-        return forgiving(as_mixtures(part))
+        return forgiving(lenient(as_mixtures(part)))
     return joins(forgiving(lenient(part)))
 
 
