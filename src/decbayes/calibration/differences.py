@@ -9,7 +9,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.worlds import QUICK, Setting, World, worlds_of
+from decbayes.calibration.retelling import retold
+from decbayes.calibration.worlds import QUICK, Setting, Worlds, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading
@@ -22,6 +23,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
+from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
 # Simulated worlds. Of more sites than this, and of sites with more observations, a part is simulated: how far sites
@@ -29,8 +31,8 @@ from decbayes.structure import CoupledSet
 WORLDS, MOST_SITES, MOST_OBSERVATIONS = 8, 30, 1000.0
 # A slot must have been compared in this share of the worlds.
 LEAST_COMPARED = 0.5
-# There is no test where equal sites differ, on average over slots, this many times more than separate components would:
-# fits of components that overlap so much end in different places, and few worlds do not say how often.
+# How far sites differ cannot be said where equal ones differ, on average over slots, this many times more than separate
+# components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
 
 
@@ -42,9 +44,10 @@ def heterogeneity(
 ) -> Mapping[CoupledSet, Heterogeneity]:
     """Whether the sites' versions of each slot differ by more than chance, and by how much.
 
-    The merge is taken as the truth, and sites of the same sizes are simulated, fitted and merged again. They differ by
-    chance alone, which includes that of assigning observations to components. Coefficients of regressions are compared
-    too. They have no labels, and their key is a coupled set of their own.
+    Data are drawn from what each site has found, and divided among slots by what all sites say together: components
+    that overlap are then divided alike everywhere. That is taken as the truth, too, and sites of the same sizes are
+    simulated, fitted and compared in the same way. They differ by chance alone. Coefficients of regressions are
+    compared as well. They have no labels, and their key is a coupled set of their own.
 
     For posteriors that sites fitted alone: refined ones depend on each other and differ less.
 
@@ -65,12 +68,11 @@ def heterogeneity(
         check_whole(2, worlds=worlds)
     structure, compared = alignment.structure, {}
     for coupled in structure.symmetry:
-        slots = structure.components(coupled)
         try:
-            chance, reason = simulated_chance(alignment, solver, worlds), ""
+            compared[coupled] = against_simulated(alignment, solver, worlds)
         except NotCalibrated as error:
-            chance, reason = Chance.unknown(slots), str(error)
-        compared[coupled] = reading.of_components(alignment, coupled, chance, reason)
+            unknown = Chance.unknown(structure.components(coupled))
+            compared[coupled] = reading.of_components(alignment, coupled, unknown, reason=str(error))
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     for name in structure.families:
         if name not in relabelled and (known := Coefficients.of(alignment, name)) is not None:
@@ -78,27 +80,34 @@ def heterogeneity(
     return compared
 
 
-def simulated_chance(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Chance:
-    """How far simulated sites that are the same differ, slot by slot."""
+def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Heterogeneity:
+    """The comparison of all sites with simulated ones that are the same, slot by slot."""
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
-    simulated = worlds_of(setting).first(worlds or WORLDS)
-    freedom = reading.spread_of_components(alignment, setting.coupled).freedom
-    relative = np.array([in_slots_of(alignment, world, setting.coupled) for world in simulated])
-    check_apart(relative)
-    return chance_of(relative, freedom)
+    told = retold(setting)
+    relative, as_sent = simulated_spreads(worlds_of(replace(setting, told=told)), worlds or WORLDS)
+    chance = chance_of(relative, reading.spread_of_components(told, setting.coupled).freedom)
+    return reading.of_components(alignment, setting.coupled, chance, usual_spread(as_sent), told)
 
 
-def check_apart(relative: Array) -> None:
-    """Refuse to judge by (worlds, slots) simulated spreads if components overlap too much."""
-    known = relative[np.isfinite(relative)]
-    if len(known) and known.mean() > MOST_BY_CHANCE:
-        raise NotCalibrated(
-            "Components overlap too much to test: by chance alone, fits of equal sites differ "
-            f"{known.mean():.0f} times as much as those of separate components would. "
-            "Fits with fewer components can be compared."
-        )
+@lru_cache(maxsize=16)
+def simulated_spreads(worlds: Worlds, count: int) -> tuple[Array, Array]:
+    """(worlds, slots): the spreads of simulated sites per degree of freedom, told in common slots, and as they are
+    sent."""
+    setting = worlds.setting
+    pairs = [(retold(replace(setting, alignment=one.alignment)), one.alignment) for one in worlds.first(count)]
+    found = [in_slots_of(setting.truth, told, sent, setting.coupled) for told, sent in pairs]
+    relative, as_sent = zip(*found, strict=True)
+    return np.array(relative), np.array(as_sent)
+
+
+def usual_spread(as_sent: Array) -> Array:
+    """For each slot, how far what equal sites send differs, on average; NaN if components overlap too much."""
+    known = as_sent[np.isfinite(as_sent)]
+    if not len(known) or known.mean() > MOST_BY_CHANCE:
+        return np.full(as_sent.shape[1], np.nan)
+    return chance_of(as_sent, np.ones(as_sent.shape[1])).mean
 
 
 def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
@@ -118,15 +127,15 @@ def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
     return replace(whole, most=MOST_OBSERVATIONS) if large else whole
 
 
-def in_slots_of(alignment: Alignment, world: World, coupled: CoupledSet) -> Array:
-    """The spread of a simulated world per degree of freedom, in the slots of the merge that it was simulated from."""
-    relative = reading.spread_of_components(world.alignment, coupled).relative
-    factors, slots = alignment.problem(coupled).factors, len(relative)
-    both = [reading.rows_of(merged, coupled) for merged in (alignment.merged(), world.alignment.merged())]
-    components = Components.of(factors, both)
+def in_slots_of(truth: Posterior, told: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Array, Array]:
+    """The spreads of a simulated world, in the slots of the posterior that it was simulated from."""
+    factors, slots = told.problem(coupled).factors, truth.structure.components(coupled)
+    components = Components.of(factors, [reading.rows_of(each, coupled) for each in (truth, told.merged())])
     base = bases(components.factors, float(components.evidence.sum()), 2 * slots)
     losses = SlotSearch(components, np.arange(2 * slots), base, 2 * slots).join_losses()[:slots, slots:]
-    return np.asarray(relative[linear_sum_assignment(losses)[1]])
+    order = linear_sum_assignment(losses)[1]
+    first, second = (reading.spread_of_components(each, coupled).relative[order] for each in (told, sent))
+    return first, second
 
 
 def chance_of(relative: Array, freedom: Array) -> Chance:

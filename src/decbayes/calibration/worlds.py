@@ -50,6 +50,7 @@ class Setting:
         length: the mean length of documents in words.
         sites: the posteriors that are simulated; default: all, in their canonical order.
         most: the most observations that a simulated site has.
+        told: what sites say of common slots, which is the truth in the place of the merge (`retelling.py`).
     """
 
     alignment: Alignment
@@ -58,6 +59,11 @@ class Setting:
     length: float = 100.0
     sites: tuple[int, ...] = ()
     most: float = np.inf
+    told: Alignment | None = None
+
+    @property
+    def truth(self) -> Posterior:
+        return (self.told or self.alignment).merged()
 
     @property
     def coupled(self) -> CoupledSet:
@@ -75,7 +81,7 @@ class Setting:
     @cached_property
     def evidence(self) -> list[Array]:
         """For each simulated site, the number of observations (or words) in each slot."""
-        counts = reading.support(self.alignment, self.coupled)[list(self.chosen)]
+        counts = reading.support(self.told or self.alignment, self.coupled)[list(self.chosen)]
         return [site * (self.most / site.sum() if site.sum() > self.most else 1.0) for site in counts]
 
     @property
@@ -105,8 +111,8 @@ class Setting:
         """What the worlds depend on: the set of posteriors, and what they are simulated with."""
         posteriors = "".join(sorted(posterior.digest for posterior in self.alignment.posteriors))
         contents = hashlib.sha256(posteriors.encode()).digest()
-        merged = self.alignment.merged().digest
-        return contents, merged, self.length, self.ascent, repr(self.solver), len(self.chosen), self.most
+        settings = self.length, self.ascent, repr(self.solver), len(self.chosen), self.most, self.told is None
+        return contents, self.alignment.merged().digest, *settings
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ def sharpened(posterior: Posterior) -> Posterior:
 
 def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
     """Data for all sites, from one draw of the merged posterior."""
-    parameters = drawn_parameters(setting.alignment.merged(), rng)
+    parameters = drawn_parameters(setting.truth, rng)
     return [simulated_shard(setting, parameters, site, rng) for site in range(len(setting.evidence))]
 
 
@@ -194,7 +200,12 @@ def simulated_shard(setting: Setting, parameters: dict[str, Any], site: int, rng
         present = np.flatnonzero(evidence >= max(PRESENT * evidence.sum(), evidence.min()))
         structure = structure.with_components(len(present))
         parameters = {name: rows_of(family, parameters[name], present) for name, family in setting.families.items()}
-    model = setting.of_structure(structure)
+    return drawn_data(setting.of_structure(structure), parameters, size, rng, options)
+
+
+def drawn_data(
+    model: Model, parameters: dict[str, Any], size: int, rng: np.random.Generator, options: dict[str, Any]
+) -> Any:
     if model.made_up:
         raise NotCalibrated("These sites cannot be simulated: their predictors are not known.")
     try:

@@ -138,14 +138,25 @@ def rows_of(posterior: Posterior, coupled: CoupledSet) -> tuple[Rows, ...]:
     return tuple(families[name].rows(posterior.contribution[name]) for name in names)
 
 
-def of_components(alignment: Alignment, coupled: CoupledSet, chance: Chance, reason: str = "") -> Heterogeneity:
-    """The comparison of all sites, for each slot of a coupled set."""
-    merged, relative = alignment.merged(), spread_of_components(alignment, coupled).relative
+def of_components(
+    alignment: Alignment,
+    coupled: CoupledSet,
+    chance: Chance,
+    usual: Array | None = None,
+    told: Alignment | None = None,
+    reason: str = "",
+) -> Heterogeneity:
+    """The comparison of all sites, for each slot of a coupled set.
+
+    By chance 2D is distributed as `chance` says, of what sites have `told` in common slots where that is given; of what
+    they have sent it is `usual` times its freedom.
+    """
+    merged, relative = alignment.merged(), spread_of_components(told or alignment, coupled).relative
     evidence = alignment.shared()[coupled].evidence
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
     shares = shares / np.maximum(shares.sum(axis=0), 1.0)
     names = [name for name in coupled.factors if not merged.structure.families[name].over_components]
-    compared = {name: comparisons(merged, name, chance.mean) for name in names}
+    compared = {name: comparisons(merged, name, chance.mean if usual is None else usual) for name in names}
     for site, share in enumerate(shares):
         in_slots = alignment.in_slots(site)
         for name, entries in compared.items():
