@@ -17,7 +17,7 @@ SITES, ROWS = 3, 30
 REGRESSIONS = [name for name, (model, _) in ZOO.items() if isinstance(model, Regression)]
 RECENTRED = {
     "Poisson regression", "survival", "logistic regression", "negative binomial regression", "ordered regression",
-    "ordered regression, cumulative",
+    "ordered regression, cumulative", "multinomial regression",
 }  # fmt: skip
 # Agents and commands know of no outcome: some whose broadcasts are moved, and one that varies.
 EVERYWHERE = {"Poisson regression", "survival", "logistic, varying"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import expit
+from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal
 
 import decbayes as db
@@ -64,6 +64,7 @@ KINDS = {
     "negative binomial": db.NegativeBinomialRegression("y", columns=COLUMNS | {"y": "count"}, dispersion=0.8),
     "ordered": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
     "cumulative": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}, link="cumulative"),
+    "multinomial": db.MultinomialRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
 }
 
 
@@ -72,14 +73,14 @@ def sites(request, rng):
     """A regression, the messages of some sites, as `fit_site` sends them, and how to read one."""
     model, x = KINDS[request.param], rng.normal(size=(180, 2))
     y = rng.poisson(np.exp(0.3 + x @ [0.6, -0.4]))
-    most = {"logistic": 1, "ordered": 2, "cumulative": 2}.get(request.param, 99)
+    most = {"logistic": 1, "ordered": 2, "cumulative": 2, "multinomial": 2}.get(request.param, 99)
     shards = np.array_split(np.column_stack([x, np.minimum(y, most)]), 3)
     messages = [message_of(model.fit_site(shard).posterior) for shard in shards]
     known = FirstBroadcasts(model)
 
     def read(message):
         anchor = known.anchors[int(anchor_of(message))]
-        return Reading.of(message, anchor, known.levels, model.outcome), anchor
+        return model.outcome.reading(message, anchor, known.levels, 1.0), anchor
 
     return model, messages, read
 
@@ -162,6 +163,39 @@ def test_readings_of_yes_and_no_are_sums_over_rows(rng):
     slope, precision = sums(elsewhere)
     np.testing.assert_allclose(found.precision, precision, rtol=0.01, atol=0.2)
     np.testing.assert_allclose(found.shift - found.precision @ elsewhere, slope, rtol=0.01, atol=0.5)
+
+
+def test_readings_of_levels_without_an_order_are_sums_over_rows(rng):
+    """The same with softmax, which counts rows by what their pairs of levels weigh together.
+
+    128 points stand for the rows, which are 200,000 here: within a twentieth.
+    """
+    estimate, size = np.array([[0.3, 0.8, -0.5], [-0.2, 0.1, 0.6]]), 200_000
+    elsewhere = np.array([[-0.4, 0.5, -0.1], [0.3, 0.5, 0.4]])
+    x = np.column_stack([np.ones(size), rng.multivariate_normal([0.2, -0.4], [[1.0, 0.3], [0.3, 0.6]], size=size)])
+
+    def chances(at):
+        return softmax(np.column_stack([np.zeros(size), x @ at.T]), axis=1)
+
+    counts = 5e-4 / (1 - np.sum(chances(estimate) ** 2, axis=1))
+
+    def sums(at):
+        chance = chances(at)[:, 1:]
+        slope = ((counts[:, None] * ([0.3, 0.4] - chance)).T @ x).ravel()
+        blocks = [[(x.T * (counts * chance[:, i] * ((i == j) - chance[:, j]))) @ x for j in (0, 1)] for i in (0, 1)]
+        return slope, np.block(blocks)
+
+    slope, precision = sums(estimate)
+    tight = 1e8 * np.eye(6)
+    anchor = Quadratic(tight @ estimate.ravel() - slope, tight)
+    message = Quadratic(slope + precision @ estimate.ravel(), precision)
+    site = db.MultinomialRegression.outcome.reading(message, anchor, np.array([0, 3]), 1.0)
+    np.testing.assert_allclose(site.rest.precision, 0.0, atol=0.4)
+    found, _ = site.at(elsewhere.ravel(), 1e-8 * np.eye(6))
+    slope, moved = sums(elsewhere)
+    assert np.abs(moved - precision).max() > 4.0
+    np.testing.assert_allclose(found.precision, moved, rtol=0.05, atol=0.4)
+    np.testing.assert_allclose(found.shift - found.precision @ elsewhere.ravel(), slope, rtol=0.05, atol=0.4)
 
 
 def test_rows_of_each_level_have_their_own_mean(rng):

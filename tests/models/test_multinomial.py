@@ -211,7 +211,6 @@ def test_what_it_cannot_do_is_refused_in_a_line(rng):
         model.risks(posterior, frame)
     with pytest.raises(NotPrivate, match="one level against all others"):
         _ = model.outcome.scores(model.columns["by"])
-    assert model.forecast([posterior, posterior]) is None
 
 
 def test_sites_with_one_level_or_few_say_so(rng):

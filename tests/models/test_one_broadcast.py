@@ -70,6 +70,9 @@ def sorted_outcomes(rng, kind):
     elif kind in ("continuation", "cumulative"):
         y = np.digitize(f + rng.logistic(size=600), [-1.5, 0.0, 1.5])
         model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(*"stuv")}, link=kind)
+    elif kind == "multinomial":
+        y = (np.column_stack([0 * f, f, 0.5 - f]) + rng.gumbel(size=(600, 3))).argmax(axis=1)
+        model = db.MultinomialRegression("y", columns=columns | {"y": db.columns.Categorical(*"stu")})
     else:
         y = rng.poisson(np.exp(f) * rng.gamma(2.0, 0.5, size=600))
         model = db.NegativeBinomialRegression("y", columns=columns | {"y": "count"}, dispersion=2.0)
@@ -79,7 +82,14 @@ def sorted_outcomes(rng, kind):
 
 @pytest.mark.filterwarnings("ignore::decbayes.errors.MergeWarning")
 @pytest.mark.parametrize(
-    ("kind", "closer"), [("logistic", 0.2), ("continuation", 0.2), ("cumulative", 0.4), ("negative binomial", 0.5)]
+    ("kind", "closer"),
+    [
+        ("logistic", 0.2),
+        ("continuation", 0.2),
+        ("cumulative", 0.4),
+        ("negative binomial", 0.5),
+        ("multinomial", 0.2),
+    ],
 )
 def test_sites_sorted_by_their_outcome_come_close_to_one_fit_where_their_sum_does_not(kind, closer):
     """Rows are normal, as whoever merges takes them to be. The share is of the distance of the sum; five seeds."""
@@ -131,7 +141,7 @@ def test_refined_posteriors_stay_as_they_are(rng):
     db.OrderedRegression(
         "y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, terms=("x", "x:threshold"), link="cumulative"
     ),
-    db.MultinomialRegression("y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, reference="s"),
+    db.MultinomialRegression("y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, intercept=False),
 ])  # fmt: skip
 def test_messages_that_do_not_tell_where_rows_are_are_added_as_they_are(model):
     shards = np.array_split(db.simulate(model, 60, rng=2).data, 2)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from decbayes.models.core.points import check_structure
 from decbayes.models.core.risks import Risks
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions.messages import doubts
+from decbayes.models.regressions.messages.one_broadcast import LITTLE, Cloud, Quadratic, quadratic_value
 from decbayes.models.regressions.outcome import Approximation, Generalized, Outcome
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.regression import Regression
@@ -38,8 +39,8 @@ from decbayes.remarks import Remark
 
 # Logarithms of shares are found up to this, within so many steps, each halved so often.
 SHARES_WITHIN, STEPS, HALVINGS = 1e-12, 50, 20
-# Half of the points at which softmax is averaged.
-POINTS = 256
+# Half of the points at which softmax is averaged, and of those that a message is read as, if it has few columns.
+POINTS, READ_AS = 256, 64
 
 
 class Softmax(Generalized):
@@ -48,6 +49,7 @@ class Softmax(Generalized):
     holds: ClassVar[type[Column]] = Categorical
     ratio: ClassVar[str] = "odds ratio"
     heaviest: ClassVar[float | None] = 0.25
+    recentres: ClassVar[bool] = True
 
     def __init__(self, stack: Pairs | None = None) -> None:
         self.stack = stack or Pairs(("", ""), (0, 1))
@@ -115,6 +117,9 @@ class Softmax(Generalized):
         slope = has[:, later] * shares[:, earlier] - has[:, earlier] * shares[:, later]
         return value.ravel(), slope.ravel(), (shares[:, later] * shares[:, earlier]).ravel()
 
+    def reading(self, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> "LevelRows | None":
+        return LevelRows.of(message, anchor, levels, spread)
+
     def most_of_one(self, value: float) -> tuple[float, float]:
         # a_i Σ_j a_j (f_i − f_j) is a_i (log a_i + H(a)), and what the tilt adds is at most half of tr(WΣ), which no
         # observation's own weight lets grow beyond the number of levels.
@@ -151,6 +156,65 @@ class Softmax(Generalized):
         chances = np.cumsum(softmax(self._whole(linear), axis=1), axis=1)
         drawn = (rng.random(len(chances))[:, None] > chances).sum(axis=1)
         return np.asarray(np.minimum(drawn, len(self.stack.compared) - 1), dtype=np.float64)
+
+
+class LevelRows(NamedTuple):
+    """A site's rows as its message tells: so many at each of these points, and the part of the message that they miss.
+
+        log p(y | β) = β Xᵀy − Σ log Σ_j exp(xβ_j)
+
+    The weights of an observation, those of all pairs of levels, add up to w = Σ_{i<j} a_i a_j. Observations are normal
+    where they count by w at the site's own estimate; there they and the rest contribute just the message.
+    """
+
+    counts: Array
+    points: Array
+    estimate: Array
+    rest: Quadratic
+    spread: float
+
+    @classmethod
+    def of(cls, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> "LevelRows | None":
+        """None if the message says too little of its rows. `levels` are the intercepts of all levels of the outcome."""
+        size, others = len(message.shift), len(levels)
+        blocks = message.precision.reshape(others, size // others, others, size // others)
+        # Σ a_i a_j x xᵀ is what is off the diagonal, with its sign changed; with the reference, what is left of a row.
+        weighted = sum(blocks[i, :, j] for i in range(others) for j in range(i + 1))
+        if not np.asarray(weighted)[levels[0], levels[0]] > LITTLE:
+            return None
+        cloud = Cloud.weighted(np.asarray(weighted), levels[:1])
+        values, axes = np.linalg.eigh(cloud.scatter)
+        standard = normal_points(len(values), max(READ_AS, 4 * len(values)))
+        # Points with just the moments of the cloud.
+        standard = np.linalg.solve(np.linalg.cholesky(standard.T @ standard / len(standard)), standard.T).T
+        points = cloud.points + standard @ (axes * np.sqrt(np.maximum(values, 0.0))).T
+        mean, covariance = (message + anchor).moments()
+        nothing = Quadratic(np.zeros(size), np.zeros((size, size)))
+        rows = cls(np.full(len(points), cloud.counts[0] / len(points)), points, mean, nothing, spread)
+        shares, _ = rows.shares(mean, covariance)
+        rows = rows._replace(counts=rows.counts / (0.5 * (1.0 - np.sum(shares**2, axis=1))))
+        here, _ = rows.at(mean, covariance)
+        rest = Quadratic(message.shift - here.shift, message.precision - here.precision)
+        return rows._replace(rest=rest)
+
+    def shares(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Of all levels at each point, and the bound of E log Σ exp(f), where β ~ N(mean, covariance)."""
+        (count, side), others = self.points.shape, len(mean) // self.points.shape[1]
+        means, covariances = np.zeros((count, others + 1)), np.zeros((count, others + 1, others + 1))
+        means[:, 1:] = self.points @ mean.reshape(others, side).T
+        wide = self.spread * covariance.reshape(others, side, others, side)
+        covariances[:, 1:, 1:] = np.einsum("nd,idje,ne->nij", self.points, wide, self.points, optimize=True)
+        return tilted(means, covariances)
+
+    def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float]:
+        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood."""
+        shares, total = self.shares(mean, covariance)
+        counted = self.counts[:, None] * shares[:, 1:]
+        weights = counted[:, :, None] * (np.eye(counted.shape[1]) - shares[:, None, 1:])
+        precision = np.einsum("nij,nd,ne->idje", weights, self.points, self.points, optimize=True)
+        precision = precision.reshape(len(mean), len(mean))
+        sums = Quadratic(precision @ mean - (counted.T @ self.points).ravel(), precision) + self.rest
+        return sums, quadratic_value(self.rest, mean, self.spread * covariance) - float(self.counts @ total)
 
 
 def tilted(mean: Array, covariance: Array) -> tuple[Array, Array]:
@@ -209,8 +273,8 @@ def times(matrices: Array, vectors: Array) -> Array:
     return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
-def normal_points(side: int) -> Array:
-    """(2 × POINTS, side): points that stand for a standard Gaussian, by an additive recurrence, and their opposites.
+def normal_points(side: int, half: int = POINTS) -> Array:
+    """(2 × half, side): points that stand for a standard Gaussian, by an additive recurrence, and their opposites.
 
     The steps are powers of the root of xˢ⁺¹ = x + 1, the golden ratio if s is 1: no dimension repeats another.
     """
@@ -218,7 +282,7 @@ def normal_points(side: int) -> Array:
     for _ in range(60):
         root = (1.0 + root) ** (1.0 / (side + 1))
     steps = root ** -np.arange(1.0, side + 1)
-    normal = ndtri((0.5 + np.outer(np.arange(1, POINTS + 1), steps)) % 1.0)
+    normal = ndtri((0.5 + np.outer(np.arange(1, half + 1), steps)) % 1.0)
     return np.concatenate([normal, -normal])
 
 

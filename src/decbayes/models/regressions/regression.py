@@ -112,7 +112,7 @@ class Regression(RegressionSettings):
 
         A site's quadratic says where its rows are, and so how its likelihood goes on elsewhere. Sums are then closer to
         one fit of all rows; every merge does this. Posteriors that are no first broadcasts (of `fit_site`) stay as they
-        are, and so do those of multinomial regressions, and of regressions without an intercept.
+        are, and so do those of regressions without an intercept.
 
         >>> rng = np.random.default_rng(0)
         >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})

@@ -52,6 +52,8 @@ NAME = re.compile(r"[^\W\d]\w*")
 class Member(Softmax):
     """Which class a row belongs to, where the row says so only as probably as its classes do."""
 
+    recentres: ClassVar[bool] = False
+
     def against(self, name: str, level: str) -> str:
         return f"odds of {level} against {self.compared[0]}"
 

@@ -10,7 +10,7 @@ a site does not know. Three things bring it closer:
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -112,6 +112,21 @@ class Cloud(NamedTuple):
         return np.asarray(np.maximum(there + np.sum(covariance * self.scatter), 0.0))
 
 
+class Rows(Protocol):
+    """What a first broadcast tells of a site's rows; `spread` is 1 if contributions are expectations under the
+    posterior, as of variational fits, and 0 if they are values at its mean, as of Laplace's.
+    """
+
+    @property
+    def estimate(self) -> Array:
+        """The site's own."""
+
+    def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
+        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood; None if no number
+        says so.
+        """
+
+
 class Reading(NamedTuple):
     """A site's rows as its message tells: where they are, and what their outcomes add up to, Xᵀy.
 
@@ -126,8 +141,6 @@ class Reading(NamedTuple):
     targets: Array
     outcome: "Generalized"
     spread: float = 1.0
-    """1 if contributions are expectations under the posterior, as of variational fits; 0 if they are values at its
-    mean, as of Laplace's."""
 
     @classmethod
     def of(
@@ -151,9 +164,6 @@ class Reading(NamedTuple):
         return None if here is None else silent._replace(targets=message.shift - here[0].shift)
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
-        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood; None if no number
-        says so.
-        """
         narrow, square = divided(self.spread * covariance, self.outcome)
         shift, height, precision = self.targets, float(self.targets @ mean), np.zeros_like(covariance)
         for target, cloud in self.rows:
@@ -202,9 +212,7 @@ def recentred(
     fits = ((0, 1.0), (LAPLACE, 0.0))
     known = {float(first + place): (anchor, spread) for first, spread in fits for place, anchor in enumerate(anchors)}
     sites = [
-        None
-        if (read := known.get(anchor_of(message))) is None
-        else Reading.of(message, read[0], levels, outcome, read[1])
+        None if (read := known.get(anchor_of(message))) is None else outcome.reading(message, read[0], levels, read[1])
         for message in messages
     ]
 
@@ -213,7 +221,8 @@ def recentred(
         for site, message in zip(sites, messages, strict=True):
             plain = message, quadratic_value(message, mean, covariance)
             there = plain if site is None else site.at(mean, covariance)
-            if there is None:
+            # Nobody could publish what is no posterior on its own.
+            if there is None or not (np.linalg.eigvalsh((prior + there[0]).precision) > 0).all():
                 return None
             moved.append(there[0])
             value += there[1]
