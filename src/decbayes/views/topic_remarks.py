@@ -29,7 +29,7 @@ MIXED = 2.2
 LEAST_TIMES = 0.5
 # Of the gain in fit by twice the slots, the share that shows in predictions.
 KEPT, WORTH_SAYING = 0.2, 0.02
-# Σ √(p q) of two sites' word frequencies: below this they share hardly any words, above it they hold like documents.
+# Σ √(p q) of two sites' word frequencies: below this they share hardly any words, above it their documents are alike.
 STRANGERS, ALIKE = 0.25, 0.85
 # Mean KL of sites' topics to the merged ones, in nats per word, from which on a round is advised.
 BLURRED = 0.1
@@ -214,11 +214,11 @@ class MergedTopics:
         slots = len(self.quality.shares)
         narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots
         into = "" if narrow else f" --components {slots}"
-        alike_sites = f"The sites hold like documents: before that, fit wide, {2 * slots} topics per site"
+        alike_sites = f"The sites' documents are alike: before that, fit {2 * slots} topics at each site"
         wide = f" {alike_sites}, and give --components {slots} in the round." if alike and narrow else ""
         yield Remark(
             "one round",
-            "One round of refinement usually makes merged topics more different, and they predict better.",
+            "One round of refinement usually makes merged topics more distinct, and they predict better.",
             f"`decbayes refine DATA --folder shared{into}`, once per site.{wide}",
             "The sites' topics differ from the merged ones.",
             "note",
