@@ -65,6 +65,22 @@ def test_many_states_are_searched_to_where_no_exchange_helps(rng):
     assert match.bound() >= match.value(best) >= max(map(match.value, reached[:4])) - 1e-9
 
 
+def test_no_order_of_the_others_is_worth_more_than_the_bound_of_one_component(rng):
+    """Slot k with component c: its entry, and the best way to pair the rest of its row, over all ways."""
+    match, orders = matched(rng, 4), all_orders(3)
+    ((rest, own),) = match.pairs
+    bounds = np.empty((4, 4))
+    for k, c in np.ndindex(4, 4):
+        row, theirs = np.delete(rest[k], k), np.delete(own[c], c)
+        best = max(sum(map(lgamma, row + theirs[order])) for order in orders)
+        bounds[k, c] = lgamma(rest[k, k] + own[c, c]) + best
+    np.testing.assert_allclose(match.bounds(), bounds)
+    most = match.linear + bounds
+    highest = max(all_orders(4), key=lambda order: most[range(4), order].sum())
+    np.testing.assert_array_equal(match.starts(None, rng)[1], highest)
+    assert match.bound() == pytest.approx(most[range(4), highest].sum())
+
+
 def test_transitions_of_a_component_whose_others_stay_are_its_row_and_its_column(rng):
     """The entry on the diagonal is in both."""
     match, current = matched(rng, 3), np.array([2, 0, 1])

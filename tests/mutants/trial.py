@@ -90,7 +90,8 @@ class Reach:
         """Those that can notice a mutant: first those that have noticed others of its function or file, then the
         quick ones.
 
-        Of a test with several cases no second one comes before all tests have had their turn.
+        Of a test with several cases no second one comes before all tests have had their turn. Scenarios whose results
+        are recorded are tests of their own.
         """
         by_file, function = self.lines.get(mutant.file, {}), self.functions.get((mutant.file, mutant.function), set())
         if not function:  # its file, or the class that it is in, may have moved since
@@ -142,7 +143,7 @@ class Reach:
     def _in_turns(self, tests: Iterable[str]) -> list[str]:
         turns: dict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
-            turns[test.split("[")[0]].append(test)
+            turns[test if test.startswith("tests/recorded/") else test.split("[")[0]].append(test)
         return [test for turn in itertools.zip_longest(*turns.values()) for test in turn if test is not None]
 
     def must_be_fresh(self, mutant: Mutant) -> bool:

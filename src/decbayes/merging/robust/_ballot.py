@@ -144,7 +144,7 @@ class Ballot:
             parts = dict(posterior.contribution)
             for group, *amounts in zip(self.groups, weights, shares, strict=True):
                 weight, share = (by_label(amount[group.site == site], group.order[site]) for amount in amounts)
-                for name in group.names if (weight != 1.0).any() or (share != 1.0).any() else ():
+                for name in group.names:
                     family = posterior.structure.families[name]
                     parts[name] = weighted_part(family, parts[name], share if family.over_components else weight)
             changed = any(parts[name] is not part for name, part in posterior.contribution.items())
@@ -242,12 +242,11 @@ class Outcome:
         return ballot.aligned([weighted[site] for site in sites], self._least())
 
     def _least(self) -> int:
-        """The slots that the election has found and those for what single sites know, unless a number was given."""
+        """The slots that the election has found and those for what single sites know, where these are more."""
         further = sum(int(own.sum()) for own in self.own)
         free = [part for part in self.parts if part.group.coupled is not None]
-        if not self.ballot.spare or not (further or any(part.slots > self.ballot.slots(part.group) for part in free)):
-            return 0
-        return max((part.slots + further for part in free), default=0)
+        more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
+        return max((part.slots + further for part in free), default=0) if more else 0
 
     @property
     def spare(self) -> int:
@@ -375,6 +374,6 @@ def rounded(weights: Array) -> Array:
 
 def weighted_part(family: Family, part: Contribution, weights: Array) -> Contribution:
     """A contribution with each component weighted; a transition as the less of the two that it is between."""
-    if family.two_sided:
-        return dense(part) * np.minimum(weights[:, None], weights)
-    return part if (weights == 1.0).all() else weighted_rows(part, weights)
+    if (weights == 1.0).all():
+        return part
+    return dense(part) * np.minimum(weights[:, None], weights) if family.two_sided else weighted_rows(part, weights)

@@ -96,8 +96,12 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
     is no choice of slots, sites are, by as much as they differ by more than chance.
     """
     other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
+
+    def per_observation(losses: Array) -> Array:
+        return np.divide(losses, shared, out=np.full(lost.shape, np.inf), where=other)
+
     if group.coupled is not None:
-        rates = np.where(other, lost / np.maximum(shared, LITTLE), np.inf).min(axis=1, initial=np.inf)
+        rates = per_observation(lost).min(axis=1, initial=np.inf)
         rates = rates[np.isfinite(rates)]
         return float(np.quantile(rates, QUARTER)) if len(rates) else 0.0
     by_chance, half, most = (gammaincinv(0.5 * group.parameters, share) for share in (QUARTER, 0.5, 1.0 - QUARTER))
@@ -108,7 +112,7 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
     last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
 
     def excess(chance_loss: Array) -> float:
-        rates = np.where(other, (lost - chance_loss[:, None]) / np.maximum(shared, LITTLE), np.inf)[compared]
+        rates = per_observation(lost - chance_loss[:, None])[compared]
         quarter = np.take_along_axis(np.sort(rates, axis=1), last[:, None], axis=1)
         return float(np.quantile(quarter, HONEST))
 

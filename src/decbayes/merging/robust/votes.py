@@ -318,12 +318,13 @@ def capped(evidence: Array, cap: float) -> Array:
 
 
 def frequent(counts: csr_array) -> Array:
-    """The most frequent columns, and all others as one."""
+    """The most frequent columns, and all others as one; what is below zero is nothing."""
+    counts = counts.maximum(0.0)
     if counts.shape[1] <= COLUMNS:
-        return np.asarray(np.maximum(counts.toarray(), 0.0))
+        return np.asarray(counts.toarray())
     order = np.argsort(-counts.sum(axis=0), kind="stable")
     rest = counts[:, order[COLUMNS:]].sum(axis=1)
-    return np.asarray(np.maximum(np.column_stack([counts[:, order[:COLUMNS]].toarray(), rest]), 0.0))
+    return np.column_stack([counts[:, order[:COLUMNS]].toarray(), rest])
 
 
 def xlogx(values: Array) -> Array:
