@@ -254,14 +254,11 @@ def problem_bound(problem: Problem) -> float:
 
 def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
     """An upper bound for N copies of one site over all permutations; `gain` is that of one-sided factors."""
-    slots = identity(problem.components)
-    if not problem.two_sided:
-        return float(gain[slots, best_permutation(gain)].sum())
     pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
     rest = [factor.prior + 1.0 for factor, _ in pairs]
     match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
     # With a prior that treats components alike, all permutations have the same value.
-    return match.value(slots) if problem.exchangeable else match.bound()
+    return match.value(match.slots) if problem.exchangeable else match.bound()
 
 
 def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:

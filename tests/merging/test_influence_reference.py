@@ -1,0 +1,120 @@
+"""What is read off evidence and Bayes factors, site by site in plain loops, where nothing is zero or saturated."""
+
+from statistics import median
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.merging.grouping.default_number import OtherSites
+from decbayes.merging.reading._influence import odd_ones
+
+
+class ByHand:
+    """Sites as lists of slots: amounts of evidence and log Bayes factors."""
+
+    def __init__(self, evidence, factors):
+        self.pairs = [list(zip(*rows, strict=True)) for rows in zip(evidence.tolist(), factors.tolist(), strict=True)]
+        self.totals = [sum(amount for amount, _ in site) for site in self.pairs]
+        self.with_data = [number for number, total in enumerate(self.totals) if total > 0]
+
+    def over(self, amounts):
+        return [amount / total if total else 0.0 for amount, total in zip(amounts, self.totals, strict=True)]
+
+    @property
+    def share(self):
+        return [total / sum(self.totals) for total in self.totals]
+
+    @property
+    def apart(self):
+        return self.over([sum(amount for amount, factor in site if factor < -10.0) for site in self.pairs])
+
+    @property
+    def against(self):
+        return self.over([sum(-factor for _, factor in site if factor < 0.0) for site in self.pairs])
+
+    @property
+    def times_median(self):
+        return [total / median(self.totals[site] for site in self.with_data) for total in self.totals]
+
+    @property
+    def large(self):
+        return [len(self.with_data) >= 4 and times > 5.0 for times in self.times_median]
+
+    @property
+    def alone(self):
+        slots = range(len(self.pairs[0]))
+        having = [{slot for slot in slots if site[slot][0] > 0.5} for site in self.pairs]
+        fitting = [{slot for slot in slots if slot in own and site[slot][1] >= -10.0}
+                   for own, site in zip(having, self.pairs, strict=True)]  # fmt: skip
+        sharing = [
+            any(fitting[site] & fitting[other] for other in range(len(having)) if other != site)
+            for site in range(len(having))
+        ]
+        lonely = [bool(own - set().union(*(having[:site] + having[site + 1 :]))) for site, own in enumerate(having)]
+        return [one and not shared and sum(sharing) > 1 for one, shared in zip(lonely, sharing, strict=True)]
+
+    @property
+    def disagreeing(self):
+        much = [apart > 0.1 and not alone for apart, alone in zip(self.apart, self.alone, strict=True)]
+        usual = [self.against[site] for site in self.with_data]
+        if len(usual) < 4:
+            return much
+        limit = median(usual) + 5.0 * median(abs(one - median(usual)) for one in usual)
+        return [one and against > limit for one, against in zip(much, self.against, strict=True)]
+
+
+@pytest.mark.parametrize("sites", [2, 3, 4, 5, 9])
+def test_influence_is_what_loops_over_sites_and_slots_say(sites):
+    seen = set()
+    for seed in range(40):
+        rng = np.random.default_rng([sites, seed])
+        evidence = rng.gamma(0.4, 30.0, (sites, 4)) * (rng.random((sites, 4)) < 0.6)
+        evidence[:, 0] += 1.0 * (rng.random(sites) < 0.7)
+        evidence[seed % sites] *= rng.choice([0.0, 1.0, 30.0])
+        factors = np.where(evidence > 0, rng.normal(-3.0, rng.choice([3.0, 12.0], (sites, 1)), (sites, 4)), 0.0)
+        if np.count_nonzero(evidence.sum(axis=1)) < 2:
+            continue
+        found, expected = db.merging.Influence(evidence, factors), ByHand(evidence, factors)
+        for name in ("share", "apart", "against", "times_median", "large", "alone", "disagreeing"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-12, err_msg=name)
+            seen |= {name} if any(getattr(expected, name)) else set()
+    assert {"apart", "against", "disagreeing"} <= seen
+    assert sites < 5 or {"large", "alone"} <= seen
+
+
+def test_sites_that_share_something_are_seen_without_those_that_share_nothing(rng):
+    """The third has a slot of its own and agrees nowhere."""
+    evidence = np.array([[20.0, 30.0, 0.0], [25.0, 40.0, 0.0], [9.0, 0.0, 50.0], [30.0, 20.0, 0.0]])
+    factors = np.array([[2.0, -30.0, 0.0], [1.0, 3.0, 0.0], [-90.0, 0.0, 0.0], [4.0, 1.0, 0.0]])
+    rest = db.merging.Influence(evidence[[0, 1, 3], :2], rng.normal(-11.0, 4.0, size=(3, 2)))
+    found, alone = db.merging.Influence(evidence, factors, rest), db.merging.Influence(evidence, factors)
+    assert found.alone.tolist() == [False, False, True, False]
+    for name in ("apart", "against"):
+        np.testing.assert_array_equal(getattr(found, name)[[0, 1, 3]], getattr(rest, name))
+        assert getattr(found, name)[2] == getattr(alone, name)[2]
+
+
+@pytest.mark.parametrize("lowest", [-9.9, -10.1])
+def test_in_a_slot_of_three_or_more_the_lowest_is_odd_if_it_disagrees(lowest, rng):
+    factors = rng.uniform(-9.0, 5.0, size=(5, 3))
+    factors[[3, 1, 0], [0, 1, 2]] = lowest
+    filled = np.ones((5, 3), dtype=bool)
+    filled[2:, 1], filled[3:, 2] = False, False  # two sites have the second slot, three the last
+    expected = np.zeros((5, 3), dtype=bool)
+    expected[[3, 0], [0, 2]] = lowest < -10.0
+    np.testing.assert_array_equal(odd_ones(factors, filled), expected)
+
+
+@pytest.mark.parametrize(
+    ("slots_of_sites", "scattered"),
+    [([[0, 1], [0, 2], [5]], True), ([[0, 1], [0, 1], [5]], False), ([[0, 1], [0, 5]], True), ([[0, 1], [0]], False)],
+)
+def test_components_are_scattered_if_most_filled_slots_hold_those_of_one_site(slots_of_sites, scattered):
+    labels = np.array([slot for slots in slots_of_sites for slot in slots])
+    sites = np.repeat(np.arange(len(slots_of_sites)), [len(slots) for slots in slots_of_sites])
+    fixed = SimpleNamespace(family=SimpleNamespace(fixed_spread=True))
+    assert OtherSites((fixed,), (), sites).scattered(SimpleNamespace(labels=labels)) == scattered
+    free = SimpleNamespace(family=SimpleNamespace(fixed_spread=False))
+    assert not OtherSites((free,), (), sites).scattered(SimpleNamespace(labels=labels))
