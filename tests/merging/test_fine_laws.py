@@ -90,6 +90,17 @@ def test_only_neighbours_in_size_are_compared_for_the_same_data(rng):
     assert not list(remarking.same_data(sites, "ABCD"))
 
 
+@pytest.mark.parametrize(("apart", "same"), [(4e-10, True), (4e-9, False)])
+def test_sums_of_large_sites_are_the_same_up_to_rounding(apart, same):
+    """Relative to their size, which is a million."""
+    site = mixture_of((1234.567, 700), (5.4321, 300))
+    sites = [
+        db.Posterior(MIXTURE.structure, {name: times * part for name, part in site.contribution.items()})
+        for times in (np.pi, np.pi * (1.0 + apart))
+    ]
+    assert bool(list(remarking.same_data(sites, "AB"))) == same
+
+
 def test_shares_gain_what_they_explain_less_what_few_data_cost():
     evidence = np.array([[40.0, 10.0, 0.0], [5.0, 45.0, 6.0]])
     gains = remarking.share_gains(evidence, 2.0)
@@ -116,6 +127,18 @@ def test_coefficients_that_differ_are_let_vary_the_most_notable_first():
     assert to_let_differ(sites_with(0.1 * effects), KNOWN) == ()
     assert to_let_differ(sites_with(np.tile(effects[:1], (4, 1))), KNOWN) == ()
     assert to_let_differ(sites_with(10.0 * effects[:, [1, 2]]), KNOWN) == (0, 1)
+
+
+@pytest.mark.parametrize("times", [1.4, 1.6])
+def test_differences_that_are_sure_but_less_than_half_as_much_again_as_chance_are_not_let_vary(times):
+    """Half of forty sites lie so many deviations below their mean, half above, in each of two coefficients."""
+    signs = np.column_stack([np.tile([1.0, -1.0], 20), np.tile([1.0, 1.0, -1.0, -1.0], 10)])
+    effects = 0.1 * np.sqrt(39 / 40) * signs * [times, 1.3]
+    known = Coefficients(100.0 * effects[:, None], 100.0 * np.tile(np.eye(2), (40, 1, 1, 1)))
+    spread, entries = known.compared(np.ones(1))
+    assert KNOWN.probability(spread.relative)[0] < 1e-9
+    np.testing.assert_allclose(entries.times[0], [times, 1.3])
+    assert to_let_differ(known, KNOWN) == ((0,) if times > 1.5 else ())
 
 
 def test_joint_comparison_is_that_of_the_precisions(rng):

@@ -113,10 +113,8 @@ def log_permanents(scores: Array) -> Array:
     sizes = np.array([index.bit_count() for index in range(1 << components)])
     for k in range(components):
         sets = np.flatnonzero(sizes == k + 1)
-        terms = [
-            np.where(sets >> column & 1, used[:, sets & ~(1 << column)] + scores[:, k, [column]], -np.inf)
-            for column in range(components)
-        ]
+        # A set without the column is one of this size itself, which has no value yet.
+        terms = [used[:, sets & ~(1 << column)] + scores[:, k, [column]] for column in range(components)]
         used[:, sets] = logsumexp(terms, axis=0)
     return used[:, -1]
 
