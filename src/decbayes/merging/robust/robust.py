@@ -255,7 +255,7 @@ def copies(groups: Sequence[Group]) -> dict[int, int]:
         parameters += np.bincount(group.site, group.parameters * group.known, group.sites)
     lost = np.minimum(lost, lost.T)
     alike = np.all([same_profiles(group) for group in groups], axis=0)
-    pairs = np.tril((parameters > 0.0)[:, None] & (parameters > 0.0), -1)
+    pairs = np.tril(np.broadcast_to(parameters[:, None] > 0.0, lost.shape), -1)  # sites without data come last
     usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
     unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
     first_of: dict[int, int] = {}
