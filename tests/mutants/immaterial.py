@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def tighter_tolerance(change: Change) -> bool:
 
 
 def only_a_cost(change: Change) -> bool:
-    dropped = isinstance(change.node, ast.keyword) and change.node.arg in COSTS
-    return dropped or (isinstance(change.parent, ast.keyword) and change.parent.arg in COSTS)
+    """The keyword itself, or anything within its value."""
+    parts = (part for part in ast.walk(change.statement) if isinstance(part, ast.keyword) and part.arg in COSTS)
+    return any(inner is change.node or inner is change.parent for part in parts for inner in (part, *_within(part)))
 
 
 RULES: dict[str, Callable[[Change], bool]] = {
@@ -67,6 +68,11 @@ RULES: dict[str, Callable[[Change], bool]] = {
 def reason(change: Change) -> str:
     """Why a change does not matter; "" if it may."""
     return next((why for why, applies in RULES.items() if applies(change)), "")
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    """Without operators, of which a tree has one for all its uses."""
+    return (part for part in ast.walk(node) if isinstance(part, ast.expr | ast.keyword))
 
 
 def _assigned(change: Change) -> str:
