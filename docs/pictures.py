@@ -24,7 +24,7 @@ from small import shrink
 import decbayes as db
 from decbayes.cli.commands.planning import _simulation as simulation
 from decbayes.families import Array
-from decbayes.network.simulation.schedule import History, Plan
+from decbayes.network.simulation.schedule import History, HistoryPlan
 from decbayes.plot.style import GREY, INK, PALE, bare, canvas, colour, shades, styled
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -171,7 +171,7 @@ def tail() -> Figure:
 
 def simulated() -> Figure:
     """What `decbayes simulate --agents 12 --steps 60 --seed 3 --topology ring --picture` draws."""
-    history = History(Plan(12, 60, "ring"), 3)
+    history = History(HistoryPlan(12, 60, "ring"), 3)
     return simulation.draw(simulation.watch(history, 0.0, Console(quiet=True)))
 
 

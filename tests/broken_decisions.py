@@ -40,7 +40,7 @@ AFTER, COUNTS, NEWEST, ENOUGH, CHANGED = (
 EPOCH_OF, FORGETTING, PUT, RESTORE = decisions_module.epoch_of, accounts_module.after_forgetting, Disk.put, Pool.restore
 LISTING, SIGN, VOTE, RENEW = messages.listing, member_module.sign_vote, Member._vote, Member._renew
 FALLEN, TAKEN_BY, ORDER = decisions_module.fallen, standing_module.taken_by, standing_module.Order.__init__
-OPEN_SIGNED, INIT, PART = verification.open_signed, Member.__init__, accounts_module.Part
+OPEN_SIGNED, INIT, PART = verification.open_signed, Member.__init__, accounts_module.PriorPart
 
 before = {*MUTANTS}
 decides = partial(mutant, seeds=DECIDING)
@@ -351,7 +351,7 @@ def a_prior_states_the_last_epoch_only(patch):
     def part(seat, shards, observations, units):
         return PART(seat, shards, min(observations, 4), units)
 
-    patch.setattr(accounts_module, "Part", part)
+    patch.setattr(accounts_module, "PriorPart", part)
 
 
 @decides

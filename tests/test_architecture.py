@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -297,6 +298,17 @@ def test_importing_takes_a_small_part_of_what_numpy_takes():
         return min(float(subprocess.run(run, capture_output=True, text=True, check=True).stdout) for _ in range(5))
 
     assert seconds("decbayes") < 0.5 * seconds("numpy")
+
+
+def test_no_class_name_has_three_meanings():
+    """Twice may be: a model and its scikit-learn estimator, a value and its view."""
+    classes = [
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name, times in Counter(classes).items() if times > 2} == set()
 
 
 def test_nothing_can_execute_what_it_reads():

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.network.simulation.guarantees import Violation
-from decbayes.network.simulation.schedule import History, Plan, run_history
+from decbayes.network.simulation.schedule import History, HistoryPlan, run_history
 from decbayes.network.simulation.studies import OfModel
 
 SEPARATE = "--variance 0.01 --prior-variance 25 --components 3"
@@ -43,7 +43,7 @@ def test_every_step_is_checked_for_a_model_as_for_the_mean(rng):
 
 def test_a_site_that_counts_too_little_is_a_violation(rng):
     study = OfModel(db.models.GaussianMean(variance=1.0, dimension=2), observations=5, rng=rng)
-    history = History(Plan(3, 0, "clique", faults=False), seed=1, study=study)
+    history = History(HistoryPlan(3, 0, "clique", faults=False), seed=1, study=study)
     site = history.simulation.sites[0]
     history.simulation.observe(site, "first", study.shard(rng))
     history.simulation.round()

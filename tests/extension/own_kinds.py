@@ -10,7 +10,7 @@ from decbayes.columns import Column, Gaussian, register
 from decbayes.columns.cells import as_numbers, refuse
 from decbayes.families import Gamma
 from decbayes.models.likelihoods.columnwise import Numbers
-from decbayes.models.tables.factors import Factor
+from decbayes.models.tables.factors import ColumnFactor
 
 
 @register
@@ -95,7 +95,7 @@ class Wait(Column):
     mean: float = 1.0
 
     kind: ClassVar[str] = "wait"
-    factor: ClassVar[Factor] = Factor("waits", exponential)
+    factor: ClassVar[ColumnFactor] = ColumnFactor("waits", exponential)
 
     def coded(self, values):
         numbers = as_numbers(values)

@@ -17,7 +17,7 @@ from decbayes.network import Admit, Amend, Ballot, Extend, Identity, Limits, Pro
 from decbayes.network.protocol.group import keys as keys_module
 from decbayes.network.protocol.group.decisions import Decisions, check_opening, open_ballot, votes_hash
 from decbayes.network.protocol.group.keys import short, signed_by, write_new
-from decbayes.network.protocol.group.motions import Motion, Open, Part, Show, VoteHeader, motion_on, sign_vote
+from decbayes.network.protocol.group.motions import Motion, Open, PriorPart, Show, VoteHeader, motion_on, sign_vote
 from decbayes.network.protocol.group.openings import (
     after_forgetting,
     check_proper,
@@ -126,7 +126,7 @@ def test_the_lowest_of_two_votes_of_a_seat_is_kept():
 
 
 def test_of_pending_votes_for_epochs_each_voters_newest_counts():
-    parts = [(Part("agent 0", (f"s{n}",), n, n),) for n in (1, 2)]
+    parts = [(PriorPart("agent 0", (f"s{n}",), n, n),) for n in (1, 2)]
     made = [
         ballot_on(Open(p, (), bytes(32)), some(count), CHARTER, number=n)
         for n, (p, count) in enumerate(zip(parts, (2, 1), strict=True), 1)
@@ -210,24 +210,24 @@ def test_a_vote_is_for_this_motion_under_a_number(changed, reason):
     ],
 )  # fmt: skip
 def test_an_epoch_states_parts_of_seats_that_count_each_once(parts):
-    question = Open(tuple(Part(seat, tuple(shards), *counts) for seat, shards, *counts in parts), (), bytes(32))
+    question = Open(tuple(PriorPart(seat, tuple(shards), *counts) for seat, shards, *counts in parts), (), bytes(32))
     with pytest.raises(Refused, match="parts of the prior"):
         check_opening(question, FOUNDED)
-    everybody = Open(tuple(Part(seat, ("s", "t"), 0, 0) for seat in FOUNDED.sitting), (), bytes(32))
+    everybody = Open(tuple(PriorPart(seat, ("s", "t"), 0, 0) for seat in FOUNDED.sitting), (), bytes(32))
     check_opening(everybody, FOUNDED)
 
 
 def test_an_epoch_forgets_no_shard_of_the_prior():
-    before = FOUNDED.after(Open((Part("agent 1", ("s", "t"), 3, 3),), (), bytes(32)), D[0], FOUNDED)
+    before = FOUNDED.after(Open((PriorPart("agent 1", ("s", "t"), 3, 3),), (), bytes(32)), D[0], FOUNDED)
     for shards, fine in ((("s", "t"), True), (("r", "s", "t"), True), (("s",), False), (("r",), False)):
-        question = Open((Part("agent 1", shards, 3, 3),), (), bytes(32))
+        question = Open((PriorPart("agent 1", shards, 3, 3),), (), bytes(32))
         if fine:
             check_opening(question, before)
         else:
             with pytest.raises(Refused, match="missing from the next one"):
                 check_opening(question, before)
     with pytest.raises(Refused, match="missing from the next one"):
-        check_opening(Open((Part("agent 0", ("s",), 3, 3),), (), bytes(32)), before)
+        check_opening(Open((PriorPart("agent 0", ("s",), 3, 3),), (), bytes(32)), before)
 
 
 def test_questions_that_the_group_cannot_be_asked():
@@ -249,7 +249,7 @@ def test_questions_that_the_group_cannot_be_asked():
             assert refused(content, shown) == "decision"
     assert refused(ballot_on(Show(D[0], 1, ("agent 1",)), some(1), CHARTER).content) == "decision"
     assert refused(ballot_on(Extend(("word",)), members, sums).content, shown) == "decision"
-    rows, body = opening([Part(first, ("s",), 1, 1)], {first: db.Posterior.of_prior(sums.model.structure)}, ())
+    rows, body = opening([PriorPart(first, ("s",), 1, 1)], {first: db.Posterior.of_prior(sums.model.structure)}, ())
     assert refused(ballot_on(rows, members, sums, body=body).content, shown) == "decision"
     narrow = Amend(Rules(agreement=0.7), Limits(members=5))
     assert open_ballot(ballot_on(narrow, some(1), CHARTER).content, Decisions(CHARTER)).question == narrow
@@ -263,7 +263,7 @@ def test_questions_that_the_group_cannot_be_asked():
         (Admit, ["x", bytes(31)], ["x", bytes(32)], ["x", bytes(33)]),
         (Rotate, ["x", bytes(31)], ["x", bytes(32)], ["x", bytes(33)]),
         (Extend, [[""]], [["x" * 256]], [["x" * 257]]),
-        (Part, ["x", [""], 1, 1], ["x", ["s" * 64], 1, 1], ["x", ["s" * 65], 1, 1]),
+        (PriorPart, ["x", [""], 1, 1], ["x", ["s" * 64], 1, 1], ["x", ["s" * 65], 1, 1]),
         (Open, [[], [], bytes(31)], [[], ["i" * 16], bytes(32)], [[], ["i" * 17], bytes(32)]),
         (Open, [[], [], bytes(31)], [[], [""], bytes(32)], [[], [], bytes(33)]),
         (Show, [bytes(32), 1, []], [bytes(32), 1, ["x"] * 4096], [bytes(32), 1, ["x"] * 4097]),
@@ -295,7 +295,7 @@ def test_a_motion_comes_after_no_more_than_somebody_could_have_settled():
 
 MODEL = CHARTER.model
 PARTS = {f"agent {n}": MODEL.fit(np.full(n + 1, float(n))).posterior for n in range(3)}
-ROWS = [Part(seat, (f"shard {seat}",), n + 1, 2 * n + 2) for n, seat in enumerate(PARTS)]
+ROWS = [PriorPart(seat, (f"shard {seat}",), n + 1, 2 * n + 2) for n, seat in enumerate(PARTS)]
 
 
 def test_an_opening_is_its_parts_in_the_order_of_seats():

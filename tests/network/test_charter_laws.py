@@ -23,7 +23,7 @@ from decbayes.network import (
     sign_record,
 )
 from decbayes.network.protocol.group.charter import abbreviated, check_adding_up, from_hex, group_secret, member_key
-from decbayes.network.protocol.group.motions import Open, Part
+from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.statements import Approval
 from decbayes.network.protocol.records.verification import verify
@@ -207,7 +207,7 @@ def test_an_agent_votes_again_for_what_it_wanted_under_its_key_and_for_nothing_e
     wanted = ballot_on(Remove("agent 2"), mine, CHARTER)
     not_mine = ballot_on(Rotate("agent 2", KEYS[4].public), others, CHARTER)
     stolen = ballot_on(Remove("agent 1"), {"agent 0": KEYS[3]}, CHARTER)
-    epoch = ballot_on(Open((Part("agent 0", ("s",), 1, 1),), (), bytes(32)), mine, CHARTER)
+    epoch = ballot_on(Open((PriorPart("agent 0", ("s",), 1, 1),), (), bytes(32)), mine, CHARTER)
     agent.pool.decisions.lapsed = [wanted, not_mine, stolen, epoch]
     (persist,) = agent._vote_again()
     assert (persist.item.question, persist.item.votes.keys()) == (Remove("agent 2"), {"agent 0"})

@@ -10,7 +10,7 @@ from groups import gaussian_charter, identities, seated
 
 from decbayes.network import Admit, Amend, Extend, Limits, Remove, Rotate, Rules
 from decbayes.network.protocol.group.keys import short
-from decbayes.network.protocol.group.motions import Open, Part, Show, motion_on
+from decbayes.network.protocol.group.motions import Open, PriorPart, Show, motion_on
 from decbayes.network.protocol.group.roster import Roster, Seat, Void, in_order, latest, with_all_keys
 from decbayes.network.protocol.group.roster import history_of as all_before
 from decbayes.network.protocol.group.standing import Order, fallen
@@ -243,7 +243,7 @@ def test_rules_change_if_they_are_as_they_were_and_can_be():
 
 
 def test_epochs_words_and_what_is_shown():
-    parts = (Part("agent 1", ("s",), 3, 3), Part("agent 2", ("t", "u"), 3, 3))
+    parts = (PriorPart("agent 1", ("s",), 3, 3), PriorPart("agent 2", ("t", "u"), 3, 3))
     opened = FOUNDED.after(Open(parts, (), bytes(32)), D[0], FOUNDED)
     assert (opened.opened, opened.parts) == (D[0], parts)
     assert opened.counted == {"agent 1": {"s"}, "agent 2": {"t", "u"}}

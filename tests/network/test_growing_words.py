@@ -28,7 +28,7 @@ from decbayes.network.protocol.site.shard_ids import mark, shard_id
 from decbayes.network.runtime.links.ask import is_merge
 from decbayes.network.runtime.store.sqlite import stored_pool
 from decbayes.network.simulation.guarantees import Violation
-from decbayes.network.simulation.schedule import History, Plan
+from decbayes.network.simulation.schedule import History, HistoryPlan
 from decbayes.network.simulation.simulator import Simulation, Weather
 from decbayes.network.simulation.topology import clique
 
@@ -359,7 +359,7 @@ class Growing(History):
 
 @pytest.mark.parametrize("seed", [710, 713, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(716, 736))])
 def test_random_histories_with_late_packets_end_with_every_word_counted(seed):
-    plan = Plan(agents=4, steps=60, weather=Weather(loss=0.1, duplication=0.2, delay=6), looks=False)
+    plan = HistoryPlan(agents=4, steps=60, weather=Weather(loss=0.1, duplication=0.2, delay=6), looks=False)
     history = Growing(plan, seed)
     history.run()
     added = [site.agent.charter.words_added for site in history.simulation.running]

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from decbayes.network import Agent, Send, persist_first
 from decbayes.network.simulation.guarantees import Ledger
-from decbayes.network.simulation.simulated_sites import Disk, Site
+from decbayes.network.simulation.simulated_sites import Disk, SimulatedSite
 
 COUNT = 3
 MEMBERS = identities(COUNT)
@@ -24,7 +24,9 @@ class Agents(RuleBasedStateMachine):
     def begin(self):
         self.rng = np.random.default_rng(0)
         self.ledger = Ledger(CHARTER)
-        self.sites = [Site(i, key, Disk(self.ledger, i, key.id), f"agent {i}") for i, key in enumerate(MEMBERS)]
+        self.sites = [
+            SimulatedSite(i, key, Disk(self.ledger, i, key.id), f"agent {i}") for i, key in enumerate(MEMBERS)
+        ]
         self.bag = []
         for site in self.sites:
             self._start(site)

@@ -10,7 +10,7 @@ from groups import charter_of, gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import BudgetExceeded, InvalidCharter
 from decbayes.network import Agent, Charter, PrivacyRules, Remove, Rules, SumRules
-from decbayes.network.protocol.sums import Due, Part, Played, spending_in
+from decbayes.network.protocol.sums import Due, Participation, Played, spending_in
 from decbayes.network.runtime.reports.description import status_of, sum_lines
 from decbayes.network.runtime.store import ledgered
 from decbayes.network.runtime.store.ledgered import Ledgered
@@ -174,14 +174,14 @@ def test_what_could_not_be_spent_is_refused_before_others_wait_for_it(tmp_path):
 
 
 def test_a_round_begun_again_without_somebody_costs_nothing_more(tmp_path, monkeypatch):
-    step = Part.step
+    step = Participation.step
 
     def waits(self, *, ready):
         """Nobody opens a sum over all four."""
         chain, _, kind = self._turn()
         return None if kind == "opening" and len(chain.keys) == SEATS else step(self, ready=ready)
 
-    monkeypatch.setattr(Part, "step", waits)
+    monkeypatch.setattr(Participation, "step", waits)
     group = Group(tmp_path).talk(4)
     assert len(group.agent(0).pool.sums.now.sums[0].messages["masked"]) == SEATS
     assert group.spent() == []

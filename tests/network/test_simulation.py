@@ -6,7 +6,7 @@ import pytest
 from decbayes.network.simulation.guarantees import check_same_merge
 from decbayes.network.simulation.schedule import (
     History,
-    Plan,
+    HistoryPlan,
     plan_for,
     run_history,
     run_varied,
@@ -61,7 +61,7 @@ def test_the_histories_do_what_they_are_meant_to_do():
 
 
 def test_a_history_follows_from_its_seed():
-    histories = [History(Plan(agents=5, steps=60), seed=3) for _ in range(2)]
+    histories = [History(HistoryPlan(agents=5, steps=60), seed=3) for _ in range(2)]
     for history in histories:
         history.run()
     first, second = (history.simulation for history in histories)
@@ -72,14 +72,14 @@ def test_a_history_follows_from_its_seed():
 
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
 def test_peaceful_groups_agree_within_a_round_a_hop_and_equal_batch(topology):
-    history = History(Plan(agents=8, steps=20, topology=topology, weather=Weather(), faults=False), seed=5)
+    history = History(HistoryPlan(agents=8, steps=20, topology=topology, weather=Weather(), faults=False), seed=5)
     history.run()
     assert len({site.agent.posterior().digest for site in history.simulation.running}) == 1
     assert history.simulation.sites[0].agent.merged().observations > 0
 
 
 def test_a_late_joiner_at_the_end_of_a_line_gets_everything_through_relays():
-    history = History(Plan(agents=6, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    history = History(HistoryPlan(agents=6, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
     simulation = history.simulation
     for site in simulation.sites[:3]:
         simulation.observe(site, "own", history.rng.normal(size=4))
@@ -92,7 +92,7 @@ def test_a_late_joiner_at_the_end_of_a_line_gets_everything_through_relays():
 
 
 def test_an_agent_that_is_alone_publishes_nothing_until_it_hears_somebody():
-    history = History(Plan(agents=3, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    history = History(HistoryPlan(agents=3, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
     simulation, last = history.simulation, history.simulation.sites[2]
     simulation.connect(set())
     simulation.start(last)
@@ -107,7 +107,7 @@ def test_an_agent_that_is_alone_publishes_nothing_until_it_hears_somebody():
 
 
 def test_a_full_disk_stops_publishing_and_nothing_else():
-    history = History(Plan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    history = History(HistoryPlan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
     simulation = history.simulation
     one, two = simulation.sites
     simulation.observe(one, "first", history.rng.normal(size=4))
@@ -128,7 +128,7 @@ def test_a_full_disk_stops_publishing_and_nothing_else():
 
 
 def test_a_lost_disk_learns_its_own_version_from_its_peers():
-    history = History(Plan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
+    history = History(HistoryPlan(agents=2, steps=0, topology="line", weather=Weather(), faults=False), seed=1)
     simulation = history.simulation
     one, two = simulation.sites
     simulation.observe(one, "first", history.rng.normal(size=4))
@@ -194,7 +194,7 @@ def test_the_command_draws_the_group_in_faults_and_in_agreement(capsys, tmp_path
     from decbayes.cli.commands.planning._simulation import draw, watch
 
     pytest.importorskip("matplotlib", reason="needs the plot extra")
-    history = History(Plan(6, 30, "ring"), seed=3)
+    history = History(HistoryPlan(6, 30, "ring"), seed=3)
     rough, calm = watch(history, 0.0, Console(quiet=True), lambda: None)
     figure = draw((rough, calm))
     for axes, moment in zip(figure.axes[:2], (rough, calm), strict=True):

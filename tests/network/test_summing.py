@@ -13,7 +13,7 @@ from decbayes.network import Roster, Send, Show
 from decbayes.network.protocol.records import verification
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.member import Member
-from decbayes.network.protocol.sums import Part, Sums, chains, heard
+from decbayes.network.protocol.sums import Participation, Sums, chains, heard
 from decbayes.network.protocol.sums import part as part_module
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
@@ -57,37 +57,37 @@ def test_some_members_are_shown_as_was_decided_and_nobody_else():
 
 
 def opens_over_two_sets(patch):
-    patch.setattr(Part, "_opened", lambda self: {})
+    patch.setattr(Participation, "_opened", lambda self: {})
 
 
 def is_free_again_once_a_sum_is_open(patch):
-    opened = Part._opened
+    opened = Participation._opened
 
     def forgets(self):
         done = {keys for chain in self._sums.chains.values() for keys in [chain.keys] if chain.results}
         return {number: keys for number, keys in opened(self).items() if keys not in done}
 
-    patch.setattr(Part, "_opened", forgets)
+    patch.setattr(Participation, "_opened", forgets)
     begins_again_over_those_who_are_left(patch)
 
 
 def is_free_again_at_each_start(patch):
-    patch.setattr(Part, "_opened", lambda self: self.__dict__.get("_at_hand", {}))
-    written = Part.written
+    patch.setattr(Participation, "_opened", lambda self: self.__dict__.get("_at_hand", {}))
+    written = Participation.written
 
     def remembers(self, played):
         self._at_hand = {played.round: played.keys} if played.opened else self.__dict__.get("_at_hand", {})
         return written(self, played)
 
-    patch.setattr(Part, "written", remembers)
+    patch.setattr(Participation, "written", remembers)
     begins_again_over_those_who_are_left(patch)
 
 
 def begins_again_over_those_who_are_left(patch):
     """Later sums are not continued over fewer members: these add all that they have once more."""
     patch.setattr(Sums, "_larger", lambda self, keys: [])
-    turn = Part._chain
-    patch.setattr(Part, "_chain", lambda self: turn(self) or (None if self._sums.why_not else self._sums.now))
+    turn = Participation._chain
+    patch.setattr(Participation, "_chain", lambda self: turn(self) or (None if self._sums.why_not else self._sums.now))
 
 
 def adds_all_again_in_each_round(patch):
@@ -121,22 +121,22 @@ def opens_before_all_have_masked(patch):
 
 
 def draws_new_secrets_at_each_start(patch):
-    patch.setattr(Part, "_lost", lambda self, chain, name: False)
-    restore = Part.restore
+    patch.setattr(Participation, "_lost", lambda self, chain, name: False)
+    restore = Participation.restore
 
     def forgets(self, played):
         fresh = played.terms in self.__dict__.setdefault("_mine", set()) or self._writing is not None
         self._mine |= {played.terms} if fresh else set()
         return restore(self, played) if fresh else []
 
-    patch.setattr(Part, "restore", forgets)
-    write = Part._write
+    patch.setattr(Participation, "restore", forgets)
+    write = Participation._write
 
     def notes(self, chain, seat, *rest):
         self.__dict__.setdefault("_mine", set()).add(seat.terms.digest)
         return write(self, chain, seat, *rest)
 
-    patch.setattr(Part, "_write", notes)
+    patch.setattr(Participation, "_write", notes)
 
 
 def sends_before_it_is_durable(patch):
@@ -183,7 +183,7 @@ def adds_new_data_to_later_rounds(patch):
         self._keep(shard, data, persons)
 
     patch.setattr(AddingMember, "learn", keeps)
-    patch.setattr(Part, "shards", property(lambda self: ()))
+    patch.setattr(Participation, "shards", property(lambda self: ()))
     more = SumHistory.do_more
 
     def observes(self, site):

@@ -8,7 +8,7 @@ from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, 
 
 from decbayes.errors import SumRefused
 from decbayes.network import Admit, Remove, Show
-from decbayes.network.protocol.sums import Part, Played
+from decbayes.network.protocol.sums import Participation, Played
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.secure import Message, Seat
 from decbayes.secure.anchored import Share
@@ -21,7 +21,7 @@ class Taker(Listener):
 
     def __init__(self):
         super().__init__()
-        self.part = Part(KEYS[0], self.sums)
+        self.part = Participation(KEYS[0], self.sums)
         self.part.heard = True
         self.seats = {}
 

@@ -13,10 +13,9 @@ from decbayes.errors import InvalidCharter, InvalidData, Refused, StoreFailed
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
 from decbayes.network.protocol.group.decisions import check_words, open_ballot
-from decbayes.network.protocol.group.motions import Open
-from decbayes.network.protocol.group.motions import Part as PriorPart
+from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.network.protocol.group.proposals import question_of
-from decbayes.network.protocol.sums import Packet, Part, Played, packet_from
+from decbayes.network.protocol.sums import Packet, Participation, Played, packet_from
 from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.runtime.reports.description import about_members, answered, problems, status_of, sum_lines
@@ -135,13 +134,13 @@ def test_nobody_is_added_and_no_key_replaced_once_a_sum_is_open():
 @pytest.fixture
 def gone(monkeypatch):
     """Members that mask their numbers in the second round, and never open their part."""
-    step, names = Part.step, set()
+    step, names = Participation.step, set()
 
     def waits(part):
         chain, gathered, kind = part._turn()
         return kind == "opening" and gathered.number == 2 and part._name(chain) in names
 
-    monkeypatch.setattr(Part, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
+    monkeypatch.setattr(Participation, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
     return names
 
 
@@ -235,8 +234,8 @@ def test_scores_of_few_rows_are_not_added():
 
 
 def test_a_round_that_somebody_present_has_opened_is_finished_whoever_is_removed_meanwhile(monkeypatch):
-    step = Part.step
-    monkeypatch.setattr(Part, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
+    step = Participation.step
+    monkeypatch.setattr(Participation, "step", lambda self, *, ready: None if waits(self) else step(self, ready=ready))
 
     def waits(part):
         """Nobody but the first opens yet."""
@@ -274,7 +273,7 @@ def test_an_agent_whose_store_is_lost_takes_part_no_more():
 
 
 def test_an_agent_that_does_not_listen_first_would_sign_two_keys(monkeypatch):
-    monkeypatch.setattr(Part, "heard", property(lambda self: True, lambda self, value: None), raising=False)
+    monkeypatch.setattr(Participation, "heard", property(lambda self: True, lambda self, value: None), raising=False)
     with pytest.raises(AssertionError):
         test_an_agent_whose_store_is_lost_takes_part_no_more()
 

@@ -13,7 +13,7 @@ from decbayes.demo.page import Broadcast
 from decbayes.network import Agent, Identity, SqliteStore, persist_first
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.runtime.queues import Worker
-from decbayes.network.simulation.schedule import ROUGH, History, Plan
+from decbayes.network.simulation.schedule import ROUGH, History, HistoryPlan
 from decbayes.page.describing import Arrivals
 
 
@@ -42,7 +42,7 @@ def test_a_record_comes_through_a_neighbour_that_has_it():
 
 
 def test_a_simulation_shows_who_is_up_and_the_largest_set_there_is():
-    page, history = Shown(), History(Plan(6, 40, "ring", ROUGH, faults=True), 2)
+    page, history = Shown(), History(HistoryPlan(6, 40, "ring", ROUGH, faults=True), 2)
     show = SimulationPage(page, history)
     for _ in range(40):
         history.step()

@@ -33,7 +33,7 @@ class Column(ABC):
     | `"yes_no"`      | Bernoulli                 |                                   |
     | `"categorical"` | one of several categories | `entries`                         |
 
-    or it is a `decbayes.models.tables.factors.Factor` with a likelihood of its own.
+    or it is a `decbayes.models.tables.factors.ColumnFactor` with a likelihood of its own.
 
     >>> db.columns.Gaussian(centre=50, scale=20).coded(np.array(["71", None, "33.5"]))
     array([71. ,  nan, 33.5])

@@ -384,7 +384,7 @@ def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr
     return csr_array(kept, shape=(counts.shape[0], width)), int(entries.data[~known].sum())
 
 
-class Places(dict[str, int]):
+class WordPlaces(dict[str, int]):
     """The column of each word; and of what is none of them whether it is a word at all, found once."""
 
     def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
@@ -403,7 +403,7 @@ class Counting:
 
     def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
         self.vocabulary, self.recipe = tuple(vocabulary), recipe
-        self._places = Places(vocabulary, recipe)
+        self._places = WordPlaces(vocabulary, recipe)
 
     def __call__(self, texts: Iterable[str]) -> tuple[csr_array, int]:
         """(documents, words) counts, and how many tokens are none of the words."""

@@ -29,7 +29,7 @@ PRIVATE = "DECBAYES_PRIVATE"
 
 
 @dataclass(frozen=True)
-class Problem:
+class BadFile:
     """A file that does not count, and why. It is left alone."""
 
     path: Path
@@ -56,7 +56,7 @@ class SiteFiles:
     name: str
     listed: Path | None = None
     released: Mapping[int, Released] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[BadFile, ...] = ()
 
     @property
     def latest(self) -> int:
@@ -182,12 +182,12 @@ class Study:
         return {site: self._files(site) for site in self.protocol.sites}
 
     @cached_property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[BadFile, ...]:
         """All files that do not count, with the reason."""
         known = {site.casefold() for site in self.protocol.sites}
         folders = sorted(path for path in (self.folder / SITES).glob("*") if path.name.casefold() not in known)
-        strangers = [Problem(path, "no site of the protocol has this name") for path in folders if not hidden(path)]
-        strays = [Problem(path, STRAY) for path in sorted(self.folder.glob("*")) if not self._expected(path)]
+        strangers = [BadFile(path, "no site of the protocol has this name") for path in folders if not hidden(path)]
+        strays = [BadFile(path, STRAY) for path in sorted(self.folder.glob("*")) if not self._expected(path)]
         return (*(problem for site in self.sites.values() for problem in site.problems), *strangers, *strays)
 
     def _expected(self, path: Path) -> bool:
@@ -240,7 +240,7 @@ class Study:
                     number = number_in(path, site, listing=self.agreed_list.suffix if self.agreed_list else "")
                     released[number] = self._released(path, site, number)
             except (DecbayesError, OSError) as error:
-                problems.append(Problem(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")))
+                problems.append(BadFile(path, str(error).removeprefix(f"{path}: ").removeprefix(f"{path} ")))
         return SiteFiles(site, listed, released, tuple(problems))
 
     def _released(self, path: Path, site: str, number: int) -> Released:

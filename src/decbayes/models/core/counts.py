@@ -58,7 +58,7 @@ class Places:
     documents: NDArray[np.int32]
 
     @classmethod
-    def unsorted(cls, part: "Part", words: int) -> "Places":
+    def unsorted(cls, part: "CountBlock", words: int) -> "Places":
         """Room for the entries of each word."""
         starts = np.append(0, np.cumsum(np.bincount(part.columns, minlength=words)))
         return cls(starts, *(np.empty(len(part.data), dtype=np.int32) for _ in range(2)))
@@ -88,11 +88,11 @@ class Counts:
         if self.folder is None and len(self.data) <= MOST_KEPT:
             self.places[span.start] = places
 
-    def part(self, span: slice) -> "Part":
+    def part(self, span: slice) -> "CountBlock":
         """Some consecutive documents, in memory."""
         offsets = self.offsets[span.start : span.stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
-        return Part(self.data[entries], self.columns[entries], offsets - offsets[0])
+        return CountBlock(self.data[entries], self.columns[entries], offsets - offsets[0])
 
     def loaded(self) -> "Counts":
         """All documents in memory."""
@@ -132,7 +132,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Part:
+class CountBlock:
     """Some of the documents, in memory: a CSR matrix over the same words."""
 
     data: NDArray[np.int32]

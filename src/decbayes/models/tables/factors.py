@@ -21,7 +21,7 @@ Members = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Factor:
+class ColumnFactor:
     """A likelihood for columns, with its prior.
 
     `part` takes the model and the columns of the factor by name; it returns their likelihood and the prior that all
@@ -66,12 +66,12 @@ def count_prior(model: type["Tabular"], structure: Structure) -> dict[str, float
 FACTORS = {
     factor.name: factor
     for factor in (
-        Factor(
+        ColumnFactor(
             "categorical", categories, lambda model, structure: {"category_prior": first(structure, "categorical") + 1}
         ),
-        Factor("yes_no", yes_or_no, lambda model, structure: {"yes_no_prior": first(structure, "yes_no") + 1}),
-        Factor("counts", counts, count_prior),
-        Factor(
+        ColumnFactor("yes_no", yes_or_no, lambda model, structure: {"yes_no_prior": first(structure, "yes_no") + 1}),
+        ColumnFactor("counts", counts, count_prior),
+        ColumnFactor(
             "real", real, lambda model, structure: model.real_likelihood(structure.model).settings(prior_of(structure))
         ),
     )
@@ -87,8 +87,8 @@ def first(structure: Structure, name: str) -> float:
     return float(structure.prior[name][0, 0])
 
 
-def factor_of(column: Column) -> Factor:
-    return column.factor if isinstance(column.factor, Factor) else FACTORS[column.factor]
+def factor_of(column: Column) -> ColumnFactor:
+    return column.factor if isinstance(column.factor, ColumnFactor) else FACTORS[column.factor]
 
 
 def emissions(model: "Tabular") -> Emissions:

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from decbayes.base.workers import share_out, split_among_threads, thread_count
 from decbayes.families import Array
 from decbayes.models.core.ascent import Watch
-from decbayes.models.core.counts import Counts, Part, Places
+from decbayes.models.core.counts import CountBlock, Counts, Places
 from decbayes.models.topics.document_prior import table_sums
 
 # What is summed over all words is summed for so many words each, whatever the number of threads.
@@ -177,7 +177,7 @@ class Room:
 class Work:
     """A block of documents, what their γ was before if there was any, and where to write what is found of them."""
 
-    block: Part
+    block: CountBlock
     steps: Steps
     before: Array
     gamma: Array
@@ -208,7 +208,7 @@ class Work:
         )
 
 
-def sorting(block: Part, places: Places, threads: int) -> Iterator[Callable[[], None]]:
+def sorting(block: CountBlock, places: Places, threads: int) -> Iterator[Callable[[], None]]:
     """Find where the words of a block occur, some of them in each task."""
     from decbayes.kernels.documents import sort_by_word
 

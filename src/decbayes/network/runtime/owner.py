@@ -44,7 +44,7 @@ from decbayes.network.runtime.store.sqlite import read_ballots
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OrderResult:
     """What an order's fit has found, and which files count from now on, and which no more, by their shards."""
 
     learned: Learned | None
@@ -54,7 +54,7 @@ class Outcome:
     approved: tuple[str, Approval] | None = None
 
 
-Job = Callable[[], Outcome]
+Job = Callable[[], OrderResult]
 
 
 class Owner:
@@ -114,7 +114,7 @@ class Owner:
         self._fits.submit(partial(self._run, number, job))
         return []
 
-    def _finish(self, number: int, job: Job, outcome: Outcome, done: Event) -> list[Effect]:
+    def _finish(self, number: int, job: Job, outcome: OrderResult, done: Event) -> list[Effect]:
         """Publish what was found, or look for it again if the agent's own evidence has changed meanwhile."""
         learned = outcome.learned
         try:
@@ -132,7 +132,7 @@ class Owner:
         self._answer(number, outcome.text)
         return effects
 
-    def _publish(self, outcome: Outcome) -> list[Effect]:
+    def _publish(self, outcome: OrderResult) -> list[Effect]:
         """The store knows first what counts: after a crash the order is done again."""
         for path, shard in outcome.added:
             orders.remember(self._store, path, shard)
@@ -278,7 +278,7 @@ class Owner:
         # The next fit builds on this one: it must not begin before this one is taken over.
         done.wait()
 
-    def _observe(self, path: str) -> Outcome:
+    def _observe(self, path: str) -> OrderResult:
         if self._agent.retracted:
             raise InvalidData("This agent has retracted its contribution for good; nothing more is observed.")
         charter = self._agent.charter
@@ -288,20 +288,22 @@ class Owner:
             learned = self._agent.learn(data, persons=persons, rng=self._rng)
         except NotDisclosed as error:
             self._inbox.post(partial(self._agent.withhold, str(error)))
-            return Outcome(None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),))
+            return OrderResult(
+                None, f"held back until the disclosure rules are obeyed: {error}", added=((path, shard),)
+            )
         if charter.words != self._agent.charter.words:
             return self._observe(path)
         kept = f"these {count:,} are added to the sums" if self._agent.part else f"these {count:,} count already"
         text = f"observed {count:,}" if learned is not None else kept
-        return Outcome(learned, text, added=((path, shard),))
+        return OrderResult(learned, text, added=((path, shard),))
 
-    def _replace(self, path: str, by: str | None) -> Outcome:
+    def _replace(self, path: str, by: str | None) -> OrderResult:
         def kept_shard(file: str) -> str:
             return self._agent.hold(*read_site(self._agent.charter, Path(file), self._person))
 
         old = kept_shard(path)
         if by is None and self._agent.drop(old):
-            return Outcome(None, "withdrawn; it was never published", withdrawn=(old,))
+            return OrderResult(None, "withdrawn; it was never published", withdrawn=(old,))
         if old not in self._agent.evidence.shards:
             raise InvalidData(f"{path} is not in this agent's contribution: nothing is withdrawn.")
         kept = self._agent.evidence.shards - {old}
@@ -311,7 +313,7 @@ class Owner:
             kept |= {added[0][1]}
         learned = self._agent.correct(kept, rng=self._rng)
         text = f"withdrawn; {learned.evidence.observations:,} observations are left"
-        return Outcome(learned, text, added, (old,))
+        return OrderResult(learned, text, added, (old,))
 
     def count_again(self, files: Sequence[Path]) -> Learned | None:
         """The agent's evidence with the words that count now, from the files that it was made of, if they are there."""
@@ -320,7 +322,7 @@ class Owner:
         shards = self._agent.evidence.shards
         return self._agent.correct(shards, rng=self._rng) if shards and self._agent.holds(shards) else None
 
-    def _approve(self, order: Approve) -> Outcome:
+    def _approve(self, order: Approve) -> OrderResult:
         """Write the release of what waits into the ledger; it is published then."""
         waiting, approval = self._agent.awaiting, Approval(order.name, order.reason, today())
         if waiting is None:
@@ -344,7 +346,7 @@ class Owner:
                 members=members,
             )
         text = f"approved {digest[:12]}, {waiting.observations:,} observations; recorded in {ledger.path}"
-        return Outcome(None, text, approved=(digest, approval))
+        return OrderResult(None, text, approved=(digest, approval))
 
     def draft(self) -> None:
         """Write what waits for approval beside the store, so that it can be looked at."""

@@ -13,7 +13,7 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.motions import Ballot, Remove, Vote, sign_vote
 from decbayes.network.protocol.records.record import Record, SignedHeader, sign_record
 from decbayes.network.protocol.talk.messages import batches
-from decbayes.network.simulation.simulated_sites import Site
+from decbayes.network.simulation.simulated_sites import SimulatedSite
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 SHARDS = 3
 
-Action = Callable[["History", Site], None]
+Action = Callable[["History", SimulatedSite], None]
 
 
-def observe(history: "History", site: Site) -> None:
+def observe(history: "History", site: SimulatedSite) -> None:
     """New data, or data that was observed before and must not count again."""
     # What was withdrawn is not observed again: a later shard has another name, as it has other content.
     shard = f"shard {int(history.rng.integers(SHARDS)) + len(site.withdrawn)}"
@@ -34,24 +34,24 @@ def observe(history: "History", site: Site) -> None:
     history.simulation.observe(site, shard, history.study.shard(history.rng) if data is None else data)
 
 
-def refine(history: "History", site: Site) -> None:
+def refine(history: "History", site: SimulatedSite) -> None:
     # A traitor that has been reminded of what it invented has no data for it.
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.refine(rng=history.rng))
 
 
-def look(history: "History", site: Site) -> None:
+def look(history: "History", site: SimulatedSite) -> None:
     """A site publishes a note on the merge, which may have changed by the time the note arrives."""
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.attach(site.agent.look()))
 
 
-def retract(history: "History", site: Site) -> None:
+def retract(history: "History", site: SimulatedSite) -> None:
     if site.agent is not None and site.shards and history.rng.random() < 0.2:
         history.simulation.perform(site, site.agent.retract())
 
 
-def withdraw(history: "History", site: Site) -> None:
+def withdraw(history: "History", site: SimulatedSite) -> None:
     """A site withdraws one of its shards."""
     agent = site.agent
     names = [] if agent is None else sorted(agent.evidence.shards)
@@ -61,7 +61,7 @@ def withdraw(history: "History", site: Site) -> None:
         history.simulation.withdraw(site)
 
 
-def decide(history: "History", site: Site) -> None:
+def decide(history: "History", site: SimulatedSite) -> None:
     """A site's owner votes for something that is pending, or proposes something."""
     agent = site.agent
     if agent is None or not history.plan.decides:
@@ -77,7 +77,7 @@ def decide(history: "History", site: Site) -> None:
             history.simulation.perform(site, agent.propose(question))
 
 
-def convene(history: "History", site: Site) -> None:
+def convene(history: "History", site: SimulatedSite) -> None:
     """A meeting: many sites vote for the same within one step, so that something is settled."""
     running = history.simulation.running
     if site.agent is None or not history.plan.decides or not running:
@@ -91,7 +91,7 @@ def convene(history: "History", site: Site) -> None:
                 history.simulation.perform(each, effects)
 
 
-def vote_twice(history: "History", site: Site) -> None:
+def vote_twice(history: "History", site: SimulatedSite) -> None:
     """A traitor signs two votes under one number, for different things, and shows them to different sites."""
     simulation, traitor = history.simulation, history.simulation.sites[0]
     if traitor.agent is None or traitor.agent.standing or not history.plan.decides:
@@ -107,7 +107,7 @@ def vote_twice(history: "History", site: Site) -> None:
         simulation.inject(listener, batches([], [], simulation.charter, [ballot])[0])
 
 
-def vote_with_an_old_key(history: "History", site: Site) -> None:
+def vote_with_an_old_key(history: "History", site: SimulatedSite) -> None:
     """A thief votes with a key that was replaced, for whatever is pending."""
     stolen = [key for key in history.keys_of(site)[:-1] if key.id in site.keys]
     if not stolen or site.agent is None or site.agent.pool.roster.sitting.get(site.seat) == stolen[-1].id:
@@ -120,7 +120,7 @@ def vote_with_an_old_key(history: "History", site: Site) -> None:
             history.simulation.inject(listener, batches([], [], history.simulation.charter, [forged])[0])
 
 
-def complete_with_an_old_key(history: "History", site: Site) -> None:
+def complete_with_an_old_key(history: "History", site: SimulatedSite) -> None:
     """A thief completes with a key that was replaced what was put to the vote before, and shows it to some sites."""
     running = history.simulation.running
     stolen = {key.id: key for key in history.keys_of(site)[:-1] if key.id in site.keys and key is not site.identity}
@@ -141,7 +141,7 @@ def complete_with_an_old_key(history: "History", site: Site) -> None:
             history.simulation.inject(running[number], message)
 
 
-def tamper_with_a_vote(history: "History", site: Site) -> None:
+def tamper_with_a_vote(history: "History", site: SimulatedSite) -> None:
     """Votes arrive that nobody has signed, or for another motion than was signed."""
     if site.agent is None:
         return
@@ -159,56 +159,56 @@ def tamper_with_a_vote(history: "History", site: Site) -> None:
             history.simulation.inject(running[int(history.rng.integers(len(running)))], message)
 
 
-def back_up(history: "History", site: Site) -> None:
+def back_up(history: "History", site: SimulatedSite) -> None:
     site.backup = site.disk.load()
 
 
-def restore_backup(history: "History", site: Site) -> None:
+def restore_backup(history: "History", site: SimulatedSite) -> None:
     """The disk fails, and an old copy takes its place."""
     if site.agent is not None and site.backup:
         history.simulation.restore_backup(site)
         history.simulation.start(site)
 
 
-def start(history: "History", site: Site) -> None:
+def start(history: "History", site: SimulatedSite) -> None:
     if site.agent is None:
         history.simulation.start(site)
 
 
-def crash(history: "History", site: Site) -> None:
+def crash(history: "History", site: SimulatedSite) -> None:
     if site.agent is not None:
         history.simulation.stop(site)
 
 
-def lose_disk(history: "History", site: Site) -> None:
+def lose_disk(history: "History", site: SimulatedSite) -> None:
     """The machine burns down and is replaced; the data is still there."""
     if site.agent is not None:
         history.simulation.lose_disk(site)
         history.simulation.start(site)
 
 
-def fill_disk(history: "History", site: Site) -> None:
+def fill_disk(history: "History", site: SimulatedSite) -> None:
     site.disk.full = not site.disk.full
 
 
-def cut(history: "History", site: Site) -> None:
+def cut(history: "History", site: SimulatedSite) -> None:
     """A partition: no link between two halves."""
     half = history.rng.random(len(history.simulation.sites)) < 0.5
     history.simulation.connect({(a, b) for a, b in history.simulation.links if half[a] == half[b]})
 
 
-def heal(history: "History", site: Site) -> None:
+def heal(history: "History", site: SimulatedSite) -> None:
     history.rewire()
 
 
-def replay(history: "History", site: Site) -> None:
+def replay(history: "History", site: SimulatedSite) -> None:
     """An old message arrives once more, perhaps at somebody else."""
     overheard = history.simulation.overheard
     if overheard:
         history.simulation.inject(site, overheard[int(history.rng.integers(len(overheard)))])
 
 
-def forge(history: "History", site: Site) -> None:
+def forge(history: "History", site: SimulatedSite) -> None:
     """An old message arrives with one bit changed."""
     overheard = history.simulation.overheard
     if overheard:
@@ -217,7 +217,7 @@ def forge(history: "History", site: Site) -> None:
         history.simulation.inject(site, bytes(message))
 
 
-def tamper(history: "History", site: Site) -> None:
+def tamper(history: "History", site: SimulatedSite) -> None:
     """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
     newest, running = site.disk.newest(), history.simulation.running
     unaware = [other for other in running if newest is not None and not knows(other, newest)]
@@ -229,12 +229,12 @@ def tamper(history: "History", site: Site) -> None:
         history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
 
 
-def knows(site: Site, record: Record) -> bool:
+def knows(site: SimulatedSite, record: Record) -> bool:
     assert site.agent is not None
     return site.agent.pool.version(record.origin) >= record.version
 
 
-def betray(history: "History", site: Site) -> None:
+def betray(history: "History", site: SimulatedSite) -> None:
     """A traitor signs something else under a version that it has used, and sends it to one site.
 
     Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
@@ -254,7 +254,7 @@ def betray(history: "History", site: Site) -> None:
         simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
 
 
-def exaggerate(history: "History", site: Site) -> None:
+def exaggerate(history: "History", site: SimulatedSite) -> None:
     """A liar signs a version that holds a thousand times the evidence it states, and sends it to one site."""
     simulation, liar = history.simulation, history.simulation.sites[0]
     newest = liar.disk.newest()
@@ -276,7 +276,7 @@ def exaggerate(history: "History", site: Site) -> None:
     simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
 
 
-def another_record(charter: Charter, traitor: Site, original: Record) -> Record:
+def another_record(charter: Charter, traitor: SimulatedSite, original: Record) -> Record:
     """A record with the version of an existing one and other content."""
     return sign_record(
         charter,

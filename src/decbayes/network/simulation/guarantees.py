@@ -18,7 +18,7 @@ from decbayes.network.simulation.recount import Violation as Violation
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
-    from decbayes.network.simulation.simulated_sites import Site
+    from decbayes.network.simulation.simulated_sites import SimulatedSite
 
 
 class Ledger:
@@ -33,7 +33,7 @@ class Ledger:
     def __init__(self, charter: Charter) -> None:
         self.charter = charter
         self.traitors: set[AgentId] = set()
-        self.sites: Sequence[Site] = ()
+        self.sites: Sequence[SimulatedSite] = ()
         self._versions: dict[tuple[AgentId, bytes, int], bytes] = {}
         self._genuine: set[Entry] = set()
         self._votes: set[bytes] = set()
@@ -69,13 +69,13 @@ class Ledger:
         self._votes.add(vote.digest)
         self._stolen.add(vote.digest)
 
-    def replaced(self, site: "Site", backup: Sequence[Saved]) -> None:
+    def replaced(self, site: "SimulatedSite", backup: Sequence[Saved]) -> None:
         """A site's disk is lost, or an old copy has taken its place."""
         self._written[site.number] = Sight()
         for item in backup:
             self._written[site.number].add(item)
 
-    def started(self, site: "Site") -> None:
+    def started(self, site: "SimulatedSite") -> None:
         """A site starts: it must know again all that its disk had acknowledged."""
         written = self._written.get(site.number, Sight())
         assert site.agent is not None
@@ -84,7 +84,7 @@ class Ledger:
         self._seen[site.number] = Sight(versions, {}, set(written.excluded), set(written.settled), opened)
         self.check(site)
 
-    def check(self, site: "Site") -> None:
+    def check(self, site: "SimulatedSite") -> None:
         assert site.agent is not None
         pool, seen = site.agent.pool, self._seen[site.number]
         if site.agent.twin:
@@ -111,14 +111,14 @@ class Ledger:
         self._check_accounts(site, pool)
         seen.newest, seen.root = dict(pool.records), pool.root
 
-    def _check_record(self, site: "Site", record: Record, seen: "Sight") -> None:
+    def _check_record(self, site: "SimulatedSite", record: Record, seen: "Sight") -> None:
         if record.version < seen.versions.get(record.origin, 0):
             raise Violation(f"site {site.number} went back to version {record.version} of {short(record.origin)}")
         if (record.origin, record.version, record.digest) not in self._genuine:
             raise Violation(f"site {site.number} holds a version of {short(record.origin)} that was never made durable")
         seen.versions[record.origin] = record.version
 
-    def _check_decisions(self, site: "Site", pool: Pool, seen: "Sight") -> None:
+    def _check_decisions(self, site: "SimulatedSite", pool: Pool, seen: "Sight") -> None:
         """Votes were cast, resolutions stay, and what is in force is what they say."""
         decisions = pool.decisions
         for ballot in [*decisions.settled.values(), *decisions.pending.values()]:
@@ -140,7 +140,7 @@ class Ledger:
         if in_prior != dict(charter.counted):
             raise Violation(f"site {site.number} has other shards in its prior than its resolutions give")
 
-    def _check_thefts(self, site: "Site", pool: Pool) -> None:
+    def _check_thefts(self, site: "SimulatedSite", pool: Pool) -> None:
         """Where the theft of a key is known, nothing is in force that only a stolen vote has settled.
 
         Except what others have gone on from before they knew, and what would strike out the new key in turn.
@@ -173,7 +173,7 @@ class Ledger:
         votes = {vote.origin for vote in ballot.votes.values()} - {taken_key(each, pool) for each in beside}
         return len(votes) < pool.decisions.needed(ballot.motion)
 
-    def _check_accounts(self, site: "Site", pool: Pool) -> None:
+    def _check_accounts(self, site: "SimulatedSite", pool: Pool) -> None:
         """The posterior's observations are those of distinct shards of present seats, each once."""
         counted = accounts(pool)
         if counted.wrong:
@@ -218,8 +218,8 @@ class Sight:
 
 
 def check_same_merge(
-    sites: Sequence["Site"],
-    everybody: Sequence["Site"],
+    sites: Sequence["SimulatedSite"],
+    everybody: Sequence["SimulatedSite"],
     ledger: Ledger,
     check_posterior: Callable[[Posterior, list[Any]], None],
 ) -> None:
@@ -239,7 +239,7 @@ def check_same_merge(
 
 
 def check_belief(
-    sites: Sequence["Site"],
+    sites: Sequence["SimulatedSite"],
     before: Mapping[int, Posterior],
     ledger: Ledger,
     check_deviations: Callable[[Posterior, Posterior], None],
@@ -280,7 +280,7 @@ def follows(later: Ballot, earlier: Ballot, settled: Mapping[bytes, Ballot]) -> 
     return earlier.digest in before
 
 
-def check_complete(site: "Site", pool: Pool) -> None:
+def check_complete(site: "SimulatedSite", pool: Pool) -> None:
     """A running site that hears others has all of its data counted: in its newest durable version, or in the prior."""
     newest, record = site.disk.newest(), pool.records.get(site.identity.id)
     current = newest is not None and newest.header.epoch == pool.charter.opened
@@ -295,7 +295,7 @@ def check_complete(site: "Site", pool: Pool) -> None:
         raise Violation(f"site {site.number} counts {len(record.header.shards)} of {len(missing)} shards")
 
 
-def prior_shards(pool: Pool, site: "Site") -> tuple[str, ...]:
+def prior_shards(pool: Pool, site: "SimulatedSite") -> tuple[str, ...]:
     """The site's shards that are in the prior."""
     return () if pool.charter.epoch is None else pool.charter.epoch.counted.get(site.seat, ())
 
@@ -305,7 +305,7 @@ def records_of(pool: Pool) -> dict[AgentId, Record]:
     return {record.origin: record for record in pool.counted()}
 
 
-def record_of(records: Mapping[AgentId, Record], site: "Site") -> Record | None:
+def record_of(records: Mapping[AgentId, Record], site: "SimulatedSite") -> Record | None:
     """The site's record among those that count; it may count under one key only."""
     counting = [records[key] for key in site.keys if key in records]
     if len(counting) > 1:
@@ -313,7 +313,7 @@ def record_of(records: Mapping[AgentId, Record], site: "Site") -> Record | None:
     return counting[0] if counting else None
 
 
-def counted_data(pool: Pool, sites: Sequence["Site"]) -> list[Any]:
+def counted_data(pool: Pool, sites: Sequence["SimulatedSite"]) -> list[Any]:
     """The data of all shards that count, site by site."""
     records, data = records_of(pool), []
     for site in sites:

@@ -13,7 +13,7 @@ from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Questi
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe, vote_twice
 from decbayes.network.simulation.guarantees import Violation, check_belief, check_same_merge
-from decbayes.network.simulation.simulated_sites import Site
+from decbayes.network.simulation.simulated_sites import SimulatedSite
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
@@ -25,7 +25,7 @@ ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
 
 
 @dataclass(frozen=True)
-class Plan:
+class HistoryPlan:
     """How long a history is, on which topology ("changing" rewires it now and then), and how bad things get."""
 
     agents: int = 8
@@ -42,7 +42,7 @@ class Plan:
 class History:
     """One simulated group and what happens to it, step by step. All of it follows from the seed and the plan."""
 
-    def __init__(self, plan: Plan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
+    def __init__(self, plan: HistoryPlan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
         self.plan, self.study, self.rng = plan, study, np.random.default_rng(seed)
         keys = simulated_identities(plan.agents)
         # In groups that decide, the last site has no seat in the beginning.
@@ -145,11 +145,11 @@ class History:
             if fresh and fresh[0].id not in site.keys:
                 self.simulation.rekey(site, fresh[0])
 
-    def keys_of(self, site: Site) -> list[Identity]:
+    def keys_of(self, site: SimulatedSite) -> list[Identity]:
         """All keys that were ever made for a site, the newest last."""
         return self._keys[site.number]
 
-    def charter_of(self, site: Site) -> Charter:
+    def charter_of(self, site: SimulatedSite) -> Charter:
         """The charter in force, as a site knows it."""
         return self.simulation.charter if site.agent is None else site.agent.charter
 
@@ -170,14 +170,14 @@ class History:
             return Amend(replace(roster.rules, agreement=agreement), limits, roster.disclosure)
         return Remove(site.seat)
 
-    def _new_key(self, site: Site) -> Identity:
+    def _new_key(self, site: SimulatedSite) -> Identity:
         """A key that the site has not used yet; two may be proposed at the same time."""
         keys = self._keys[site.number]
         if keys[-1].id in site.keys or self.rng.random() < 0.3:
             keys += simulated_identities(1, f"key {len(keys)} of site {site.number}")
         return keys[-1]
 
-    def _groups(self) -> list[list[Site]]:
+    def _groups(self) -> list[list[SimulatedSite]]:
         simulation = self.simulation
         numbers = groups([site.number for site in simulation.running], simulation.links)
         return [[simulation.sites[number] for number in group] for group in numbers]
@@ -201,11 +201,11 @@ def simulated_identities(count: int, kind: str = "simulated") -> list[Identity]:
     return [Identity.from_seed(hashlib.sha256(f"{kind} {number}".encode()).digest()) for number in range(count)]
 
 
-def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> Plan:
+def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> HistoryPlan:
     """The plan of the seed's history: topologies, weather, traitors and healing take turns."""
     kinds = [*sorted(TOPOLOGIES), "changing"]
     weathers = [Weather(), Weather(loss=0.3), Weather(delay=8), ROUGH]
-    return Plan(
+    return HistoryPlan(
         agents=agents,
         steps=steps,
         topology=kinds[seed % len(kinds)],

@@ -80,7 +80,7 @@ def depth(ballot: Ballot, known: Mapping[bytes, Ballot]) -> int:
 
 
 @dataclass
-class Site:
+class SimulatedSite:
     """A place with data, a key and a disk, where an agent runs or not."""
 
     number: int

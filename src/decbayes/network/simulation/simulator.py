@@ -20,7 +20,7 @@ from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.records.verification import Sealed, verify
 from decbayes.network.simulation.guarantees import Ledger
-from decbayes.network.simulation.simulated_sites import Disk, Site
+from decbayes.network.simulation.simulated_sites import Disk, SimulatedSite
 from decbayes.network.simulation.topology import Edge
 
 # One message in this many is overheard.
@@ -66,7 +66,7 @@ class Simulation:
         self.charter, self.rng, self.weather = charter, rng, weather
         self.ledger = Ledger(charter)
         self.sites = [
-            Site(number, key, Disk(self.ledger, number, key.id), charter.names.get(key.id, f"site {number}"))
+            SimulatedSite(number, key, Disk(self.ledger, number, key.id), charter.names.get(key.id, f"site {number}"))
             for number, key in enumerate(identities)
         ]
         self.ledger.sites = self.sites
@@ -85,7 +85,7 @@ class Simulation:
 
     # What happens to sites
 
-    def start(self, site: Site) -> None:
+    def start(self, site: SimulatedSite) -> None:
         """Start a site's agent from its disk; it observes all of its site's data again, as a real one would."""
         site.agent = self._make_agent(
             self.charter, site.identity, rng=self.rng, saved=site.disk.load(), verify=self._verify
@@ -97,7 +97,7 @@ class Simulation:
         for other in self.neighbours(site):
             self._meet(site, other)
 
-    def remember(self, site: Site) -> None:
+    def remember(self, site: SimulatedSite) -> None:
         """Make the agent's evidence that of its site's data, as far as these are not in the prior."""
         agent = site.agent
         assert agent is not None
@@ -108,40 +108,40 @@ class Simulation:
         if not agent.evidence.shards <= site.shards.keys() and self.uncounted(site) <= agent.evidence.shards:
             self.withdraw(site)
 
-    def uncounted(self, site: Site) -> frozenset[str]:
+    def uncounted(self, site: SimulatedSite) -> frozenset[str]:
         """The site's shards that are not in the prior, as its agent knows it."""
         assert site.agent is not None
         return frozenset(site.shards) - site.agent.charter.counted.get(site.seat, frozenset())
 
-    def withdraw(self, site: Site) -> None:
+    def withdraw(self, site: SimulatedSite) -> None:
         """Make the agent's evidence the data that its site has left."""
         assert site.agent is not None
         self.perform(site, site.agent.publish(site.agent.correct(self.uncounted(site), rng=self.rng)))
 
-    def rekey(self, site: Site, identity: Identity) -> None:
+    def rekey(self, site: SimulatedSite, identity: Identity) -> None:
         """A site's agent goes on with another key."""
         self.stop(site)
         site.identity, site.disk.owner = identity, identity.id
         self.start(site)
 
-    def stop(self, site: Site) -> None:
+    def stop(self, site: SimulatedSite) -> None:
         """Stop it at once. What it has sent still counts; the rest is on its disk, or lost."""
         site.agent = None
         for other in self.neighbours(site):
             assert other.agent is not None
             self.perform(other, other.agent.on_disconnect(site.name))
 
-    def lose_disk(self, site: Site) -> None:
+    def lose_disk(self, site: SimulatedSite) -> None:
         self.stop(site)
         site.disk.wipe()
         self.ledger.replaced(site, ())
 
-    def restore_backup(self, site: Site) -> None:
+    def restore_backup(self, site: SimulatedSite) -> None:
         self.stop(site)
         site.disk.replace(site.backup)
         self.ledger.replaced(site, site.backup)
 
-    def observe(self, site: Site, shard: str, data: Any) -> None:
+    def observe(self, site: SimulatedSite, shard: str, data: Any) -> None:
         """New data at a site."""
         site.shards[shard] = data
         if site.agent is not None:
@@ -161,7 +161,7 @@ class Simulation:
 
     # What happens in time
 
-    def tick(self, site: Site) -> None:
+    def tick(self, site: SimulatedSite) -> None:
         if site.agent is not None:
             self.perform(site, site.agent.on_tick())
 
@@ -178,7 +178,7 @@ class Simulation:
             if site.agent is not None and self.linked(sender, receiver):
                 self.perform(site, site.agent.on_bytes(str(sender), message))
 
-    def inject(self, receiver: Site, message: bytes) -> None:
+    def inject(self, receiver: SimulatedSite, message: bytes) -> None:
         """Bytes that no agent has sent just now: replays, forgeries."""
         if receiver.agent is not None:
             self.perform(receiver, receiver.agent.on_bytes("somebody", message))
@@ -189,7 +189,7 @@ class Simulation:
             self.tick(self.sites[number])
         self.advance()
 
-    def perform(self, site: Site, effects: list[Effect]) -> None:
+    def perform(self, site: SimulatedSite, effects: list[Effect]) -> None:
         """Carry out an agent's effects, and check the agent."""
         assert site.agent is not None
         remembered = False
@@ -206,21 +206,21 @@ class Simulation:
     # Who and where
 
     @property
-    def running(self) -> list[Site]:
+    def running(self) -> list[SimulatedSite]:
         return [site for site in self.sites if site.agent is not None]
 
-    def neighbours(self, site: Site) -> list[Site]:
+    def neighbours(self, site: SimulatedSite) -> list[SimulatedSite]:
         return [other for other in self.running if other is not site and self.linked(site.number, other.number)]
 
     def linked(self, a: int, b: int) -> bool:
         return (min(a, b), max(a, b)) in self.links
 
-    def _meet(self, site: Site, other: Site) -> None:
+    def _meet(self, site: SimulatedSite, other: SimulatedSite) -> None:
         for one, two in ((site, other), (other, site)):
             assert one.agent is not None
             self.perform(one, one.agent.on_connect(two.name))
 
-    def _transmit(self, site: Site, effect: Send) -> None:
+    def _transmit(self, site: SimulatedSite, effect: Send) -> None:
         if not effect.peer.isdecimal():
             return
         self.traffic.messages += 1

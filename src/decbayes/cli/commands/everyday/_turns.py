@@ -19,7 +19,7 @@ from decbayes.updates.rounds import Sent, joinable
 
 
 @dataclass(frozen=True)
-class Step:
+class RoundToMake:
     """A round to make: the files it starts from, this site's first, and where to write it.
 
     `auto`: the sites look for the number of slots together. `wide` is the number of components with which this site
@@ -37,7 +37,7 @@ class Step:
     def first(self) -> bool:
         return not any(sent.round for sent in self.sent.values())
 
-    def asked(self, components: Number) -> "Step":
+    def asked(self, components: Number) -> "RoundToMake":
         """The step if this site asks for a number of components, or for 'auto'."""
         if components is not None and not self.first:
             raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
@@ -95,7 +95,7 @@ class Joining:
 
 def step_in(
     folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading, components: Number
-) -> Step | Waiting | Joining:
+) -> RoundToMake | Waiting | Joining:
     """What there is to do for the site whose data these are."""
     if not folder.is_dir():
         raise WrongArgument(f"--folder {folder} is not a folder.")
@@ -115,7 +115,7 @@ def step_in(
         return Waiting(turn, len(exchange.sites))
     files = [folder / name for name in turn.inputs]
     sent = {str(path): turn.inputs[path.name] for path in files}
-    step = Step(sent, files[0], output or folder / turn.file, turn.slots, turn.auto).asked(components)
+    step = RoundToMake(sent, files[0], output or folder / turn.file, turn.slots, turn.auto).asked(components)
     if step.wide and output is None:
         step = replace(step, output=folder / replace(turn, round=0).file)
     check_output(step.output, *data, *files)

@@ -259,7 +259,7 @@ def beside(before: Sent | None, public: Any) -> dict[str, Any]:
     return {"before": before and before.posterior, "frequency": public, "note": note | public_note(public)}
 
 
-class Outcome(NamedTuple):
+class FitResult(NamedTuple):
     """A fit in words; and its last bound, its passes and whether it converged, where it was one ascent."""
 
     posterior: Posterior
@@ -267,7 +267,7 @@ class Outcome(NamedTuple):
     ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
 
 
-def learned(outcome: Outcome | None, files: Sequence[Path]) -> Outcome:
+def learned(outcome: FitResult | None, files: Sequence[Path]) -> FitResult:
     """The outcome; refused if there was nothing to learn."""
     if outcome is None:
         raise InvalidData(
@@ -277,7 +277,7 @@ def learned(outcome: Outcome | None, files: Sequence[Path]) -> Outcome:
     return outcome
 
 
-def print_outcome(outcome: Outcome, output: Path, model: Model) -> None:
+def print_outcome(outcome: FitResult, output: Path, model: Model) -> None:
     messages().print(f"{output}: {outcome.text}")
     if model.modelled:
         messages().print(plain(f"models the {model.modelled}"))
@@ -285,7 +285,7 @@ def print_outcome(outcome: Outcome, output: Path, model: Model) -> None:
         messages().print(plain(line))
 
 
-def outcome_values(outcome: Outcome, output: Path, observations: int) -> dict[str, Any]:
+def outcome_values(outcome: FitResult, output: Path, observations: int) -> dict[str, Any]:
     """The fit in plain values, for --json."""
     structure = outcome.posterior.structure
     components = number_of(structure) if structure.symmetry else None
@@ -300,7 +300,7 @@ def fitted(
     command: str,
     seed: int,
     write: Callable[[Posterior], Posterior],
-) -> Outcome | None:
+) -> FitResult | None:
     """The fit, if there was anything to learn; of an interrupted one a draft is written in its place."""
     left = Unfinished.of(output, command)
     if left is not None:
@@ -329,12 +329,12 @@ def fitted(
         f"{many(model.count(observations), model.record)}, {number}bound {bound:,.2f} after {turns}, {end}; "
         f"structure {structure.fingerprint[:12]}"
     )
-    return Outcome(fit.posterior, text, (bound, len(fit.bound), fit.converged))
+    return FitResult(fit.posterior, text, (bound, len(fit.bound), fit.converged))
 
 
 def fitted_after_forgetting(
     model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
-) -> Outcome | None:
+) -> FitResult | None:
     """The posterior of the new data, if there are any, and of what is left of the earlier ones."""
     if not np.sum(model.units(observations)):
         return None
@@ -344,7 +344,7 @@ def fitted_after_forgetting(
             streams.epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng)
         )
     kept = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
-    return Outcome(
+    return FitResult(
         posterior, f"{many(model.count(observations), f'new {model.record}')} on top of {kept} of the earlier data"
     )
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
-from decbayes.cli.commands.everyday._turns import Joining, Step, Waiting, step_in
+from decbayes.cli.commands.everyday._turns import Joining, RoundToMake, Waiting, step_in
 from decbayes.cli.shared.common_options import (
     USUAL_ACCOUNTS,
     Accounts,
@@ -74,7 +74,7 @@ class Where:
         ),
     ] = None
 
-    def step(self, data: list[Path], reading: Reading, components: Slots) -> Step | Waiting | Joining:
+    def step(self, data: list[Path], reading: Reading, components: Slots) -> RoundToMake | Waiting | Joining:
         """What there is to do, from the files that are there."""
         if self.folder is not None:
             if self.own is not None or self.others:
@@ -85,7 +85,7 @@ class Where:
         if self.site:
             raise WrongArgument("--site goes with --folder; without it, --own says which site this is.")
         check_output(self.output, *data, self.own, *self.others)
-        return Step(read_sent([self.own, *self.others]), self.own, self.output).asked(components)
+        return RoundToMake(read_sent([self.own, *self.others]), self.own, self.output).asked(components)
 
 
 BY_NAME = Where()
@@ -184,7 +184,7 @@ def refine(
 
 
 def make_round(
-    step: Step,
+    step: RoundToMake,
     before: Round,
     data: list[Path],
     reading: Reading,

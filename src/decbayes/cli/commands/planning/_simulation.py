@@ -17,7 +17,7 @@ from decbayes.network.runtime.reports.description import members
 from decbayes.network.runtime.reports.watching import Showing
 from decbayes.network.simulation.guarantees import counted_data
 from decbayes.network.simulation.schedule import History, run_history, simulated_identities
-from decbayes.network.simulation.simulated_sites import Site
+from decbayes.network.simulation.simulated_sites import SimulatedSite
 from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.studies import Study
 from decbayes.page import Page
@@ -56,18 +56,18 @@ class SimulationPage:
         self._showing(agent.charter, merged, [names.get(origin, "?") for origin, _, _ in merged.entries])
 
 
-def named(site: Site) -> str:
+def named(site: SimulatedSite) -> str:
     return f"site {site.name}"
 
 
-def versions(site: Site, sites: list[Site]) -> dict[str, int]:
+def versions(site: SimulatedSite, sites: list[SimulatedSite]) -> dict[str, int]:
     """The version of each site that this one holds."""
     assert site.agent is not None
     names = {key: named(other) for other in sites for key in other.keys}
     return {names.get(origin, "?"): version for origin, version, _ in site.agent.pool.entries()}
 
 
-def site_row(site: Site) -> dict[str, Any]:
+def site_row(site: SimulatedSite) -> dict[str, Any]:
     """A site as it sees itself."""
     if site.agent is None:
         return {"name": named(site), "link": "gone", "state": "down"}
@@ -188,7 +188,7 @@ def view(history: History, event: str) -> Group:
     return Group(table, f"{traffic.messages:,} messages, {traffic.bytes:,} bytes, {traffic.lost:,} messages lost")
 
 
-def row(history: History, site: Site) -> list[str | Text]:
+def row(history: History, site: SimulatedSite) -> list[str | Text]:
     if site.agent is None:
         return [site.name, Text("down", "red"), "", "", "", ""]
     pool, merged = site.agent.pool, site.agent.merged()
@@ -200,7 +200,7 @@ def row(history: History, site: Site) -> list[str | Text]:
     return [site.name, state(site), marks, str(count), text, merged.set_hash[:8]]
 
 
-def state(site: Site) -> Text:
+def state(site: SimulatedSite) -> Text:
     assert site.agent is not None
     if site.identity.id in site.agent.pool.proofs:
         return Text("excluded", "red")

@@ -40,7 +40,7 @@ Topology = Literal["changing", "clique", "line", "random", "ring", "tree"]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Group:
+class SimulatedGroup:
     """The simulated group, and how to show it."""
 
     agents: Annotated[PositiveInt, Parameter(help="Number of sites, each with one agent.")] = 8
@@ -77,11 +77,11 @@ class Group:
         check_picture(self.picture)
 
 
-EIGHT = Group()
+EIGHT = SimulatedGroup()
 
 
 @app.default
-def simulate(*, group: Group = EIGHT) -> None:
+def simulate(*, group: SimulatedGroup = EIGHT) -> None:
     """Watch simulated agents find three clusters; the name of a model before the options takes that model instead.
 
     With --histories they estimate one mean, which can be checked to the last digits.
@@ -97,7 +97,7 @@ Like = Annotated[Path | None, Parameter(help="A posterior: use its model and pri
 OPTIONS = (
     inspect.Parameter("observations", KEYWORD, default=SHARD, annotation=Observations),
     inspect.Parameter("like", KEYWORD, default=None, annotation=Like),
-    inspect.Parameter("group", KEYWORD, default=EIGHT, annotation=Group),
+    inspect.Parameter("group", KEYWORD, default=EIGHT, annotation=SimulatedGroup),
 )
 
 
@@ -123,7 +123,12 @@ def help_text(kind: type[Model]) -> str:
 
 
 def simulate_model(
-    kind: type[Model], *, observations: int = SHARD, like: Path | None = None, group: Group = EIGHT, **settings: Any
+    kind: type[Model],
+    *,
+    observations: int = SHARD,
+    like: Path | None = None,
+    group: SimulatedGroup = EIGHT,
+    **settings: Any,
 ) -> None:
     """Draw the truth and watch a group find it; in the end compare with one fit of all data."""
     group.check()
@@ -136,10 +141,10 @@ def simulate_model(
     run(OfModel(model, observations=observations, rng=rng, truth=truth, options=drawing), group)
 
 
-def run(study: "Study", group: Group) -> None:
+def run(study: "Study", group: SimulatedGroup) -> None:
     """Show one history, or check many."""
     from decbayes.cli.commands.planning._simulation import SimulationPage, check_many, draw, outcome, print_end, watch
-    from decbayes.network.simulation.schedule import ROUGH, History, Plan
+    from decbayes.network.simulation.schedule import ROUGH, History, HistoryPlan
     from decbayes.network.simulation.simulator import CALM
 
     console = Output(stderr=group.as_json)
@@ -149,7 +154,9 @@ def run(study: "Study", group: Group) -> None:
             print_json(checked)
         return
     weather = CALM if group.calm else ROUGH
-    plan = Plan(group.agents, group.steps, group.topology, weather, faults=not group.calm, traitors=group.traitors)
+    plan = HistoryPlan(
+        group.agents, group.steps, group.topology, weather, faults=not group.calm, traitors=group.traitors
+    )
     with showing(group.page, console, group.record) as shown:
         history = History(plan, group.seed, study=study)
         show = (lambda: None) if shown is None else SimulationPage(shown, history)

@@ -105,7 +105,7 @@ class Extend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return f"add {count} to the vocabulary: {', '.join(self.words[:SHOWN_WORDS])}{more}"
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PriorPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A seat's part of an epoch's prior: which of its shards are in it, and how many observations these are."""
 
     seat: Name
@@ -117,7 +117,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="open"):
     """Open a new epoch: what is merged so far becomes the prior. Its numbers, seat by seat, are in the body."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PriorPart, ...]
     ids: tuple[Annotated[str, Meta(max_length=16)], ...]
     body: Hash
 

@@ -20,7 +20,7 @@ from decbayes.merging import product
 from decbayes.merging.base.products import weighted
 from decbayes.merging.base.vocabularies import over_words
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.motions import Open, Part
+from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates import Epoch
@@ -30,7 +30,7 @@ Parts = Mapping[str, Posterior]
 """Each seat's part of a prior, in the model's structure."""
 
 
-def opening(stated: Iterable[Part], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
+def opening(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
     """The question whether to open an epoch with these parts in its prior, and its body."""
     rows = tuple(sorted(stated, key=lambda part: part.seat))
     body = body_of([parts[row.seat] for row in rows])

@@ -22,7 +22,7 @@ from decbayes.network.protocol.group.motions import (
     Extend,
     Motion,
     Open,
-    Part,
+    PriorPart,
     Question,
     Remove,
     Rotate,
@@ -80,7 +80,7 @@ class Roster:
     disclosure: str = ""
     opened: bytes = NOTHING
     """The resolution that opened the epoch."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PriorPart, ...] = ()
     """What is in the epoch's prior, seat by seat."""
     words: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
     """Words that were added to the charter's, by the resolutions that have added them."""

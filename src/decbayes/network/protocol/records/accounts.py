@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from decbayes.errors import InvalidCharter
-from decbayes.network.protocol.group.motions import Open, Part
+from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.network.protocol.group.openings import after_forgetting, opening
 from decbayes.network.protocol.records.merges import in_slots
 from decbayes.network.protocol.records.pool import Pool
@@ -64,11 +64,11 @@ def next_epoch(pool: Pool, forgetting: float | str | None = None) -> tuple[Open,
     headers = {seat: record.header for seat, record in zip(seats, records, strict=True)}
     stated = []
     for seat in parts:
-        before = earlier.get(seat, Part(seat, (), 0, 0))
+        before = earlier.get(seat, PriorPart(seat, (), 0, 0))
         shards, observations, units = (*before.shards,), before.observations, before.units
         if seat in headers:
             header = headers[seat]
             shards, observations = (*shards, *header.shards), observations + header.observations
             units += header.units
-        stated.append(Part(seat, tuple(sorted(shards)), observations, units))
+        stated.append(PriorPart(seat, tuple(sorted(shards)), observations, units))
     return opening(stated, parts, tuple(pool.posterior().ids))

@@ -14,7 +14,7 @@ from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.site.evidence import Learned, fitted_together, held_back_together
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.site.publisher import Verify
-from decbayes.network.protocol.sums.part import Due, Part, Played
+from decbayes.network.protocol.sums.part import Due, Participation, Played
 from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
 from decbayes.secure.private_rounds import PrivateShare, private_share
@@ -34,7 +34,7 @@ class AddingMember(Member):
     ) -> None:
         items = [*saved]
         super().__init__(charter, identity, rng, items, verify, rules)
-        self.part = None if self.pool.sums is None else Part(identity, self.pool.sums)
+        self.part = None if self.pool.sums is None else Participation(identity, self.pool.sums)
         if self.part is not None and self._approval:
             raise InvalidCharter("Under secure sums nobody can approve single versions: start without that rule.")
         for played in [item for item in items if isinstance(item, Played)]:

@@ -25,7 +25,7 @@ from decbayes.network.protocol.sums.heard import Packet as Packet
 from decbayes.network.protocol.sums.heard import Sums as Sums
 from decbayes.network.protocol.sums.heard import packet_from as packet_from
 from decbayes.network.protocol.sums.part import Due as Due
-from decbayes.network.protocol.sums.part import Part as Part
+from decbayes.network.protocol.sums.part import Participation as Participation
 from decbayes.network.protocol.sums.part import Played as Played
 from decbayes.network.protocol.sums.part import played_from as played_from
 from decbayes.network.protocol.sums.part import spending_in as spending_in

@@ -75,7 +75,7 @@ class Due:
     """The ids of this member's private releases so far."""
 
 
-class Part:
+class Participation:
     """What this member has said in its group's sums. `heard`: a neighbour has sent all that it knows."""
 
     def __init__(self, identity: Identity, sums: Sums) -> None:

@@ -15,7 +15,7 @@ from decbayes.network.protocol.records.notes import Belief
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.site.publisher import TWIN
-from decbayes.network.protocol.sums import Part, Sums
+from decbayes.network.protocol.sums import Participation, Sums
 from decbayes.network.protocol.talk.revisions import difference, other_release
 from decbayes.posterior import Posterior
 
@@ -183,7 +183,7 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
     }
 
 
-def sums_of(sums: Sums, part: Part) -> dict[str, Any]:
+def sums_of(sums: Sums, part: Participation) -> dict[str, Any]:
     """The current round, who is missing, why it has stopped, and what cannot be known if only sums are opened."""
     about = sums.describe()
     return {**about, "why_not": about["why_not"] or part.why_not}
