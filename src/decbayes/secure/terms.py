@@ -103,7 +103,7 @@ def check_seats(seats: Mapping[str, bytes], colluders: int) -> None:
         )
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
     """What a member publishes: a `key` to make masks with, its `masked` numbers, or its part of the `opening`.
 
     `about` is the digest of all keys that the numbers are masked for, or of all masked numbers that are opened.
@@ -127,7 +127,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         body = hashlib.sha256(self.body).digest()
         return msgspec.msgpack.encode((self.kind, self.terms, self.seat, body, self.about, self.commitment))
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Of everything but the signature."""
         return hashlib.sha256(PURPOSE + self.header_bytes).digest()

@@ -106,6 +106,11 @@ class Roster:
         return {agent_id(key): seat.name for seat in self.seats.values() for key in seat.keys}
 
     @cached_property
+    def members(self) -> Mapping[str, bytes]:
+        """The public key of each seat that votes and counts."""
+        return {name: self.seats[name].key for name in self.sitting}
+
+    @cached_property
     def sitting(self) -> Mapping[str, AgentId]:
         """The seats that vote and count, with the id of their present key: not removed, and not excluded."""
         keys = {name: agent_id(seat.key) for name, seat in self.seats.items() if seat.present}

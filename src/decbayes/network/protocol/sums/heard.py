@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -77,6 +78,13 @@ class Sums:
         return self.chain(self._decisions.version)
 
     @property
+    def in_force(self) -> Chain | None:
+        """The same, or None."""
+        with suppress(SumRefused):
+            return self.now
+        return None
+
+    @property
     def why_not(self) -> str:
         """Why the seats in force cannot add up; empty if they can."""
         try:
@@ -87,7 +95,7 @@ class Sums:
 
     def chain(self, after: tuple[bytes, ...]) -> Chain:
         """The sums over the seats of one version of the charter, after those that were opened over more members."""
-        members = members_of(self._decisions.roster_at(after))
+        members = self._decisions.roster_at(after).members
         larger = max(self._larger({*members.values()}), key=order_of, default=None)
         done = 0 if larger is None else len(larger.results)
         return self._continued(members, after, larger, done)
@@ -304,8 +312,3 @@ class Sums:
 def order_of(chain: Chain) -> tuple[int, list[tuple[bytes, ...]]]:
     """What decides among several: most rounds first, then the same everywhere."""
     return len(chain.results), [keys_of(one) for one in chain.sums]
-
-
-def members_of(roster: Roster) -> dict[str, bytes]:
-    """The public key of each seat that counts."""
-    return {name: roster.seats[name].key for name in roster.sitting}

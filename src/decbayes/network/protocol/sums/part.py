@@ -232,10 +232,9 @@ class Participation:
             free = current is not None and current.number not in mine
             if free and not self._in_force(chain) and self._opened_by_others(chain):
                 return chain
-        if self._sums.why_not:
-            return None
-        now = self._sums.now
-        if len(now.results) < last:  # otherwise all of them are over more members, this one among them
+        now = self._sums.in_force
+        # Otherwise all of them are over more members, this one among them.
+        if now is not None and len(now.results) < last:
             self._obstacle = OTHERS
             return None
         return now
@@ -254,13 +253,14 @@ class Participation:
         gathered = chain.current
         if gathered is None or gathered.waiting_for()[0] != "opening":
             return False
-        present = set() if self._sums.why_not else {*self._sums.now.keys}
+        now = self._sums.in_force
+        present = set() if now is None else {*now.keys}
         about = digest_of(gathered.messages["masked"])
         parts = gathered.messages["opening"].items()
         return any(chain.agreement.members[seat] in present and part.about == about for seat, part in parts)
 
     def _in_force(self, chain: Chain) -> bool:
-        return not self._sums.why_not and chain is self._sums.now
+        return chain is self._sums.in_force
 
     def _lost(self, chain: Chain, name: str) -> bool:
         """Whether others know a message of this member that its store does not know."""
