@@ -1,12 +1,13 @@
 """Remarks: what somebody should know about a result before relying on it."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, overload
 
-from decbayes.errors import InvalidFile
+from decbayes.errors import InvalidFile, MergeWarning
 
 Severity = Literal["warning", "note"]
 
@@ -97,6 +98,12 @@ def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = 
     left = len(remarks) - len(shown)
     further = "1 further remark" if left == 1 else f"{left} further remarks"
     return [*shown, *([f"{further}{f': {rest}' if rest else ''}."] if left else [])]
+
+
+def warn_of(doubts: Sequence[Remark]) -> None:
+    """Raise one warning with the most important doubts about a merge, at the place that called its function."""
+    if doubts:
+        warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=3)
 
 
 def to_plain(remarks: Iterable[Remark]) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """Slots that are joined after a refinement, by what all sites' data say together."""
 
+import warnings
 from itertools import combinations
 
 import numpy as np
@@ -143,6 +144,25 @@ def test_twice_as_many_are_twice_the_slots_of_a_merge(rng, monkeypatch):
     posteriors = [clusters(4).fit(shard, rng=rng).posterior for shard in shards]
     slots = len(db.merge(posteriors).natural["weights"])
     assert wide_numbers(posteriors)[:2] == [2 * slots, 4 * slots]
+
+
+def test_a_refinement_carries_remarks_on_its_slots_warns_of_them_and_shows_them(rng):
+    """Three clusters, of which each site sees two, in two slots and in three."""
+    seen = ([-9.0, 0.0], [0.0, 9.0], [9.0, -9.0])
+    shards = [np.repeat(centres, 40)[:, None] + rng.normal(size=(80, 1)) for centres in seen]
+    for slots, expected in ((2, ["few slots", "unlike shares"]), (3, ["unlike shares"])):
+        model = db.GaussianMixture(slots, 1, variance=1.0, prior_variance=100.0, ascent=db.Ascent(restarts=2))
+        fitted = [model.fit(shard, rng=rng).posterior for shard in shards]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            refined = db.refine(model, shards, fitted, rng=rng, rounds=2)
+        assert [remark.kind for remark in refined.merged.remarks] == expected
+        (warning,) = caught
+        assert (warning.category, warning.filename) == (db.errors.MergeWarning, __file__)
+        assert ("components that differ" in str(warning.message)) == (slots == 2)
+        assert refined.merged == db.merging.product(refined.posteriors)
+        assert str(refined) == f"Refinement of {refined.headline}\n{refined.merged}"
+        assert repr(refined).startswith("Refinement(3 sites, 2 rounds, ")
 
 
 def test_the_joins_that_lose_least_come_first(rng):

@@ -1,11 +1,10 @@
 """The merge: align the components of all sites, then add."""
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from decbayes.errors import MergeWarning, StructureMismatch
+from decbayes.errors import StructureMismatch
 from decbayes.merging.aligning import aligned, largest_structure
 from decbayes.merging.alignment import remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
@@ -14,7 +13,7 @@ from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
 from decbayes.posterior import Posterior
-from decbayes.remarks import lines
+from decbayes.remarks import warn_of
 from decbayes.structure import CoupledSet
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ def merge(
         alignment, _ = aligned(posteriors, components, solver, since, progress)
         remarks, doubts = remarks_in_time(alignment)
         merged = replace(alignment.merged(), remarks=remarks)
-    if doubts:
-        warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=2)
+    warn_of(doubts)
     return merged
 
 

@@ -102,11 +102,9 @@ def of_tree(value: Tree) -> str:
 @html_of.register
 def of_refinement(value: Refinement) -> str:
     """How far each round moved the merged posterior, then the merge itself."""
-    state = "converged" if value.converged else "not converged: more rounds would move it further"
-    head = f"Refinement of {counted(len(value.posteriors), 'site')}, {counted(len(value.shifts), 'round')}, {state}"
     moved = listed([number(shift) for shift in value.shifts], MOST_ROUNDS)
     rounds = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
-    return framed(head, rounds, Markup(of_posterior(value.merged)))
+    return framed(f"Refinement of {value.headline}", rounds, Markup(of_posterior(value.merged)))
 
 
 def framed(head: str, *content: Any) -> Markup:

@@ -1,7 +1,7 @@
 """Further broadcasts: each site refits its data with all other sites' contributions as its prior."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 from typing import Any
@@ -12,9 +12,12 @@ from decbayes.base.arguments import Seed, check_whole, given_generator, is_numbe
 from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align
+from decbayes.merging.alignment import remarks_in_time
 from decbayes.merging.base.problem import Solver
+from decbayes.merging.placing import as_labelled
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, warn_of
 from decbayes.streams.course import ROUNDS, Course, Ends, Schedule
 from decbayes.streams.extrapolation import Extrapolation
 from decbayes.updates import Update
@@ -27,9 +30,9 @@ TRIED = 3
 FULL = 0.75
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Refinement(Displayed):
-    """The result of `refine`; `merged` is the posterior of all data.
+    """The result of `refine`; `merged` is the posterior of all data, with its remarks.
 
     Attributes:
         posteriors: each site's newest contribution, in common slots.
@@ -53,6 +56,19 @@ class Refinement(Displayed):
     @property
     def merged(self) -> Posterior:
         return self.rounds[-1]
+
+    def __repr__(self) -> str:
+        return f"Refinement({self.headline})"
+
+    def __str__(self) -> str:
+        return f"Refinement of {self.headline}\n{self.merged}"
+
+    @property
+    def headline(self) -> str:
+        """How many sites and rounds, and whether these were enough."""
+        state = "converged" if self.converged else "not converged: more rounds would move it further"
+        sites, rounds = len(self.posteriors), len(self.shifts)
+        return f"{sites} site{'' if sites == 1 else 's'}, {rounds} round{'' if rounds == 1 else 's'}, {state}"
 
     def followed_by(self, later: "Refinement") -> "Refinement":
         """The whole of two refinements, the second with fewer slots."""
@@ -138,7 +154,18 @@ def refine(
         several(afresh), components,
     )  # fmt: skip
     wide = search.widened(wide_numbers(fitted), 1 + restarts) if components == "auto" else None
-    return wide or search.begun(model, [fitted, *search.fitted(model, restarts)])
+    refinement, doubts = remarked(wide or search.begun(model, [fitted, *search.fitted(model, restarts)]))
+    warn_of(doubts)
+    return refinement
+
+
+def remarked(refinement: Refinement) -> tuple[Refinement, tuple[Remark, ...]]:
+    """The refinement with remarks on its slots, and which of them are warnings."""
+    if not refinement.merged.structure.symmetry:
+        return refinement, ()
+    remarks, doubts = remarks_in_time(as_labelled(refinement.posteriors))
+    merged = replace(refinement.merged, remarks=remarks)
+    return replace(refinement, rounds=(*refinement.rounds[:-1], merged)), doubts
 
 
 @dataclass(frozen=True)
@@ -233,5 +260,6 @@ def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:
     structure = posteriors[0].structure if posteriors else None
     if structure is not None and (not structure.resizable or any(f.two_sided for f in structure.families.values())):
         raise StructureMismatch(
-            "Slots can be joined only if components share a prior and are not states of a sequence."
+            "Slots can be joined only if components share a prior and are not states of a sequence. "
+            "Leave `components` out; to have other states, fit and merge with another number of them."
         )
