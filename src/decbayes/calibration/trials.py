@@ -1,5 +1,6 @@
 """One simulated data set of a plan: drawn, fitted at sites, merged, and compared with the truth."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from decbayes.base.arguments import check_level, check_whole
 from decbayes.calibration.intervals import by_response
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
 from decbayes.calibration.sites import Information
-from decbayes.errors import NotCalibrated
+from decbayes.errors import MergeWarning, NotCalibrated
 from decbayes.families import Array, Family
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align
@@ -100,9 +101,10 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     shards = [model.draw(parameters, plan.observations, rng, **plan.drawing)[0] for _ in range(plan.sites)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     alignment = align(posteriors, components="largest")
-    merged = (
-        alignment.merged() if not plan.rounds else refine(model, shards, posteriors, rounds=plan.rounds, rng=rng).merged
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MergeWarning)  # a trial's merge is nobody's result
+        refined = refine(model, shards, posteriors, rounds=plan.rounds, rng=rng) if plan.rounds else None
+    merged = refined.merged if refined else alignment.merged()
     batch = model.fit(model.joined(shards), rng=rng).posterior
     ranks, at_once = ranked(merged, parameters, rng), ranked(batch, parameters, rng)
     return Trial(
