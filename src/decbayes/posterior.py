@@ -53,7 +53,7 @@ JOINT = "approximate for all parameters together"
 # A kind of remark, and what `uncertainty` says then: intervals would not hold, so there are none.
 NO_INTERVALS, UNKNOWN = "no intervals", "not known: use the means only"
 # Intervals that cover far less than they say after one broadcast of many sites.
-PRECISION, NARROW = "precision", "too narrow to be used: refine, then calibrate"
+PRECISION, NARROW = "precision", "too narrow to be used until refined and calibrated"
 
 
 class Interval(NamedTuple):
