@@ -7,11 +7,10 @@ import pytest
 
 import decbayes as db
 from decbayes.base.tensors import write_arrays
-from decbayes.calibration.differences import chance_of, in_slots_of
+from decbayes.calibration.differences import chance_of, in_slots_of, usual_spread
 from decbayes.calibration.plans import PlanReport, advice
 from decbayes.calibration.sites import PREFIX, Information
 from decbayes.calibration.trials import BARS, Trial
-from decbayes.calibration.worlds import World
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.models.regressions.messages.redrawn import drawn_rows
 
@@ -51,11 +50,19 @@ def test_a_world_is_read_in_the_slots_of_the_merge_it_was_simulated_from(rng):
 
     alignment, other = merged(np.array([0.1, 0.1, 0.1])), merged(np.array([0.1, 2.0, 9.0]))
     (coupled,) = alignment.structure.symmetry
-    found = in_slots_of(alignment, World((), other), coupled)
+    found, as_sent = in_slots_of(alignment.merged(), other, alignment, coupled)
     order = np.argsort(alignment.merged().mean("components")[:, 0])
     assert (np.diff(found[order]) > 0).all()
-    spread = db.merging.reading.spread_of_components(other, coupled).relative
-    np.testing.assert_allclose(np.sort(found), np.sort(spread))
+    for spread, simulated in ((found, other), (as_sent, alignment)):
+        expected = db.merging.reading.spread_of_components(simulated, coupled).relative
+        np.testing.assert_allclose(np.sort(spread), np.sort(expected))
+
+
+@pytest.mark.parametrize(("spreads", "judged"), [((4.0, 5.8), True), ((4.0, 6.2), False), ((np.nan, 6.0), False)])
+def test_how_far_sites_differ_is_not_said_if_equal_ones_differ_five_times_as_much_as_by_chance(spreads, judged):
+    """On average over slots: those with little spread would be left, and said to differ too often."""
+    found = usual_spread(np.array([spreads, spreads]))
+    np.testing.assert_array_equal(found, spreads if judged else [np.nan, np.nan])
 
 
 def test_rows_are_drawn_with_the_moments_of_a_sites_rows(rng):

@@ -1,7 +1,7 @@
 """Simulated worlds by the formulas that they state: matches, curves, settings, differences, plans."""
 
 from dataclasses import replace
-from math import inf, nan, sqrt
+from math import inf, sqrt
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp, norm
 
 import decbayes as db
 from decbayes.calibration import differences, worlds
-from decbayes.calibration.differences import Redrawing, check_apart, small_enough
+from decbayes.calibration.differences import Redrawing, small_enough
 from decbayes.calibration.learning import check_apart as clusters_apart
 from decbayes.calibration.learning import check_setting, curves_of, distance, learned, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlap, overlaps_of, shares_of
@@ -246,13 +246,6 @@ def test_differences_are_simulated_for_a_part_of_many_sites_and_of_much_data(rng
     with pytest.raises(NotCalibrated, match="one set of components"):
         small_enough(db.align([mean.fit(np.ones((3, 1))).posterior] * 2), None)
     assert (differences.WORLDS, differences.MOST_SITES) == (8, 30)
-
-
-def test_components_that_overlap_too_much_are_not_tested():
-    check_apart(np.array([[4.9, nan], [5.0, 5.0]]))
-    check_apart(np.full((2, 2), nan))
-    with pytest.raises(NotCalibrated, match="differ 6 times as much"):
-        check_apart(np.array([[5.0, nan], [7.0, 5.5]]))
 
 
 def test_a_redrawing_is_known_by_its_contents(rng):

@@ -18,6 +18,7 @@ import numpy as np
 from decbayes.calibration.worlds import Setting, drawn_data, number_and_length, sharpened
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment
+from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.structure import identity
@@ -35,7 +36,8 @@ Contributions = dict[str, Array]
 def retold(setting: Setting) -> Alignment:
     """The alignment of what all sites' fits say of the slots of an alignment; the same for the same posteriors."""
     alignment, whole = setting.alignment, replace(setting, sites=(), most=np.inf, told=None)
-    structure, model = alignment.structure, setting.of_structure(alignment.structure)
+    structure = alignment.structure
+    model = replace(setting.of_structure(structure), ascent=Ascent(passes=1))
     rng = np.random.default_rng(int.from_bytes(setting.key[0][8:16], "little"))
     drawn = [described(whole, place, rng) for place in range(len(whole.chosen))]
     own = [name for name in setting.coupled.factors if structure.families[name].over_components]

@@ -303,7 +303,8 @@ class Model(Settings):
 
         The sum of all sites' contributions at a converged posterior is that posterior.
         """
-        once: Model = replace(self, ascent=Ascent(passes=1))
+        # Whoever asks again and again asks a model of one pass: the structure of another would be described each time.
+        once: Model = self if self.ascent == Ascent(passes=1) else replace(self, ascent=Ascent(passes=1))
         nothing = Posterior.of_prior(posterior.structure)
         return once.fit(data, prior=nothing, start=posterior).posterior
 
