@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.calibration import learning, worlds
-from decbayes.calibration.learning import distance, rising_curve
+from decbayes.calibration.learning import distance, rising_curve, shown_at_most
 from decbayes.calibration.matches import Matches, judged, overlaps_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.merging.reading import Curve, Reliability
@@ -279,6 +279,20 @@ def pairs(rng):
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
     shards = [rng.choice([-20.0, 20.0], size=(60, 1)) + rng.normal(size=(60, 1)) for _ in range(4)]
     return [model.fit(shard, rng=rng).posterior for shard in shards]
+
+
+@pytest.mark.parametrize(
+    ("right", "most"),
+    [([1] * 98, 99 / 100), ([1] * 8 + [0], 9 / 10), ([0] + [1] * 18, 19 / 21), ([1, 0, 1, 1, 1, 1], 6 / 8)],
+)
+def test_no_probability_is_above_what_simulated_matches_can_show(right, most):
+    """(r + 1) / (n + 2) of the surest, as many of them as say most: 6 / 8 in the last case."""
+    places = np.random.default_rng(0).permutation(len(right))
+    sure = np.linspace(0.9, 0.1, len(right))
+    assert shown_at_most(sure[places], np.array(right, dtype=float)[places]) == pytest.approx(most)
+    known = Reliability(Curve(9.0, (0.0,) * 3), Curve(9.0, (0.0,) * 4), 100, 1.0, 0.0, most=most)
+    said = known.probabilities(np.ones(2), np.ones(2), np.ones(2), np.array([np.nan, 0.9]))
+    np.testing.assert_allclose(said, most)
 
 
 ALWAYS = db.merging.Reliability(Curve(10.0, (0.0,) * 3), Curve(10.0, (0.0,) * 4), 100, 1.0, 0.0)

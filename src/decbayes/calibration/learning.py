@@ -129,14 +129,22 @@ def curves_of(simulated: Matches, margins: Array) -> Reliability:
     """Rising curves fitted to the simulated matches."""
     inputs = features(simulated.margins, simulated.evidence, simulated.losses, simulated.overlaps)
     wrong = simulated.right == 0.0
+    by_margin, by_overlap = (rising_curve(columns, simulated.right) for columns in (inputs[:, :-1], inputs))
     return Reliability(
-        rising_curve(inputs[:, :-1], simulated.right),
-        rising_curve(inputs, simulated.right),
+        by_margin,
+        by_overlap,
         len(simulated),
         float(simulated.right.mean()),
         float(simulated.nowhere[wrong].mean()) if wrong.any() else 0.0,
         distance(margins, simulated.margins),
+        shown_at_most(by_margin(inputs[:, :-1]), simulated.right),
     )
+
+
+def shown_at_most(probabilities: Array, right: Array) -> float:
+    """The highest probability that simulated matches can show: (r + 1) / (n + 2), if r of the n surest are right."""
+    surest = right[np.argsort(-probabilities, kind="stable")]
+    return float(((np.cumsum(surest) + 1.0) / (np.arange(len(surest)) + 3.0)).max())
 
 
 def rising_curve(inputs: Array, right: Array) -> Curve:

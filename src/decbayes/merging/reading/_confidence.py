@@ -54,6 +54,7 @@ class Reliability:
         nowhere: the share of the wrong ones that belonged to no slot at all.
         unlike: the Kolmogorov–Smirnov distance between the actual margins and the simulated ones. If it is large, the
             model fits the sites' data badly.
+        most: the highest probability that so many simulated matches can show.
 
     >>> from decbayes.merging.reading import Curve
     >>> by_margin, by_overlap = Curve(0.0, slopes=(1.0, 0.0, 0.0)), Curve(0.0, slopes=(1.0, 0.0, 0.0, 1.0))
@@ -69,18 +70,19 @@ class Reliability:
     right: float
     nowhere: float
     unlike: float = 0.0
+    most: float = 1.0
 
     def probabilities(self, margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
         """For each match the probability that it is right; unreported overlaps are NaN.
 
-        A reported overlap moves the log-odds a third of the way to its own curve.
+        A reported overlap moves the log-odds a third of the way to its own curve. No probability is above `most`.
         """
         inputs = features(margins, evidence, losses, overlaps)
         known = ~np.isnan(overlaps)
         probabilities = self.margins(inputs[:, :-1])
         moved = logit(self.overlaps(inputs[known])) - logit(probabilities[known])
         probabilities[known] = expit(logit(probabilities[known]) + BELIEVED * moved)
-        return probabilities
+        return np.minimum(probabilities, self.most)
 
 
 def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
