@@ -46,6 +46,10 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
     assert f"{found.interval('weights', 0.5).lower[0]:.4g}" in printed
     assert "uncertainty: calibrated by linear response, 2 sites" in run("show c.posterior")[1]
     assert "uncertainty: mean-field, not calibrated" in run("show m.posterior")[1]
+    assert "from 120 observations" in run("show c.posterior")[1]
+    for other in ("m.posterior", "a.posterior"):
+        status, _, errors = run(f"merge c.posterior {other} -o twice.posterior")
+        assert (status, "hold the same data" in errors) == (1, True)
 
 
 def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):

@@ -243,6 +243,7 @@ def test_profiles_have_the_intervals_of_the_parameters(rng):
     posterior = model.fit(points, rng=rng).posterior
     rows = pd.DataFrame(model.profiles(posterior, level=0.9))
     assert len(rows) == 3 * (2 + 1 + 1 + 3 + 1 + 1)
+    assert set(rows.uncertainty) == {"mean-field, not calibrated"}
     draws = posterior.sample(20_000, rng)
     drawn = {
         ("age", ""): 50 + 20 * draws["real"].mean[:, :, 0],

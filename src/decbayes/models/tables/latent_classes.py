@@ -98,8 +98,8 @@ class LatentClasses(Tabular, Clusters):
     def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """What each class is like: one row per class and column (and category), with intervals, for a data frame.
 
-        Intervals are those of the mean field, which takes it as known who belongs to which class: too narrow where
-        classes overlap.
+        Intervals are calibrated if the posterior is. Those of the mean field take it as known who belongs to which
+        class, and are too narrow where classes overlap. `uncertainty` says which they are.
         """
         check_structure(posterior, self.structure_for(posterior), "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]

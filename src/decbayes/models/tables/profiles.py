@@ -46,6 +46,7 @@ def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, l
             rows += [
                 {"component": k, "column": name, "category": category}
                 | {key: float(value[k]) for key, value in shown.items()}
+                | {"uncertainty": posterior.uncertainty}
                 for k in range(len(natural))
             ]
     order = {name: place for place, name in enumerate(columns)}

@@ -16,7 +16,14 @@ from decbayes.calibration.intervals import by_response
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
+from decbayes.cli.shared.sharing import (
+    PersonOption,
+    RulesOption,
+    merged_manifest,
+    persons_of,
+    rules_named,
+    safe_to_send,
+)
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
@@ -24,7 +31,7 @@ from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.sums import between_few, coarse, coarse_columns
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
-from decbayes.files import MOST_BYTES, load, save, write_whole
+from decbayes.files import MOST_BYTES, load, load_note, save, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
@@ -77,7 +84,7 @@ def calibrate(
             print_json(part)
     elif files and len(parts) == len(files):
         calibrated = by_response(read, [read_part(path) for path in parts])
-        save(calibrated, output)
+        save(calibrated, output, note=same_data(posterior, read, calibrated))
         rows = view_of(calibrated.structure).parameters(calibrated, top=maxsize, level=level)
         if as_json:
             print_json(*rows)
@@ -86,6 +93,12 @@ def calibrate(
         messages().print(f"{output}: {calibrated.uncertainty}")
     else:
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
+
+
+def same_data(path: Path, merged: Posterior, calibrated: Posterior) -> dict[str, Any]:
+    """The note of a calibrated posterior: it holds the data of the one that was calibrated, which is in a file."""
+    note = load_note(path)
+    return {**note, "holds": [*note.get("holds", ()), merged.digest], **merged_manifest([path], calibrated)}
 
 
 def write_part(
