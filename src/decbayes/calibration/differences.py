@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.retelling import retold
+from decbayes.calibration.retelling import in_common_terms, retold
 from decbayes.calibration.worlds import QUICK, Setting, Worlds, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
@@ -85,10 +85,10 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
-    told = retold(setting)
-    relative, as_sent = simulated_spreads(worlds_of(replace(setting, told=told)), worlds or WORLDS)
-    chance = chance_of(relative, reading.spread_of_components(told, setting.coupled).freedom)
-    return reading.of_components(alignment, setting.coupled, chance, usual_spread(as_sent), told)
+    told = in_common_terms(setting)
+    relative, as_sent = simulated_spreads(worlds_of(told), worlds or WORLDS)
+    chance = chance_of(relative, reading.spread_of_components(told.told or alignment, setting.coupled).freedom)
+    return reading.of_components(alignment, setting.coupled, chance, usual_spread(as_sent), told.told)
 
 
 @lru_cache(maxsize=16)

@@ -1,8 +1,8 @@
 """The map from margins, evidence and overlaps to probabilities, learned by simulating the setting.
 
-The merged posterior is taken as the truth. Each simulated site gets as much data as the real one, from the slots that
-it fills, and is fitted and merged in the same way. The truth about each simulated match is known, and a rising curve is
-fitted to it.
+What sites say together is taken as the truth (`retelling.py`). Each simulated site gets as much data as the real one,
+from the slots that it fills, and is fitted and merged in the same way. The truth about each simulated match is known,
+and a rising curve is fitted to it.
 """
 
 from functools import lru_cache
@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
+from decbayes.calibration.retelling import in_common_terms
 from decbayes.calibration.worlds import Setting, World, Worlds, sharpened, simulated_shards, worlds_of
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
@@ -65,13 +66,13 @@ def reliability(
     check_kind(Alignment, alignment=alignment)
     check_whole(1, matches=matches)
     setting = Setting(alignment, None if model is None else model.ascent, solver, length or LENGTH)
-    return learned(worlds_of(setting), matches)
+    check_setting(setting)
+    return learned(worlds_of(in_common_terms(setting)), matches)
 
 
 @lru_cache(maxsize=16)
 def learned(worlds: Worlds, wanted: int) -> Reliability:
     setting = worlds.setting
-    check_setting(setting)
     expected = sum(len(counts) for counts in reading.observations(setting.alignment, setting.coupled))
     count = min(max(WORLDS, ceil(wanted / expected)), MOST_WORLDS)
     check_apart(setting, worlds.rng())
@@ -100,7 +101,7 @@ def check_apart(setting: Setting, rng: np.random.Generator) -> None:
     structure = setting.alignment.structure
     if not any(structure.families[name].over_components for name in setting.coupled.factors):
         return
-    model, truth = setting.of_structure(structure), sharpened(setting.alignment.merged())
+    model, truth = setting.of_structure(structure), sharpened(setting.truth)
     parts = [model.taken(data, np.arange(min(LOOKED_AT, model.count(data)))) for data in simulated_shards(setting, rng)]
     certainty = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
     if certainty < LEAST_CERTAINTY:
@@ -118,7 +119,7 @@ def present_margins(setting: Setting) -> Array:
 
 def simulated_matches(setting: Setting, world: World) -> Matches:
     """The matches of one simulated world, with the truth about each."""
-    truth, shards = sharpened(setting.alignment.merged()), world.shards
+    truth, shards = sharpened(setting.truth), world.shards
     model = setting.of_structure(setting.alignment.structure)
     pairs = zip(world.alignment.posteriors, shards, strict=True)
     truths = [in_common(model, posterior, truth, shard) for posterior, shard in pairs]

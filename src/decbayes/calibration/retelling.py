@@ -33,6 +33,12 @@ SOME = 0.5
 Contributions = dict[str, Array]
 
 
+def in_common_terms(setting: Setting) -> Setting:
+    """The setting with what all sites say together as the truth; of topics the merge is, as documents are not known."""
+    counted = any(family.countable for family in setting.families.values())
+    return setting if counted else replace(setting, told=retold(setting))
+
+
 def retold(setting: Setting) -> Alignment:
     """The alignment of what all sites' fits say of the slots of an alignment; the same for the same posteriors."""
     alignment, whole = setting.alignment, replace(setting, sites=(), most=np.inf, told=None)
