@@ -99,7 +99,9 @@ def test_topics_are_dropped_joined_and_split_by_hand(run, here):
     merged = db.load(here / "m.posterior")
     sea, chess = topic_of(merged, "tide"), topic_of(merged, "rook")
     counts = merged.contribution["topics"].toarray()
-    assert run(f"drop m.posterior {sea} -o d.posterior")[0] == 0
+    names = db.texts.Quality(merged).names
+    status, _, said = run(f"drop m.posterior {sea} -o d.posterior")
+    assert (status, said) == (0, f"d.posterior: “{names[sea]}” gone\n")
     dropped = db.load(here / "d.posterior")
     np.testing.assert_array_equal(dropped.contribution["topics"].toarray(), np.delete(counts, sea, axis=0))
     status, out, _ = run(f"join m.posterior {sea} {chess} -o j.posterior --json")

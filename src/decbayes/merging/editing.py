@@ -55,7 +55,7 @@ def drop(posterior: Posterior, *components: int) -> Lineage:
     # What is empty adds nothing to the first that stays.
     places = np.where(stay, np.cumsum(stay) - 1, 0)
     events = [Event("gone", ids[slot]) for slot in sorted(gone)]
-    return moved(replace(emptied, ids=ids, names=posterior.names), places, events, keep=stay)
+    return moved(replace(posterior, ids=ids), emptied, places, events, keep=stay)
 
 
 def join(posterior: Posterior, first: int, *others: int) -> Lineage:
@@ -78,7 +78,7 @@ def join(posterior: Posterior, first: int, *others: int) -> Lineage:
     places[sorted(absorbed)] = places[kept]
     total = max(float(evidence[[kept, *absorbed]].sum()), LEAST_EVIDENCE)
     events = [Event("joined", ids[slot], ids[kept], float(evidence[slot]) / total) for slot in sorted(absorbed)]
-    return moved(replace(posterior, ids=ids), places, events, keep=stay)
+    return moved(replace(posterior, ids=ids), posterior, places, events, keep=stay)
 
 
 def split(alignment: Alignment, slot: int) -> Lineage:
@@ -121,7 +121,7 @@ def split(alignment: Alignment, slot: int) -> Lineage:
     edited = replace(edited, ids=with_new_ids(edited, edited.ids))
     share = float(evidence[labels == fewer].sum() / evidence.sum())
     events = [Event("split", edited.ids[size], ids[slot], share)]
-    return recorded(edited, events, np.arange(size + 1), [*ids])
+    return recorded(replace(merged, ids=ids), edited, events, np.arange(size + 1))
 
 
 def parts_of(alignment: Alignment, slot: int) -> Iterator[Posterior]:
@@ -150,27 +150,29 @@ def masked(posterior: Posterior, stay: Array, elsewhere: float = 1.0) -> Posteri
     return weighted(posterior, {**others, **dict.fromkeys(coupled.factors, stay)})
 
 
-def moved(posterior: Posterior, places: Indices, events: Sequence[Event], keep: NDArray[np.bool_]) -> Lineage:
-    """The posterior with component k in slot places[k], under the ids and names of those that are kept."""
-    (coupled,) = posterior.structure.symmetry
-    structure = posterior.structure.with_components(int(keep.sum()))
+def moved(
+    before: Posterior, contents: Posterior, places: Indices, events: Sequence[Event], keep: NDArray[np.bool_]
+) -> Lineage:
+    """What component k contains in slot places[k], under the ids and names of those that are kept."""
+    (coupled,) = before.structure.symmetry
+    structure = before.structure.with_components(int(keep.sum()))
     sums = AssignedSums(structure)
-    sums.add(posterior, {coupled: places})
+    sums.add(contents, {coupled: places})
     stay = np.flatnonzero(keep).tolist()
-    ids = tuple(posterior.ids[slot] for slot in stay)
-    names = tuple(posterior.names[slot] for slot in stay) if posterior.names else ()
-    edited = Posterior(structure, sums.contributions(), ids, None, posterior.remarks, names)
-    return recorded(edited, events, places, [*ids])
+    ids = tuple(before.ids[slot] for slot in stay)
+    names = tuple(before.names[slot] for slot in stay) if before.names else ()
+    edited = Posterior(structure, sums.contributions(), ids, None, contents.remarks, names)
+    return recorded(before, edited, events, places)
 
 
-def recorded(posterior: Posterior, events: Sequence[Event], slots: Indices, kept: Sequence[str]) -> Lineage:
+def recorded(before: Posterior, edited: Posterior, events: Sequence[Event], slots: Indices) -> Lineage:
     """The edit with what became of each component, as a remark on the result, too."""
     what = "; ".join(map(str, events))
     remark = Remark(
         BY_HAND, f"Changed by hand: {what}.", "A new merge of the sites' files will not have this change.", "", "note"
     )
-    edited = replace(posterior, remarks=(*posterior.remarks, remark))
-    return Lineage(edited, (*(Event("kept", text) for text in kept if text), *events), slots)
+    kept = [Event("kept", text) for text in edited.ids if text and text in before.ids]
+    return Lineage(replace(edited, remarks=(*edited.remarks, remark)), (*kept, *events), slots, before)
 
 
 def checked(posterior: Posterior, component: int) -> int:

@@ -1,13 +1,13 @@
 """What changed from one merge to another: components that stayed, changed, appeared or vanished."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.merging import follow
+from decbayes.merging import Lineage, follow
 from decbayes.merging.base.lineage import as_components, distances, ids_of
 from decbayes.posterior import Posterior
 from decbayes.views.values import Row
@@ -60,7 +60,7 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
     ['same', 'appeared', 'vanished']
     """
     lineage = follow(before, after)
-    later, reasons = lineage.posterior, {event.id: str(event) for event in lineage.events if event.kind != "kept"}
+    later, reasons = lineage.posterior, told(lineage)
     ids = ids_of(before), ids_of(later)
     apart = distances(as_components(before), as_components(later))
     shares, names = (shares_of(before), shares_of(later)), (titles(before), titles(later))
@@ -93,6 +93,19 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
             for k in gone
         ),
     ]
+
+
+def told(lineage: Lineage) -> dict[str, str]:
+    """By id, what became of each component that was not just kept; components by their names where they have some."""
+    names: dict[str, str] = {}
+    for posterior in (lineage.posterior, lineage.before):
+        named = zip(ids_of(posterior), view_of(posterior.structure).names(posterior), strict=False)
+        names |= {text: f"“{name}”" for text, name in named if name}
+    changes = [event for event in lineage.events if event.kind != "kept"]
+    return {
+        event.id: str(replace(event, id=names.get(event.id, event.id), other=names.get(event.other, event.other)))
+        for event in changes
+    }
 
 
 def shares_of(posterior: Posterior) -> Sequence[float]:

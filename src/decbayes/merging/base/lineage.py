@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -61,6 +61,7 @@ class Lineage:
         posterior: the merge, with ids.
         events: the fate of each component.
         slots: `slots[k]` is the new number of the merge's component k.
+        before: the earlier merge.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=np.random.default_rng(0)).posterior
@@ -72,6 +73,7 @@ class Lineage:
     posterior: Posterior
     events: tuple[Event, ...]
     slots: Indices
+    before: Posterior = field(repr=False)
 
 
 def ids_of(posterior: Posterior) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def follow(previous: Posterior, merged: Posterior) -> Lineage:
             events.append(Event("gone", names[old]))
     slots = placed(kept, len(after))
     named = [previous.names[old] if old >= 0 else "" for old in kept] if previous.names else merged.names
-    return Lineage(renumbered(replace(merged, names=named), slots, ids), tuple(events), slots)
+    return Lineage(renumbered(replace(merged, names=named), slots, ids), tuple(events), slots, previous)
 
 
 def check_followed(previous: Structure, merged: Structure) -> None:

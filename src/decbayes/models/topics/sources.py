@@ -103,10 +103,10 @@ class OfTexts(Model):
         words, recipe = listed.words, listed.recipe
         choice = Choice(least_documents, most_share, most_words, *stopping(stop_words, recipe))
         documents = read_documents(source, words, recipe=recipe, choice=choice)
+        stopped = choice.stop_words or documents.chosen.language
         common = f" or in more than {most_share:.0%} of them" if most_share < 1.0 else ""
         rare = f"in fewer than {least_documents} documents{common}"
-        also = ", or stop words" if choice.stop_words or documents.chosen.language else ""
-        report_reading(documents, UNKNOWN if words else rare + also, recipe, report)
+        report_reading(documents, UNKNOWN if words else f"stop words, {rare}" if stopped else rare, recipe, report)
         public = listed.documents if words else public_numbers(documents.counts, least_documents)
         model: Any = cls
         made = model(topics, documents.vocabulary, recipe=recipe, public_documents=public, **settings)

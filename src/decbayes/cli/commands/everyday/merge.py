@@ -40,6 +40,7 @@ from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
+from decbayes.views.comparison import told
 from decbayes.views.texts import filled
 
 if TYPE_CHECKING:
@@ -393,7 +394,12 @@ def say_new_words(posteriors: Sequence[Posterior]) -> None:
 
 def say_missing(whole: Round) -> None:
     if whole.missing:
-        messages().print(f"{many(whole.missing, 'site')} of this round are not here: their data do not count.")
+        missing = (
+            "1 site of this round is not here: its"
+            if whole.missing == 1
+            else f"{whole.missing} sites of this round are not here: their"
+        )
+        messages().print(f"{missing} data do not count.")
 
 
 def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
@@ -435,9 +441,9 @@ def print_outcome(
     if alignment.reason:
         messages().print(alignment.reason)
     if alignment.lineage is not None:
-        events = [event for event in alignment.lineage.events if event.kind != "kept"]
-        messages().print(f"{len(alignment.lineage.events) - len(events)} components kept their ids")
-        for event in events:
-            messages().print(plain(str(event)))
+        changes = told(alignment.lineage).values()
+        messages().print(f"{len(alignment.lineage.events) - len(changes)} components kept their ids")
+        for change in changes:
+            messages().print(plain(change))
     for line in lines(remarks, rest=f"`decbayes show {path} --remarks` prints all"):
         messages().print(plain(line))

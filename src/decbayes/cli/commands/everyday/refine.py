@@ -231,7 +231,8 @@ def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> No
     """One line on a round: how far it moves the merge; and whether sites have left."""
     moved = shift(before.merged, before.after(refined))
     if before.missing:
-        messages().print(f"{many(before.missing, 'site')} of the last round left: their data no longer count.")
+        whose = "its" if before.missing == 1 else "their"
+        messages().print(f"{many(before.missing, 'site')} of the last round left: {whose} data no longer count.")
     messages().print(
         f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {moved:.2g} standard "
         "deviations per parameter"
