@@ -1,6 +1,7 @@
 """Topics that read well: how merges, wide fits, Ward's clusters and rounds score, cohere and differ, beside one fit.
 
     python benchmarks/topic_quality.py [--corpus news] [--topics 20] [--sites 6] [--seeds 2] [--device cuda] [--quick]
+    python benchmarks/topic_quality.py --rounds
     python benchmarks/topic_quality.py --flags
     python benchmarks/topic_quality.py --times
 
@@ -22,6 +23,9 @@ the same topics with words ranked by p(w | k) alone.
 - Ward: Ward's clustering of the wide topics, counts added up
 - one round, three rounds: of refinement after the merge; wide, one round: after the merge of wide topics
 - pooled: all documents in one place again, from the merge on, as long as one fit: where rounds would end at best
+
+With --rounds only one fit, one round, and one round after wide fits; and how far the last two are from one fit, with
+standard errors over seeds.
 
 With --flags only merges are made, and what is said about their topics is judged: "worth a look" is a rank (sources that
 differ from the topic, leading words that sites find in different topics), and a topic is bad if its coherence is in the
@@ -53,7 +57,9 @@ from decbayes.views import view_of
 from decbayes.views.topic_remarks import MIXED, MergedTopics
 
 TOP = 10
+ROUND, WIDE_ROUND = "one round", "wide, one round"
 SWEEPS = 300
+SHOWN = ("score", "NPMI", "diversity")
 
 
 def read_as(counts, words, columns):
@@ -106,10 +112,12 @@ def by_tomotopy(data, topics, seed):
     return db.interop.from_tomotopy(model, vocabulary=data.words, document_prior=0.1)
 
 
-def whole(data, topics, seed):
-    """Ways that need all documents in one place."""
+def whole(data, topics, seed, *, rounds):
+    """Ways that need all documents in one place; only the first for `rounds`."""
     documents, model = data.counts[np.flatnonzero(~data.held_out)], data.model(topics)
     yield "one fit", model.fit(documents, rng=np.random.default_rng([seed, 99])).posterior
+    if rounds:
+        return
     stopped, longer = db.Ascent(passes=4, warm_up=4), db.Ascent(passes=120, tolerance=1e-4, warm_up=30)
     for ascent, name in ((stopped, "one fit, stopped"), (longer, "one fit, longer")):
         yield name, replace(model, ascent=ascent).fit(documents, rng=np.random.default_rng([seed, 99])).posterior
@@ -118,8 +126,8 @@ def whole(data, topics, seed):
         yield "tomotopy", sampled
 
 
-def apart(data, topics, sites, split, seed):
-    """Ways that need no documents of other sites."""
+def apart(data, topics, sites, split, seed, *, rounds):
+    """Ways that need no documents of other sites; for `rounds` only one round after the merge."""
     shares = [data.counts[rows] for rows in shards(data, sites, split, seed)]
     fits = {}
     for number in (topics, 2 * topics):
@@ -127,13 +135,17 @@ def apart(data, topics, sites, split, seed):
         seeds = [np.random.default_rng([seed, site, number]) for site in range(len(shares))]
         fits[number] = [model.fit(share, rng=rng).posterior for share, rng in zip(shares, seeds, strict=True)]
     own, wide = fits[topics], fits[2 * topics]
-    yield "merge", db.merge(own)
-    yield "wide", db.merge(wide, components=topics)
-    yield "Ward", by_ward(wide, topics)
-    for begun, rounds, name in ((own, 1, "one round"), (own, 3, "three rounds"), (wide, 1, "wide, one round")):
-        rng = np.random.default_rng(seed)
-        refined = db.refine(data.model(topics), shares, begun, rounds=rounds, rng=rng, schedule="parallel")
-        yield name, refined.merged
+    if not rounds:
+        yield "merge", db.merge(own)
+        yield "wide", db.merge(wide, components=topics)
+        yield "Ward", by_ward(wide, topics)
+    for begun, number, name in ((own, 1, ROUND), (own, 3, "three rounds"), (wide, 1, WIDE_ROUND)):
+        if number == 1 or not rounds:
+            rng = np.random.default_rng(seed)
+            refined = db.refine(data.model(topics), shares, begun, rounds=number, rng=rng, schedule="parallel")
+            yield name, refined.merged
+    if rounds:
+        return
     documents, model = vstack(shares, format="csr"), data.model(topics)
     searching = replace(model, ascent=db.Ascent(passes=model.ascent.warm_up, warm_up=model.ascent.warm_up))
     for begun, name in ((own, "pooled"), (wide, "wide, pooled")):
@@ -223,6 +235,7 @@ def main():
     parser.add_argument("--sites", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--rounds", action="store_true", help="only one fit and one round")
     parser.add_argument("--flags", action="store_true", help="judge which topics are worth a look")
     parser.add_argument("--times", action="store_true", help="measure what remarks add to a merge")
     parser.add_argument("--quick", action="store_true", help="one seed and five topics")
@@ -240,17 +253,32 @@ def main():
         return
     found = {}
     for seed in range(options.first, options.first + seeds):
-        for way, posterior in whole(data, topics, seed):
+        for way, posterior in whole(data, topics, seed, rounds=options.rounds):
             add(found, way, judged(data, posterior))
         for split in ("random", "class order"):
-            for way, posterior in apart(data, topics, options.sites, split, seed):
+            for way, posterior in apart(data, topics, options.sites, split, seed, rounds=options.rounds):
                 add(found, f"{split}: {way}", judged(data, posterior))
     print("means over seeds: score, bound, NPMI, diversity")
     for title, values in found.items():
         print_row(title, {name: averaged([each[name] for each in values]) for name in values[0]})
+    if options.rounds:
+        print_differences(found)
     print(
         json.dumps({"corpus": options.corpus, "topics": topics, "sites": options.sites, "seeds": seeds, "found": found})
     )
+
+
+def print_differences(found):
+    """How far the rounds are from one fit, with standard errors over seeds."""
+    print("less one fit: score, NPMI, diversity")
+    for title, values in found.items():
+        if title == "one fit":
+            continue
+        pairs = [*zip(values, found["one fit"], strict=True)]
+        apart = [np.array([ours[name] - whole[name] for ours, whole in pairs]) for name in SHOWN]
+        errors = [each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan for each in apart]
+        shown = (f"{each.mean():+.3f} ± {error:.3f}" for each, error in zip(apart, errors, strict=True))
+        print(f"{title:28}", *shown, sep="  ")
 
 
 def add(found, title, values):

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.families import dense
-from decbayes.models.topics._fitting import led_on
+from decbayes.models.topics._fitting import led_on, settled
 from decbayes.updates import Update
 from decbayes.updates.joining import learned
 from decbayes.updates.rounds import Round, Sent
@@ -105,15 +105,16 @@ def test_the_first_round_goes_half_as_far_again_as_the_refit_and_counts_every_wo
     own = db.align(fits).relabelled()
     merged = db.merging.product(own)
     published = Update(lda, first=True).relearn(documents[0], own[0], merged, rng=rng)
+    _, cavity = lda.first_refit(documents[0], own[1], merged)
     refit = merged
     for _ in range(4):  # each fit begins with fresh documents
         once = replace(lda, ascent=db.Ascent(passes=1))
-        refit = once.fit(documents[0], prior=own[1], start=refit, rng=rng).posterior
+        refit = once.fit(documents[0], prior=cavity, start=refit, rng=rng).posterior
     before, after, sent = (
         dense(posterior.contribution["topics"]) - dense(less.contribution["topics"])
         for posterior, less in (
             (own[0], db.Posterior.of_prior(lda.structure)),
-            (refit, own[1]),
+            (refit, cavity),
             (published, db.Posterior.of_prior(lda.structure)),
         )
     )
@@ -143,10 +144,25 @@ def test_in_the_first_round_others_count_as_half_the_own_documents_or_as_a_hundr
     model = db.LatentDirichletAllocation(2, ["ball", "goal", "vote", "law"])
     own = csr_array(np.tile([[3, 2, 0, 0], [0, 0, 4, 1]], (documents // 2, 1)))
     others = model.fit(np.tile([[5, 5, 0, 0], [0, 0, 5, 5]], (elsewhere // 2, 1)), rng=0).posterior
-    _, trusted = model.first_refit(own, others)
+    _, trusted = model.first_refit(own, others, others)
     assert trusted.contribution["topics"].sum() == pytest.approx(kept, rel=1e-6)
-    whole, part = (dense(posterior.contribution["topics"]) for posterior in (others, trusted))
+    whole, part = (dense(posterior.contribution["topics"]).sum(axis=0) for posterior in (others, trusted))
     np.testing.assert_allclose(part, whole * kept / whole.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("trust", "power"), [(0.5, 0.3), (2.0, 0.6), (4.0, 1.0), (9.0, 1.0)])
+def test_frequent_words_of_others_settle_the_more_the_others_count(trust, power):
+    """Two topics: the first word is frequent and three times as probable in the second; the last one is rare."""
+    merged = np.array([[100.0, 900.0, 0.0, 1.0], [300.0, 0.0, 699.0, 2.0]])
+    others = np.array([[90.0, 800.0, 0.0, -1e-20], [210.0, 0.0, 0.0, 2.0]])
+    found = settled(csr_array(others), csr_array(merged), trust).toarray()
+    smoothed = merged + 10.0 * merged.sum() / 8
+    expected = np.zeros((2, 4))
+    for word in range(4):
+        pulls = [max(others[k, word], 0.0) * (smoothed[k, word] / smoothed[k].sum()) ** power for k in range(2)]
+        expected[:, word] = np.array(pulls) * max(others[:, word].sum(), 0.0) / max(sum(pulls), 1e-300)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-18)
+    assert found[1, 0] > 210.0
 
 
 def test_in_short_texts_the_first_round_climbs_further_than_a_plain_one(rng):

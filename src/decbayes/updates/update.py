@@ -106,7 +106,7 @@ class Update:
 
         `previous` is the site's contribution to `merged`, in the same slots.
         """
-        model, cavity = self._refit(data, without(merged, previous))
+        model, cavity = self._refit(data, previous, merged)
         before, start = self.whole(cavity), self.whole(merged)
         fitted = model.fit(data, prior=before, start=start, rng=rng, progress=progress).posterior
         return self._part_of_the_way(previous, without(self.part(fitted), cavity))
@@ -121,7 +121,7 @@ class Update:
     ) -> list[Posterior]:
         """`relearn` for all sites at the same time, each against the same merged posterior."""
         pairs = zip(shards, previous, strict=True)
-        refits = [self._refit(data, without(merged, posterior)) for data, posterior in pairs]
+        refits = [self._refit(data, posterior, merged) for data, posterior in pairs]
         (model, *_), cavities = zip(*refits, strict=True)
         priors, starts = [self.whole(cavity) for cavity in cavities], [self.whole(merged)] * len(cavities)
         fits = model.fit_many(shards, priors=priors, starts=starts, rng=rng)
@@ -142,10 +142,10 @@ class Update:
     def _ignorant(self) -> Posterior:
         return Posterior.of_prior(self.model.structure)
 
-    def _refit(self, data: Any, cavity: Posterior) -> tuple[Model, Posterior]:
+    def _refit(self, data: Any, previous: Posterior, merged: Posterior) -> tuple[Model, Posterior]:
         """The model that refits a site's data, and what it takes from the others."""
-        first = self.first and self.damping == 1.0
-        return self.model.first_refit(data, cavity) if first else (self.model, cavity)
+        first, cavity = self.first and self.damping == 1.0, without(merged, previous)
+        return self.model.first_refit(data, cavity, merged) if first else (self.model, cavity)
 
     def _part_of_the_way(self, previous: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:

@@ -308,7 +308,7 @@ class Model(Settings):
         nothing = Posterior.of_prior(posterior.structure)
         return once.fit(data, prior=nothing, start=posterior).posterior
 
-    def first_refit(self, data: Any, others: Posterior) -> tuple[Self, Posterior]:
+    def first_refit(self, data: Any, others: Posterior, merged: Posterior) -> tuple[Self, Posterior]:
         """The model as it refits data in the first round after a merge, and what it takes from the others; here all."""
         return self, others
 

@@ -21,7 +21,7 @@ from decbayes.models.core.model import each
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Method, Number
-from decbayes.models.topics._fitting import ENOUGH, NEGLIGIBLE, OTHERS, SHARPENING, Site, led_on, search_of
+from decbayes.models.topics._fitting import ENOUGH, NEGLIGIBLE, OTHERS, SHARPENING, Site, led_on, search_of, settled
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
@@ -257,17 +257,19 @@ class LatentDirichletAllocation(Predicting):
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
-    def first_refit(self, data: Any, others: Posterior) -> tuple[Self, Posterior]:
+    def first_refit(self, data: Any, others: Posterior, merged: Posterior) -> tuple[Self, Posterior]:
         """A few passes that start every document's topics afresh, with no more of the others than topics need.
 
         A merge is blurred, and all sites move at the same time. So the others count as OTHERS times the own documents,
-        or as ENOUGH documents per topic if these are more.
+        or as ENOUGH documents per topic if these are more; and the more they count, the more their words are settled
+        beforehand, as the others' own refits will do it.
         """
         topics = csr_array(others.contribution["topics"])
         words, known = self.units(self.opened(data)), float(topics.sum())
-        enough = float(words.sum()) * max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
-        part = min(1.0, enough / known) if known > 0.0 else 1.0
-        contributions: Any = others.contribution
+        enough = max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
+        trust = min(enough, known / max(float(words.sum()), 1.0))
+        part = trust * float(words.sum()) / known if known > 0.0 else 1.0
+        contributions: Any = {**others.contribution, "topics": settled(topics, merged.contribution["topics"], trust)}
         trusted = {name: part * contribution for name, contribution in contributions.items()}
         passes = min(SHARPENING, self.ascent.passes)
         return replace(self, ascent=Ascent(passes=passes, warm_up=passes)), replace(others, contribution=trusted)
