@@ -29,9 +29,9 @@ DISTINCTION = 0.1
 SHARPENING, OVERSTEP = 4, 0.5
 # In that refit all others count as this many times the own documents, unless these are too few to tell topics apart.
 OTHERS, ENOUGH = 0.5, 100
-# How far the others' words are settled beforehand, for each time that all documents are more than the own ones; and how
-# many counts it takes, in mean counts of a word in a topic: rare words stay as they are.
-SETTLING, FREQUENT = 0.2, 10.0
+# How far the others' words are settled beforehand, per such multiple of the own documents; and how many counts it takes,
+# in mean counts of a word in a topic: rare words stay as they are.
+SETTLING, FREQUENT = 0.125, 10.0
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
 NEGLIGIBLE = 1e-6
@@ -170,11 +170,11 @@ def led_on(before: Any, after: Any) -> csr_array:
     return adding_up(moved, totals)
 
 
-def settled(topics: csr_array, merged: Any, trust: float) -> csr_array:
+def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
     """(topics, words) with frequent words moved to the topics where they are most probable in the merge.
 
     Passes over documents move words so, the frequent ones last: merged topics have these in common for longest. Each
-    word keeps its total. `trust` is how many times the own documents these counts are.
+    word keeps its total. `needed` is how many times the own documents it takes to tell topics apart.
     """
     known = csr_array(merged).toarray()
     known += FREQUENT * known.mean()
@@ -182,7 +182,7 @@ def settled(topics: csr_array, merged: Any, trust: float) -> csr_array:
     rows, moved = np.repeat(np.arange(topics.shape[0]), np.diff(topics.indptr)), topics.copy()
     moved.data = np.maximum(topics.data, 0.0)  # a difference may round below zero
     totals = moved.sum(axis=0)
-    moved.data *= probable[rows, topics.indices] ** min(SETTLING * (1.0 + trust), 1.0)
+    moved.data *= probable[rows, topics.indices] ** min(SETTLING * (1.0 + needed), 1.0)
     return adding_up(moved, totals)
 
 

@@ -261,15 +261,14 @@ class LatentDirichletAllocation(Predicting):
         """A few passes that start every document's topics afresh, with no more of the others than topics need.
 
         A merge is blurred, and all sites move at the same time. So the others count as OTHERS times the own documents,
-        or as ENOUGH documents per topic if these are more; and the more they count, the more their words are settled
-        beforehand, as the others' own refits will do it.
+        or as ENOUGH documents per topic if these are more; and the more of them a site needs, the further their words
+        are settled beforehand, as their own refits will do it.
         """
         topics = csr_array(others.contribution["topics"])
         words, known = self.units(self.opened(data)), float(topics.sum())
-        enough = max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
-        trust = min(enough, known / max(float(words.sum()), 1.0))
-        part = trust * float(words.sum()) / known if known > 0.0 else 1.0
-        contributions: Any = {**others.contribution, "topics": settled(topics, merged.contribution["topics"], trust)}
+        needed = max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
+        part = min(1.0, needed * float(words.sum()) / known) if known > 0.0 else 1.0
+        contributions: Any = {**others.contribution, "topics": settled(topics, merged.contribution["topics"], needed)}
         trusted = {name: part * contribution for name, contribution in contributions.items()}
         passes = min(SHARPENING, self.ascent.passes)
         return replace(self, ascent=Ascent(passes=passes, warm_up=passes)), replace(others, contribution=trusted)
