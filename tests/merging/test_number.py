@@ -31,6 +31,17 @@ def test_topics_are_counted_though_no_site_has_all_of_them(true, rng):
     assert len(merged.natural["topics"]) == true
 
 
+def test_more_components_than_are_searched_are_joined_first_and_as_many_topics_are_found(rng, monkeypatch):
+    joined, taken = [], number.descend
+    monkeypatch.setattr(number, "MOST_COMPONENTS", 14)
+    monkeypatch.setattr(number, "descend", lambda *given: joined.append(given) or taken(*given))
+    posteriors = topic_sites(rng, 4)
+    assert len(db.merge(posteriors, components="auto").natural["topics"]) == 4
+    components, start = joined[0]
+    assert (len(components), start) == (14, 14)
+    assert components.evidence.sum() == pytest.approx(8 * 3 * 400)
+
+
 @pytest.mark.parametrize("true", [1, 3, 5])
 def test_clusters_are_counted_though_sites_have_cut_some_in_two(true, rng):
     model, sites = db.GaussianMixture(1, dimension=1, variance=0.09, prior_variance=200.0), []

@@ -50,6 +50,7 @@ TYPES = {"list", "dict", "set", "tuple", "frozenset"}  # what stands in brackets
 UNHEARD = {"strict", "stacklevel", "encoding", "category", "title", "description", "kw_only", "repr", "dtype"}
 # Texts, and examples, of which any other would do.
 UNTOUCHED = {"__repr__", "__str__", "_repr_html_", "__dir__", "__getattr__", "example"}
+PROGRESS = {"announce", "progress", "watch"}  # show how far a fit or a merge is
 APART = "__apart__"  # a name among Python's own for what watches a comparison
 NEVER = 1e-100  # below it a constant stands for zero where zero has no logarithm: any other would do
 
@@ -234,6 +235,8 @@ def _whole(node: ast.stmt, parent: ast.AST, name: str, index: int, function: str
         case ast.If(orelse=[], body=[*_, ast.Raise() | ast.Return() | ast.Continue() | ast.Break()]):
             yield to("dropped guard", ast.Pass())
         case ast.Expr(value=ast.Call(func=ast.Name(id="report" | "say"))):
+            return
+        case ast.Expr(value=ast.Call() as call) if _called(call).strip("_") in PROGRESS:
             return
         case ast.Expr(value=ast.Call()) | ast.Delete():
             yield to("dropped effect", ast.Pass())

@@ -98,6 +98,8 @@ def test_messages_and_docstrings_are_left_alone():
         ("FEW = 40", {"FEW = 20", "FEW = 41", "FEW = 80"}),
         ("SAME = 1e-06", {"SAME = 0.001"}),
         ("f(progress=True, n_jobs=4)", {"pass"}),
+        ("f(cost=3 * (1 + 1))", {"pass"}),
+        ("problem.announce()", set()),
     ],
 )
 def test_changes_of_time_memory_and_last_digits_are_left_out(text, noticeable):
