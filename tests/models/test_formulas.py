@@ -198,16 +198,31 @@ class TestOffset:
         one, ten = model.predict(found, {"x": [0.3, 0.3], "years": [1.0, 10.0]})["mean"]
         assert ten == pytest.approx(10 * one)
 
-    def test_linear_targets_are_measured_from_it(self, rng):
+    @pytest.mark.parametrize("varying", [(), ("intercept",)])
+    def test_linear_targets_are_measured_from_it(self, varying, rng):
+        """In fits, predictions and densities; of sites that are known, too."""
         x, base = rng.normal(size=100), rng.normal(100.0, 30.0, 100)
-        y = base + 2.0 * x + rng.normal(size=100)
+        site = np.arange(100) % 4
+        y = base + 2.0 * x + 0.5 * site + rng.normal(size=100)
+        settings = {"varying": varying, "by": "site"} if varying else {}
+        columns = {"y": Gaussian(3.0, 2.0), "x": Gaussian()}
         with_offset = db.LinearRegression(
-            "y", columns={"y": Gaussian(3.0, 2.0), "x": Gaussian(), "base": Gaussian()}, terms=("x",), offset="base"
+            "y", columns={**columns, "base": Gaussian()}, terms=("x",), offset="base", **settings
         )
-        shifted = db.LinearRegression("y", columns={"y": Gaussian(3.0, 2.0), "x": Gaussian()})
-        one = with_offset.fit(np.column_stack([y, x, base])).posterior
-        two = shifted.fit(np.column_stack([y - base, x])).posterior
+        shifted = db.LinearRegression("y", columns=columns, terms=("x",), **settings)
+        frames = {"y": y, "x": x, "base": base, "site": site}, {"y": y - base, "x": x, "site": site}
+        one, two = (model.fit(frame).posterior for model, frame in zip((with_offset, shifted), frames, strict=True))
         np.testing.assert_allclose(one.natural["coefficients"], two.natural["coefficients"], rtol=1e-9)
+        for known in (False, True) if varying else (False,):
+            rows = [{"known": frame} if known else {} for frame in frames]
+            found, plain = with_offset.predict(one, frames[0], **rows[0]), shifted.predict(two, frames[1], **rows[1])
+            for name in ("mean", "low", "high"):
+                np.testing.assert_allclose(found[name], plain[name] + base)
+            densities = (
+                with_offset.log_predictive(one, frames[0], **rows[0]),
+                shifted.log_predictive(two, frames[1], **rows[1]),
+            )
+            np.testing.assert_allclose(*densities)
 
 
 @pytest.mark.parametrize("kind", [db.LinearRegression, db.LogisticRegression, db.PoissonRegression])

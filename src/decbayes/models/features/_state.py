@@ -88,7 +88,7 @@ def infer(alone: Array, overlap: Array) -> Array:
 def annealed(alone: Array, overlap: Array) -> Array:
     """Sweeps at falling temperatures, from one at which no two features compete."""
     z = np.full(alone.shape, 0.5)
-    for temperature in np.geomspace(max(1.0, np.abs(overlap).max(initial=1.0)), 1.0, COOLING_SWEEPS):
+    for temperature in np.geomspace(np.abs(overlap).max(initial=1.0), 1.0, COOLING_SWEEPS):
         sweep(alone / temperature, overlap / temperature, z)
     return z
 
