@@ -18,7 +18,7 @@ from decbayes.base.workers import even_parts, share_out
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows, SparseRows
-from decbayes.merging.base.components import earlier_components
+from decbayes.merging.base.components import Components, earlier_components
 from decbayes.merging.base.problem import Problem
 from decbayes.structure import identity
 
@@ -115,8 +115,9 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     divisible, gained = judged(problem, division, undivided)
     if gained <= 0.0:
         return None
-    if problem.since is not None:
-        return replace(division, steady=staying(problem, division))
+    earlier = earlier_components(problem)
+    if earlier is not None:
+        return replace(division, steady=staying(problem, division, earlier))
     pairs = zip(divisible, division.shares, undivided.shares, strict=True)
     mixed = [np.where(chosen[:, None], after, before) for chosen, after, before in pairs]
     return division.of_sites(mixed) if any(chosen.any() for chosen in divisible) else None
@@ -143,14 +144,11 @@ def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.
     return enough
 
 
-def staying(problem: Problem, division: Division) -> Array | None:
-    """(columns, slots): the part of each column's counts that stays in each slot; None without an earlier merge.
+def staying(problem: Problem, division: Division, earlier: Components) -> Array:
+    """(columns, slots): the part of each column's counts that stays in each slot of an earlier merge.
 
     At most the counts that a slot still receives, and that a column still has in earlier slots.
     """
-    earlier = earlier_components(problem)
-    if earlier is None:
-        return None
     received = np.zeros(division.profiles.shape)
     for site, rows in enumerate(sparse_contents(problem)):
         division.add_to(received, site, rows, identity(rows.count))

@@ -98,7 +98,7 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
     other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
 
     def per_observation(losses: Array) -> Array:
-        return np.divide(losses, shared, out=np.full(lost.shape, np.inf), where=other)
+        return np.asarray(np.divide(losses, shared, out=np.full(lost.shape, np.inf), where=other))
 
     if group.coupled is not None:
         rates = per_observation(lost).min(axis=1, initial=np.inf)

@@ -83,7 +83,7 @@ class Table:
             terms = (self.baseline.name, *(term for term in terms if term != self.baseline.name))
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "intercept", bool(self.intercept) and self.baseline is None)
-        if self.weights and (self.weights not in self.columns or self.columns[self.weights].flag):
+        if self.weights and self.columns[self.weights].flag:
             raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
         _ = self.added  # refused now if it is no number
         written = dict(zip(self.terms, self.design.canonical, strict=True))
