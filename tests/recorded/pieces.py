@@ -1,7 +1,10 @@
 """Inner functions of models on inputs where nothing of them is zero, one or saturated."""
 
+from dataclasses import MISSING, fields
+
 import numpy as np
 from scipy.sparse import csr_array
+from zoo import ZOO
 
 import decbayes as db
 from decbayes.models.core import evaluation
@@ -203,5 +206,28 @@ def held_out():
     }
 
 
+# What a model cannot do without; all else is as usual.
+NEEDED = {"columns", "target", "vocabulary", "dimension", "classes", "time", "components", "states", "features",
+          "topics", "variance", "covariance"}  # fmt: skip
+
+
+def as_usual():
+    """Models, solvers and rules of which nobody has said anything: sites of two versions agree only if these stay."""
+    kinds = (db.solvers.Grouping, db.solvers.Matching, db.solvers.Hierarchical, db.solvers.Quadratic, db.merging.Robust)
+    found = {kind.__name__: kind() for kind in kinds}
+    for name, (model, _) in ZOO.items():
+        kind = type(model)
+        given = {
+            each.name: getattr(model, each.name)
+            for each in fields(model)
+            if each.name in NEEDED or (each.default is MISSING and each.default_factory is MISSING)
+        }
+        usual = kind(**given)
+        rules = {rule: getattr(kind, rule) for rule in dir(kind) if isinstance(getattr(kind, rule, None), bool | float)}
+        settings = {each.name: getattr(usual, each.name) for each in fields(usual) if each.name not in given}
+        found[name] = settings, rules, usual.structure.prior
+    return found
+
+
 PIECES = {"factors": factors, "feature states": feature_states, "messages": messages, "hidden moves": hidden_moves,
-          "doubtful": doubtful, "states moved": states_moved, "held out": held_out}  # fmt: skip
+          "doubtful": doubtful, "states moved": states_moved, "held out": held_out, "as usual": as_usual}  # fmt: skip
