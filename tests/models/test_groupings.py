@@ -7,6 +7,7 @@ import statsmodels.formula.api as smf
 
 import decbayes as db
 from decbayes.errors import InvalidStructure, NotCalibrated
+from decbayes.models.regressions._making import model_of_columns
 from decbayes.models.regressions.formulas.formula import parsed
 from decbayes.models.regressions.varying.site_effects import Moments, SiteEffects, groups_of
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN, Grouping
@@ -178,6 +179,7 @@ def test_small_wards_count_as_one_that_has_enough_persons(frame):
         ("x + (1 | site/ward)", (("intercept",), "", ("intercept",), "ward", True)),
         ("x + (1 | site:ward) + (0 + x | site)", (("x",), "", ("intercept",), "ward", True)),
         ("x + (1 + x || clinic) + (1 | clinic:ward)", (("intercept", "x"), "clinic", ("intercept",), "ward", False)),
+        ("x + (1 | clinic) + (0 + x | clinic)", (("intercept", "x"), "clinic", (), "", False)),
         ("x + (1 + x | site/ward)", (("intercept", "x"), "", ("intercept", "x"), "ward", True)),
     ],
 )
@@ -206,6 +208,14 @@ def test_formulas_of_groupings_and_back(right, expected, frame):
 def test_groupings_that_are_not_meant_are_refused_in_a_line(right, said, frame):
     with pytest.raises(InvalidStructure, match=said):
         db.LinearRegression.from_frame(frame, f"y ~ {right}")
+
+
+def test_levels_that_sites_have_agreed_on_are_no_groups(frame):
+    """A diagnosis that two sites have would be two groups, and no site could know."""
+    agreed = {"y": db.columns.Gaussian(0, 1), "clinic": db.columns.Categorical(*"abc")}
+    with pytest.warns(UserWarning, match=r"those that several sites share .* 'clinic \+ \(1 \| site\)'"):
+        model_of_columns(db.LinearRegression, agreed, "y ~ 1 + (1 | clinic)", "", {})
+    assert model_of_columns(db.LinearRegression, agreed, "y ~ clinic + (1 | site)", "", {}).terms == ("clinic",)
 
 
 @pytest.mark.parametrize(

@@ -171,10 +171,17 @@ def model_of_columns(
 ) -> Any:
     """The regression of columns that sites have agreed on, before there are data."""
     terms: tuple[str, ...] = ()
+    listed = agreed
     if formula:
         target, terms, settings = asked(model, formula, [*agreed, *further], settings)
         wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)
         agreed = {name: agreed[name] for name in wanted}
+    by = settings.get("by", "")
+    if isinstance(listed.get(by), Categorical):
+        warn(
+            f"'{by}' names sites, or groups that one site has. The list of columns has it with levels: those that "
+            f"several sites share would be other groups at each. Write such levels as a term: '{by} + (1 | site)'."
+        )
     agreed = {name: column for name, column in agreed.items() if name not in group_columns(settings)}
     return model(target=target, columns=agreed, terms=terms, **settings)
 

@@ -75,6 +75,7 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
     """What varies between sites, the column that names them, what varies inside sites, by which, and if together."""
     if not bars:
         return (), "", (), "", False
+    bars = independent(bars)
     several = {bar.correlated for bar in bars if len(bar.terms) > 1}
     if len(several) > 1:
         raise InvalidStructure("Use '|' or '||' for all groupings: own parts correlate in all, or in none.")
@@ -93,6 +94,20 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
             "such as diagnoses, are terms: 'diagnosis + (1 | clinic)'."
         )
     return outer.terms, column_of(parent), inner.terms, inner.names[1], correlated
+
+
+def independent(bars: Sequence[Bar]) -> list[Bar]:
+    """Terms that vary between the same groups on their own as one: '(1 | clinic) + (0 + age | clinic)' is '||'."""
+    joined: list[Bar] = []
+    for bar in bars:
+        for place, other in enumerate(joined):
+            alone = len(bar.terms) == 1 and (len(other.terms) == 1 or not other.correlated)
+            if alone and bar[1:3] == other[1:3] and bar.terms[0] not in other.terms:
+                joined[place] = other._replace(terms=other.terms + bar.terms, correlated=False)
+                break
+        else:
+            joined.append(bar)
+    return joined
 
 
 def column_of(name: str) -> str:
