@@ -397,3 +397,23 @@ def test_messages_are_read_by_the_approximation_that_made_them(approximation):
         far.append([np.abs((each.mean(COEFFICIENTS).ravel() - mean) / deviation).max() for each in both])
     plain, merged = np.median(far, axis=0)
     assert merged < 0.35 * plain
+
+
+@pytest.mark.parametrize(
+    "formula", ["Surv(t, ill) ~ arm + u", "ill ~ arm + u + arm:u", "count ~ u + arm", "arm ~ w + u"]
+)
+def test_sites_say_which_categories_they_lack_also_if_others_are_compared_with_it(formula, rng):
+    kind = {"Surv": db.SurvivalRegression, "ill ": db.LogisticRegression, "coun": db.PoissonRegression}
+    size, which = 120, ("w" if formula.startswith("arm") else "arm")
+    frame = {"u": rng.normal(size=size), "ill": rng.random(size) < 0.4, "t": rng.uniform(1, 2, size)}
+    frame |= {"count": rng.poisson(2.0, size), **{name: rng.choice([*"abc"], size) for name in ("arm", "w")}}
+    model = kind.get(formula[:4], db.MultinomialRegression).from_frame(frame, formula)
+
+    def said(rows):
+        remarks = model.fit_site({name: values[rows] for name, values in frame.items()}).posterior.remarks
+        return [remark.what for remark in remarks if remark.kind == "missing category"]
+
+    assert said(frame[which] != "d") == []
+    assert said(frame[which] != "a") == [f"No row is in the reference category of {which}."]
+    (without,) = said(frame[which] != "b")
+    assert f"{which}=b" in without

@@ -148,7 +148,9 @@ def doubtful():
             [remark.kind for remark in doubts.of_one_broadcast(events, others, side, separated)]
             for events in (0, 4, 5, 30) for others in (0, 9, 10, 11) for side in (1, 2) for separated in (False, True)
         ],
-        "terms": [remark.what for remark in doubts.of_terms(("a=b", "c", "d=e", "f=g", "h=i", "j"), np.zeros((3, 6)))],
+        "terms": [
+            remark.what for remark in doubts.of_terms(("a=b", "c", "d=e", "f=g", "h=i", "j"), np.zeros((3, 6)), [])
+        ],
         "levels": [[remark.kind for remark in doubts.of_levels(*given)] for given in ((1, 2), (1, 3), (2, 3))],
     }  # fmt: skip
 

@@ -105,9 +105,19 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             )
 
 
-def of_terms(labels: tuple[str, ...], matrix: Array) -> Iterator[Remark]:
-    """Categories that no row has."""
+def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Iterator[Remark]:
+    """Categories that no row has; `levels` are the coefficients of the intercept, or of what stands for it."""
     missing = [label for label, column in zip(labels, matrix.T, strict=True) if "=" in label and not column.any()]
     if missing:
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         yield Remark("missing category", f"No row counts as {shown}.", "Others estimate these terms.", severity="note")
+    factors: dict[str, list[int]] = {}
+    for place, label in enumerate(labels):
+        term = label.rpartition(": ")[2]  # without the level of an outcome
+        if place not in levels and "=" in term and ":" not in term:
+            factors.setdefault(term.partition("=")[0], []).append(place)
+    always = matrix[:, levels].sum(axis=1)
+    without = [name for name, places in factors.items() if (matrix[:, places].sum(axis=1) == always).all()]
+    if without and levels:
+        told = f"No row is in the reference category of {', '.join(without)}."
+        yield Remark("missing category", told, "Others say how the rest compares with it.", severity="note")

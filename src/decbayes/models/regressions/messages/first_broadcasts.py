@@ -95,7 +95,7 @@ class FirstBroadcasts:
         sent = marked(message_of(settled), place + (LAPLACE if problem.approximation == "laplace" else 0))
         targets, mean, weights, _ = model.fitted(believed.natural, problem)
         broadcast = model.outcome.broadcast_remarks(targets, mean, weights, problem.rows.design)
-        missing = of_terms(model.table.design.labels, problem.rows.design)
+        missing = of_terms(model.table.design.labels, problem.rows.design, sorted(model.baseline_places))
         rough = of_levels(present, every) if few else ()
         remarks = dict.fromkeys([*fit.posterior.remarks, *rough, *broadcast, *missing])
         return replace(fit, posterior=replace(settled, contribution={FACTOR: sent.natural}, remarks=(*remarks,)))
