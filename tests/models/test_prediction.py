@@ -68,6 +68,8 @@ def test_scores_count_words_values_or_observations(rng):
     counts = csr_array([[1, 2, 0], [0, 0, 3]])
     np.testing.assert_array_equal(topics.units(counts), [3, 3])
     np.testing.assert_array_equal(topics.units(counts, csr_array([[0, 1, 0], [0, 0, 0]])), [1, 0])
+    np.testing.assert_array_equal(topics.units(csr_array([[0, 0, 0], [2, 0, 1], [0, 0, 0], [0, 5, 0]])), [0, 3, 0, 5])
+    np.testing.assert_array_equal(topics.units(csr_array((0, 3), dtype=np.int64)), [])
     mixture = MIXTURES[0]
     np.testing.assert_array_equal(mixture.units(np.zeros((2, 2))), [1, 1])
     np.testing.assert_array_equal(mixture.units(np.zeros((2, 2)), np.array([[1.0, np.nan], [np.nan, np.nan]])), [1, 0])

@@ -148,7 +148,9 @@ class CountBlock:
 
     def tokens(self) -> NDArray[np.float64]:
         """How many words each document has."""
-        return np.bincount(self.rows(), self.data, minlength=len(self)).astype(np.float64)
+        total, filled = np.zeros(len(self)), np.diff(self.offsets) > 0
+        total[filled] = np.add.reduceat(self.data, self.offsets[:-1][filled], dtype=np.int64)
+        return total
 
 
 def as_counts(data: Any, vocabulary: int) -> Counts:
