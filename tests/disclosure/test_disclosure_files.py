@@ -182,7 +182,7 @@ def test_other_data_are_not_the_data_behind_a_file(run, draft, points, tmp_path)
     np.save("other.npy", points + 1.0)
     np.save("fewer.npy", points[1:])
     for name, why in (
-        ("other", "sums in the file are of other data"),
+        ("other", "do not match the sums in the file"),
         ("fewer", "99 rows, and the file was made from 100"),
     ):
         status, shown, _ = run(f"preview a.posterior --data {name}.npy")

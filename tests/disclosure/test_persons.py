@@ -103,7 +103,7 @@ def test_a_category_of_one_patient_is_not_named_and_the_column_stays_at_home(run
     status, shown, errors = run("preview a --data visits.csv")
     assert status == 0, errors
     assert "240 of 40 persons, identified by column 'patient'" in shown
-    assert "the sums in the file are theirs" in shown
+    assert "they match the sums in the file" in shown
     assert "from 240 observations of 40 persons" in run("show a")[1]
     assert run("release a --approve Kim --data visits.csv")[0] == 0
     status, _, errors = run(["fit", *FITS[name], "visits.csv", "--person", "pat", "-o", "b"])

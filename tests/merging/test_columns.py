@@ -74,7 +74,7 @@ def test_gaussians_with_columns_in_another_order_are_told_to_be_fitted_in_one():
         (["age,sex", "count categorical:f,m"], "column 'age' is real in one and count in the other"),
         (["age,sex", "real categorical:f,m,other"], "only one of them has the category 'other' in column 'sex'"),
         (["age,sex", "real categorical:m,f"], "the categories of column 'sex' are in another order"),
-        (["age,sex", "real=5 categorical:f,m"], "column 'age' has other agreed units"),
+        (["age,sex", "real=5 categorical:f,m"], "the agreed centre, scale or mean of column 'age' differs"),
     ],
 )
 def test_tables_that_differ_are_compared_by_their_columns(second, reason):

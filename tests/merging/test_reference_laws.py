@@ -173,7 +173,7 @@ ONE = {
         ({"terms": "age"}, ["only one of them has the terms 'age', 'sex'."]),
         ({"varying": ["age"]}, ["only one of them has the varying term 'age'."]),
         ({"columns": [["age", "real", 50, 9], ["g", "categories", "a", "b"]]},
-         ["column 'age' has other agreed units in one than in the other."]),
+         ["the agreed centre, scale or mean of column 'age' differs."]),
         ({"columns": [["age", "count", 50, 10], ["g", "categories", "b", "a"]]},
          ["column 'age' is real in one and count in the other.",
           "the categories of column 'g' are in another order."]),

@@ -320,7 +320,7 @@ class TestData:
     def test_missing_values_are_refused_by_number(self, frame, rng):
         model = regression(db.LogisticRegression, frame)
         frame.loc[3, "age"] = np.nan
-        with pytest.raises(InvalidData, match="1 of 400 rows have missing values, the first is number 3"):
+        with pytest.raises(InvalidData, match="1 of 400 rows have missing values; the first is row 3,"):
             model.fit(frame, rng=rng)
 
     def test_predictions_need_no_target(self, frame, rng):

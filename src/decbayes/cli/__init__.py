@@ -105,7 +105,7 @@ command(
     "merge",
     """Merge the posteriors of several sites into the posterior of all their data.
 
-    Components are matched first: each site may number them in its own way. Words may be in any order.""",
+    Components are matched first: each site may number them in its own way. Vocabularies may be in any order.""",
     "decbayes merge a.posterior b.posterior -o merged.posterior --explain",
 )
 command(

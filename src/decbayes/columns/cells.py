@@ -18,7 +18,9 @@ def refuse(wrong: NDArray[np.bool_], what: str) -> None:
     """Say how many values are wrong and where the first is, never what it is."""
     places = np.flatnonzero(wrong)
     if len(places):
-        raise InvalidData(f"{len(places):,} of {len(wrong):,} values are {what}; the first is number {places[0]}")
+        raise InvalidData(
+            f"{len(places):,} of {len(wrong):,} values are {what}; the first is in row {places[0]}, counted from 0"
+        )
 
 
 def as_numbers(values: Raw) -> Array:

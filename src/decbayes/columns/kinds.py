@@ -269,7 +269,7 @@ class Poisson(Column):
     def coded(self, values: Raw) -> Array:
         coded = as_numbers(values)
         with np.errstate(invalid="ignore"):
-            refuse((coded < 0) | (coded != np.rint(coded)) & ~np.isnan(coded), "not counts: whole numbers from 0 on")
+            refuse((coded < 0) | (coded != np.rint(coded)) & ~np.isnan(coded), "not counts (0, 1, 2, …)")
         return coded
 
     @classmethod

@@ -225,11 +225,13 @@ def about_origin(
         return
     theirs = holds_sums_of(of_number(model, posterior), posterior, data, made)
     if theirs is None:
-        yield Statement("your data", "their number is right; sums in such a file cannot be compared with them", "look")
+        yield Statement(
+            "your data", "their number is right; the sums in such a file cannot be compared with them", "look"
+        )
     elif theirs:
-        yield Statement("your data", "the sums in the file are theirs")
+        yield Statement("your data", "they match the sums in the file")
     else:
-        yield Statement("your data", "the sums in the file are of other data: name those that were fitted", "stop")
+        yield Statement("your data", "they do not match the sums in the file; name the data that were fitted", "stop")
 
 
 def about_size(model: Model, persons: int, rules: Rules) -> Iterator[Statement]:
@@ -263,7 +265,8 @@ def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[State
 
 def about_persons(exposed: Exposure) -> Iterator[Statement]:
     if exposed.membership is not None:
-        text = f"a reader who has somebody's record guesses right in {exposed.membership:.0%} of pairs (chance: 50 %)"
+        given = "given one record that was used and one that was not, a reader picks the right one"
+        text = f"{given} in {exposed.membership:.0%} of cases (chance: 50 %)"
         yield Statement("membership", text, "look" if exposed.membership > TELLS_MEMBERS else "fine")
     if len(exposed.deviations):
         count = int((exposed.deviations > STANDS_OUT).sum())

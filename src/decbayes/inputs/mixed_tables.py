@@ -52,7 +52,7 @@ def csv_frame(path: Path) -> Frame:
     check_names(names)
     if len(names) == 1 and all("|" in row[0] for row in rows):
         raise InvalidData(
-            "it has one column, and its lines hold '|'. Separate columns with commas, semicolons or tabs."
+            "it has one column, and its lines contain '|'. Separate columns with commas, semicolons or tabs."
         )
     if len(set(names)) < len(names):
         raise InvalidData("two of its columns have the same name.")

@@ -48,8 +48,8 @@ PersonOption = Annotated[
     str,
     Parameter(
         name="--person",
-        help="The column that tells persons apart, if a person may have several rows: the rules count persons. It is "
-        "used for counting only, and never leaves.",
+        help="The column that identifies persons, if a person may have several rows: the rules count persons. It is "
+        "used for counting only, and its values never leave.",
         show_default=False,
     ),
 ]

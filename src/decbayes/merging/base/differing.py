@@ -47,7 +47,7 @@ def column_differences(first: dict[str, list[Any]], second: dict[str, list[Any]]
             else:
                 yield only_one_has("category", details, others, f" in column '{name}'")
         elif details != others:
-            yield f"column '{name}' has other agreed units in one than in the other."
+            yield f"the agreed centre, scale or mean of column '{name}' differs."
 
 
 def only_one_has(what: str, first: Sequence[Any], second: Sequence[Any], where: str = "") -> str:

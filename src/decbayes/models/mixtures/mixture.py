@@ -215,7 +215,7 @@ class CategoricalMixture(Mixture):
     categories: Any = field(default=2, kw_only=True)
     prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
 
-    about: ClassVar[str] = "Clusters of categories, given as numbers from 0 on."
+    about: ClassVar[str] = "Clusters of categories, coded as 0, 1, 2, …"
     command: ClassVar[str] = "categories"
     points_per_centre: ClassVar[int] = 1000
     example: ClassVar[str] = "survey.csv --components 4"

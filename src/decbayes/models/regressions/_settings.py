@@ -197,8 +197,8 @@ class RegressionSettings(Tabled, Model):
         report: Report = ignore,
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Say what to fit with --formula, or the --target. Texts are categorical, true and false are yes/no, other
-        columns are real. Rows with missing values are left out.
+        """Give a --formula, or name the --target column. Text columns are categorical, true and false are yes/no, all
+        others are real. Rows with missing values are left out.
         """
         options |= {"varying": tuple(split_names(varying))} if varying else {}
         options |= {name: value for name, value in (("by", by), ("weights", weights)) if value}

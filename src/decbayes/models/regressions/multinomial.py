@@ -353,7 +353,7 @@ class MultinomialRegression(Regression):
         formula: Annotated[str, "What to fit, as in 'by ~ age + distance'; or name a --target."] = "",
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Say what to fit with --formula, or the --target, and which level is the --reference."""
+        """Give a --formula, or name the --target column; and say which level is the --reference."""
         return super().from_file(path, formula=formula, **options)
 
     def probabilities(self, posterior: Posterior, data: Any, *, known: Any = None) -> Array:

@@ -209,7 +209,7 @@ class OrderedRegression(Regression):
         varying: Annotated[str, "Terms that differ from site to site, or 'threshold', separated by commas."] = "",
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Say what to fit with --formula, or the --target, and the order of its --levels."""
+        """Give a --formula, or name the --target column; and give the order of its --levels."""
         options |= {"levels": tuple(split_names(levels))} if levels else {}
         return super().from_file(path, formula=formula, varying=varying, **options)
 

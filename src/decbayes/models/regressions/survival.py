@@ -191,7 +191,7 @@ class SurvivalRegression(Regression):
         varying: Annotated[str, "Terms that differ from site to site, or 'interval', separated by commas."] = "",
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Say what to fit with --formula 'Surv(days, died) ~ age + sex'.
+        """Give a formula: --formula 'Surv(days, died) ~ age + sex'.
 
         All sites use the same --cuts and --rate. Each lists counts of its events with `decbayes columns --formula`, in
         steps of at least 5 persons, and --agreed-columns takes cuts and a rate from the lists of all sites. Or one

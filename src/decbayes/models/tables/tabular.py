@@ -148,8 +148,8 @@ class Tabular(Model):
         report: Report = ignore,
         **settings: Any,
     ) -> tuple[Self, Any]:
-        """Texts are categorical, true and false are yes/no, whole numbers from 0 or 1 on are counts, others are real.
-        Missing values are empty, NA, NaN, null or ?.
+        """Text columns are categorical; true and false, or 0 and 1, are yes/no; integers whose smallest value is 0 or 1
+        are counts; all others are real. Missing values are empty, NA, NaN, null or ?.
         """
         if agreed_columns is None:
             frame = read_frame(path, split_names(columns))

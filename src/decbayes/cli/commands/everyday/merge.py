@@ -165,7 +165,7 @@ class Telling:
         bool,
         json_option(
             "slot", "slot", "id", "caption", "observations", "unit", "duplicates", "unlike", "times_chance",
-            "by_chance", "sites", "and of topics telling",
+            "by_chance", "sites", "and telling for topics",
         ),
     ] = False  # fmt: skip
 

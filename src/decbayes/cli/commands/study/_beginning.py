@@ -62,7 +62,7 @@ def new(
     rounds: Annotated[NonNegativeInt, Parameter(help="Rounds after the first fits.")] = 0,
     units: Annotated[str, Parameter(help="Units of columns, for the report: age=years,stay=days.")] = "",
     person: Annotated[
-        str, Parameter(help="The column that tells persons apart, if a person may have several rows.")
+        str, Parameter(help="The column that identifies persons, if a person may have several rows.")
     ] = "",
     rules: Annotated[
         str | None,

@@ -31,7 +31,7 @@ def calibrate(
     approve: Annotated[str, Parameter(help="Your name: you approve that sums over this site's rows leave.")],
     where: AtSite = ANY_SITE,
 ) -> None:
-    """Hand over what this site's data say about the intervals of the merge, once all rounds are complete.
+    """Hand over this site's sums for calibrated intervals of the merge, once all rounds are complete.
 
     The file has sums over all rows, as those of `decbayes calibrate`. When all sites have handed theirs over, `decbayes
     study merge` and `report` state calibrated intervals.

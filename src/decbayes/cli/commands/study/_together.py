@@ -34,7 +34,7 @@ KEYS = ("who", "what", "commands", "done", "due")
 
 
 def status(*, where: Where = ANY_STUDY, as_json: Annotated[bool, json_option("step", *KEYS)] = False) -> None:
-    """Show what is done and whose turn it is, by what lies in the study's folder.
+    """Show what has been done and whose turn it is, according to the files in the study's folder.
 
     For example:
 

@@ -129,7 +129,7 @@ class ClassMembership(MultinomialRegression):
 
     classes: Any = field(default=None, kw_only=True)
 
-    about: ClassVar[str] = "How probable each latent class is, from columns that classes were not found by."
+    about: ClassVar[str] = "Probabilities of latent classes, given columns that were not used to find them."
     command: ClassVar[str] = "membership"
     may_vary: ClassVar[bool] = False
     example: ClassVar[str] = "patients.csv --classes merged.posterior --formula '~ age + sex'"

@@ -219,8 +219,8 @@ class Table:
         gaps = np.isnan(points[:, used]).any(axis=1)
         if gaps.any():
             raise InvalidData(
-                f"{gaps.sum():,} of {len(points):,} rows have missing values, the first is number {gaps.argmax()}. A "
-                "regression needs complete rows: leave these out, or fill them in with LatentClasses.fill."
+                f"{gaps.sum():,} of {len(points):,} rows have missing values; the first is row {gaps.argmax()}, "
+                "counted from 0. A regression needs complete rows: leave these out, or use LatentClasses.fill."
             )
         return points
 
