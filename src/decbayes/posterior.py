@@ -49,7 +49,7 @@ LONGEST_ID = 64
 VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
 # All parameters have one posterior together, which is close to the exact one: nothing to calibrate.
-JOINT = "approximate for all parameters together"
+JOINT = "approximate, for all parameters jointly"
 # A kind of remark, and what `uncertainty` says then: intervals would not hold, so there are none.
 NO_INTERVALS, UNKNOWN = "no intervals", "not known: use the means only"
 # Intervals that cover far less than they say after one broadcast of many sites.

@@ -120,7 +120,7 @@ def test_advice_names_what_is_wrong():
     assert "so are those of one fit of all data (31%)" in told(0.3, 0.31, 0.0)
     assert "more rounds" in told(0.3, 0.8, 0.5, replace(plan, rounds=3))
     assert "calibrate them after the merge" in told(0.7, 0.7, 0.0, calibrated=0.89)
-    assert "then 89% hold the truth" in told(0.7, 0.7, 0.0, calibrated=0.89)
+    assert "then 89% contain the truth" in told(0.7, 0.7, 0.0, calibrated=0.89)
 
 
 def test_calibrated_intervals_of_a_plan_are_wider(rng):

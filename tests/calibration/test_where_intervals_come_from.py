@@ -78,7 +78,7 @@ def test_exact_posteriors_are_called_exact_and_others_are_not(rng):
     assert db.models.GaussianMean(dimension=1).fit(rows[:, :1]).posterior.uncertainty == "exact"
     assert linear.fit(rows).posterior.summary()[0]["uncertainty"] == "exact"
     varying = db.LinearRegression("y", columns={"x": "real", "y": "real"}, varying=("intercept",))
-    assert logistic.fit(rows).posterior.uncertainty == "approximate for all parameters together"
+    assert logistic.fit(rows).posterior.uncertainty == "approximate, for all parameters jointly"
     hidden = varying.fit(np.column_stack([rows, np.zeros(20)])).posterior
     assert hidden.uncertainty == "mean-field, not calibrated"
 

@@ -20,7 +20,7 @@ def test_a_plan_is_simulated_drawn_and_goes_on(run, fitted):
     plan = "plan mixture --sites 3 --observations 20 --components 2 --dimension 1 --variance 1 --restarts 0"
     status, shown, _ = run(f"{plan} --prior-variance 100 --data-sets 4 -o plan.json --picture plan.png")
     assert status == 0
-    assert "90% intervals hold the truth" in shown
+    assert "90% intervals contain the truth" in shown
     assert "4 data sets. With 3 sites of 20 observations" in shown
     assert (fitted / "plan.png").stat().st_size > 1000
     before = json.loads((fitted / "plan.json").read_text())

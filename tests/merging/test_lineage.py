@@ -293,7 +293,7 @@ class TestFollow:
         assert set(after.ids) == {before.ids[k] for k in range(4) if topic_of(before)[k] in (2, 3)}
 
     def test_other_structures_cannot_be_followed(self, rng):
-        with pytest.raises(StructureMismatch, match="can be followed if"):
+        with pytest.raises(StructureMismatch, match="can be followed only"):
             db.merging.follow(posterior(np.ones((2, 5))), posterior(np.ones((2, 6))))
 
 

@@ -192,6 +192,14 @@ def test_few_events_between_two_cuts_do_not_leave_the_site(rng, tmp_path):
         db.save(model.fit(frame).posterior, tmp_path / "few.posterior", data=frame)
 
 
+def test_one_survivor_behind_a_cut_is_a_matter_of_cuts_not_of_products(tmp_path):
+    frame = {"t": np.repeat([0.5, 1.5, 2.5], [40, 7, 8]), "old": np.arange(55) % 3 == 0}
+    frame["dead"] = np.append(np.arange(41) % 2 == 1, np.ones(14, dtype=bool))
+    model = formula(frame, "Surv(t, dead) ~ old", cuts=(1.0, 2.0))
+    with pytest.raises(NotDisclosed, match=r"some of the levels in 'interval'.*Agree on fewer cuts"):
+        db.save(model.fit(frame).posterior, tmp_path / "few.posterior", data=frame)
+
+
 class TestNegativeBinomial:
     def test_expectations_are_integrals(self):
         model = db.NegativeBinomialRegression("y", columns={"y": "count"}, dispersion=1.7)

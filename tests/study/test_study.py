@@ -388,7 +388,7 @@ def test_wrong_options_of_a_new_study_are_refused_and_write_nothing(run, tmp_pat
 @pytest.mark.parametrize("formula", [(), ("--formula", "days ~"), ("--formula", " ~ age")])
 def test_a_regression_study_says_what_it_predicts(run, tmp_path, formula):
     status, _, told = run("study", "new", "s", "--model", "poisson-regression", "--sites", "a,b", *formula)
-    assert (status, "Say what to predict" in told, (tmp_path / "s").exists()) == (2, True, False)
+    assert (status, "Give a formula" in told, (tmp_path / "s").exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize("stated", [(), ("--cuts", "30,90"), ("--cuts", "30,90", "--rate", "0.01")])

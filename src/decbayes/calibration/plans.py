@@ -142,7 +142,7 @@ def about_intervals(plan: Plan, report: PlanReport) -> str:
     if report.calibrated[name][0] >= plan.level - TOO_NARROW:
         return (
             f"intervals of '{name}' are too narrow; calibrate them after the merge (`decbayes calibrate`, "
-            f"`decbayes.calibrate`): then {report.calibrated[name][0]:.0%} hold the truth."
+            f"`decbayes.calibrate`): then {report.calibrated[name][0]:.0%} contain the truth."
         )
     return (
         f"intervals of '{name}' are too narrow, and so are those of one fit of all data "

@@ -67,7 +67,7 @@ def command(group: Group, name: str, about: str, *examples: str, after: str = ""
 command(
     STUDY,
     "study",
-    """Run a study by files: a protocol, a folder per site, and one report in the end.
+    """Run a study by files: a protocol, a folder per site, and one report at the end.
 
     `study new` begins it. At each site: `check`, `fit`, `preview`, `release`, and `round` if the protocol has rounds.
     To merge: `report`. Each command says what comes next and who does it; `status` says it at any time.""",
@@ -103,7 +103,7 @@ command(
 command(
     EVERYDAY,
     "merge",
-    """Merge the posteriors of several sites into the posterior of all their data.
+    """Merge the posteriors of several sites into one posterior for all their data.
 
     Components are matched first: each site may number them in its own way. Vocabularies may be in any order.""",
     "decbayes merge a.posterior b.posterior -o merged.posterior --explain",
@@ -121,13 +121,13 @@ command(
 command(
     EVERYDAY,
     "show",
-    "Print a posterior: topics with their words, a mixture's means, features as images.",
+    "Print a posterior: coefficients, topics with their words, a mixture's means, features as images.",
     "decbayes show merged.posterior --top 15 --picture topics.png",
 )
 command(
     EVERYDAY,
     "report",
-    """Write the results of a merge as one page that anybody can open: components, sites, doubts, how to reproduce it.
+    """Write the results of a merge as one page that anybody can open: results, sites, doubts, how to reproduce it.
 
     The page is one HTML file. It loads nothing from elsewhere, quotes no data, and prints well.""",
     "decbayes report a.posterior b.posterior -o report.html",
@@ -218,7 +218,7 @@ command(
 command(
     SHARING,
     "release",
-    """Approve a file: it is signed, says who released it, and is recorded in the site's ledger.
+    """Approve a file: it then says who released it, is signed (with --key), and is recorded in the site's ledger.
 
     It is previewed once more with the data behind it. A file that breaks a rule, is about other data, or differs from
     an earlier release by too few persons is refused.""",

@@ -226,7 +226,7 @@ def about_origin(
     theirs = holds_sums_of(of_number(model, posterior), posterior, data, made)
     if theirs is None:
         yield Statement(
-            "your data", "their number is right; the sums in such a file cannot be compared with them", "look"
+            "your data", "only their number was checked; the sums in such a file cannot be compared with them", "look"
         )
     elif theirs:
         yield Statement("your data", "they match the sums in the file")

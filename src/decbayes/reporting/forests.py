@@ -17,7 +17,7 @@ KNOWN = 0.9  # of the prior's standard deviation: a site beyond it says nothing 
 SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
     f"Each line is a {LEVEL:.0%} interval: of each site alone, of all sites together, and where the value of a further "
-    "site is expected. Larger dots are sites that know more. I² is the share of the variation between "
+    "site is expected. Larger dots are sites with more information. I² is the share of the variation between "
     "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird)."
 )
 

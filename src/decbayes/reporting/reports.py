@@ -318,8 +318,8 @@ def intervals_text(findings: Findings) -> str:
         return f"Intervals and standard deviations are {merged.uncertainty}."
     if merged.uncertainty == JOINT:
         return (
-            "Intervals and standard deviations are approximate. They are close to exact for one fit. After one "
-            "broadcast of small sites they may be off; rounds (refine) correct that."
+            "Intervals and standard deviations are approximate. For a single fit they are close to exact ones. After "
+            "one broadcast of small sites they may be off; rounds (refine) correct that."
         )
     known = merged.uncertainty
     text = f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."

@@ -38,7 +38,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
         for site in shown
     ]
     more = left_out(len(findings.sites) - len(rows), "site")
-    how = "by the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
+    how = "from the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
     return joined(
         [
             table(head, rows),

@@ -155,7 +155,7 @@ def follow(previous: Posterior, merged: Posterior) -> Lineage:
 def check_followed(previous: Structure, merged: Structure) -> None:
     if not (merged.resizable and alike(previous, merged)):
         raise StructureMismatch(
-            "Components can be followed if both posteriors have one set of them, the same but for their number: "
+            "Components can be followed only between posteriors of one model that has components, in any number: "
             f"{difference(previous, merged)}"
         )
 

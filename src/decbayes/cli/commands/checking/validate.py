@@ -285,7 +285,11 @@ def print_scores(scores: Scores) -> None:
         )
         table.add_row(plain(str(row["posterior"])), f"{row['score']:.4f}", f"{row['error']:.4f}", *behind)
     results().print(table)
-    of_what = "held-back observations" if scores.unreliable is None else "observations, each predicted from all others"
+    of_what = (
+        "observations, assumed to be in no fit"
+        if scores.unreliable is None
+        else "observations, each predicted from all others"
+    )
     results().print(
         f"log predictive density per {plain(scores.unit)} of {scores.observations:,} {of_what}; higher is better. ±: "
         "standard error."

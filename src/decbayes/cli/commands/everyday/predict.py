@@ -93,7 +93,7 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
             )
         given[name] = split_names(values)
     if lacking := [name for name in model.table.predictors if not given.get(name)]:
-        raise WrongArgument(f"Say {', '.join(f'{name}=…' for name in lacking)} as well.")
+        raise WrongArgument(f"Give {', '.join(f'{name}=…' for name in lacking)} as well.")
     rows = [*product(*given.values())]
     return {name: [row[place] for row in rows] for place, name in enumerate(given)}
 

@@ -42,7 +42,7 @@ def show(
     ] = False,
     as_json: Annotated[bool, json_option("parameter", *PARAMETER)] = False,
 ) -> None:
-    """Print a posterior: topics with their words, a mixture's means, features as images; and of a merge its sites."""
+    """Print a posterior: coefficients, topics with their words, a mixture's means, features as images, sites."""
     check_picture(picture, posterior)
     read = load(posterior)
     if shape is not None:

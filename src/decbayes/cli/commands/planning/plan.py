@@ -235,7 +235,7 @@ def report_values(plan: Plan, report: PlanReport) -> dict[str, Any]:
 def print_report(plan: Plan, report: PlanReport) -> None:
     level = f"{plan.level:.0%}"
     kinds = [report.coverage, report.calibrated, report.at_once]
-    titles = [f"{level} intervals hold the truth", "calibrated", "of one fit of all data"]
+    titles = [f"{level} intervals contain the truth", "calibrated", "of one fit of all data"]
     if not any(trial.covered_calibrated for trial in report.trials):
         del kinds[1], titles[1]
     table = Table("quantity", *(column for title in titles for column in (title, "±")), box=None)

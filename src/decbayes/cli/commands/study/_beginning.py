@@ -244,7 +244,7 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
         raise WrongArgument(f"In a study of this kind ({kind.command}) all sites use the same {options}: give it here.")
     if "formula" in reading_parameters(kind) and not names_outcome(settings):
-        raise WrongArgument("Say what to predict from what, such as --formula 'days ~ age + ward'; or name a --target.")
+        raise WrongArgument("Give a formula, such as --formula 'days ~ age + ward', or name a --target.")
     return settings
 
 

@@ -173,7 +173,7 @@ def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> lis
     moved = shift(before.merged, merged)
     moved_by = f"Round {number} moved the merge by {moved:.2g} standard deviations per parameter"
     if moved < CONVERGED:
-        return [f"{moved_by}: further rounds would change nothing."]
+        return [f"{moved_by}: further rounds would change hardly anything."]
     return [f"{moved_by}. If that matters, take another round: `decbayes study round` at each site."]
 
 

@@ -63,8 +63,8 @@ def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formul
     target = target.strip("`")
     if not sign or not target or not right or "~" in right:
         raise InvalidStructure(
-            "A formula has the form 'target ~ term + term', with '(1 + term | site)' if terms vary between sites; not "
-            f"{formula.strip()!r}."
+            "A formula is of the form 'target ~ term + term', with '(1 + term | site)' if terms vary between sites; "
+            f"not {formula.strip()!r}."
         )
     reader = Reader(right, [*columns, *([further] if further else [])], {target, further})
     terms = reader.everything()

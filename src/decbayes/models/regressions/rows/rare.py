@@ -63,9 +63,12 @@ def check_combinations(table: Table, points: Array, having: Having, least: Seque
         others = [np.bincount(rows.observation, column != most_common(column), len(points)) for column in numbers.T]
         groups = [having(count > 0) for count in others]
         if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
+            which, remedy = "combinations", "Leave the product out of the formula, or join categories."
+            if table.baseline is not None and term == table.baseline.name:
+                which, remedy = "levels", table.baseline.remedy
             raise InvalidData(
-                f"Too few persons here have some of the combinations in '{term}', and the file would single them "
-                "out. Leave the product out of the formula, or join categories."
+                f"Too few persons here have some of the {which} in '{term}', and the file would single them out. "
+                f"{remedy}"
             )
 
 

@@ -220,7 +220,7 @@ class Table:
         if gaps.any():
             raise InvalidData(
                 f"{gaps.sum():,} of {len(points):,} rows have missing values; the first is row {gaps.argmax()}, "
-                "counted from 0. A regression needs complete rows: leave these out, or use LatentClasses.fill."
+                "counted from 0. A regression needs complete rows: leave these out, or use LatentClasses.imputations."
             )
         return points
 
