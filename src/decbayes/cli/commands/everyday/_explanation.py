@@ -28,7 +28,7 @@ UNLIKE = 0.5  # above this distance from the margins, simulated ones say little 
 MOST_PROVEN = 200  # components of all sites for which proofs are quick
 SPACES = 2  # around a column
 MEANING = (
-    "times chance: spread between sites relative to chance, 1 by chance alone.\n"
+    "times chance: spread between sites relative to chance; 1 means chance alone.\n"
     "between sites: the standard deviation between sites that would explain the rest,\n"
     "in the units of the data"
 )
@@ -131,7 +131,8 @@ def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
         count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
-        yield f"Proven: {count} of {sum(sizes)} matches; every optimal one-to-one alignment has them."
+        yield f"Proven optimal: {count} of {sum(sizes)} matches (every best one-to-one alignment has them;"
+        yield "whether they are right is another question)."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
