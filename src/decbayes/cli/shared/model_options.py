@@ -105,7 +105,7 @@ def made_of(kind: type[Model], settings: Mapping[str, Any]) -> Model:
         _ = model.structure
     except (TypeError, ValueError, InvalidStructure) as error:
         text = str(error).removesuffix(".")
-        raise WrongArgument(f"{text}. A posterior of such data says everything: --like FILE.") from None
+        raise WrongArgument(f"{text}. Or give a posterior of such data: --like FILE.") from None
     return model
 
 
