@@ -174,7 +174,7 @@ def test_predicted_survival_is_that_of_the_model(run, trial):
     ("words", "said"),
     [
         ("", "Describe persons"),
-        ("age=50", "Say sex=…"),
+        ("age=50", "Give sex=…"),
         ("height=50 sex=m", "not one of age, sex"),
         ("a.csv", "For the rows of a file: --data a.csv."),
         ("age=50 sex=m --times soon", "numbers separated by commas"),
