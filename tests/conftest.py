@@ -27,25 +27,32 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 20, 20)
 
 
-# Few tests of many seconds each: type checkers, processes, pages, compilers of other libraries.
-LONG = {
-    "test_docs.py", "test_types.py", "test_notebooks.py", "test_platforms.py", "test_own_model.py", "test_numpyro.py",
-    "test_modules_entered.py", "test_scale.py", "test_figures.py", "test_large_files.py", "test_reports.py",
-}  # fmt: skip
+# Files of three seconds of processor time and more, the longest first; `--durations=0` says which they are.
+LONG = """
+test_docs.py test_summing.py test_recorded.py test_estimators.py test_examples.py test_topics_on_gpu.py
+test_commands.py test_heterogeneity.py test_robust.py test_model_laws.py test_notebooks.py test_merge.py
+test_reports.py test_components_found.py test_figures.py test_simulation.py test_scale.py test_grouping_on_gpu.py
+test_study.py test_varying.py test_own_model.py test_terminal.py test_secure_command.py test_types.py
+test_regression_commands.py test_mutants.py test_linear_response.py test_one_broadcast.py test_modules_entered.py
+test_large_files.py test_sklearn_lda.py test_platforms.py test_large.py test_gensim.py test_shared_folder.py
+test_solvers.py test_plot.py test_persons.py test_bad_input.py test_wide.py test_broken_sums.py test_docs_shape.py
+test_features.py test_random_numbers.py
+"""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """What takes long starts first, so that no worker is left with it: groups, pages, files of many tests."""
+    """What takes long starts first, so that no worker is left with it: groups, long files, files of many tests."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    tests = Counter(item.path for item in items)
+    tests, place = Counter(item.path for item in items), {name: place for place, name in enumerate(LONG.split())}
 
     def turn(item):
         grouped = item.get_closest_marker("xdist_group") is not None
-        return not grouped, item.path.name not in LONG, -tests[item.path], str(item.path)
+        return not grouped, place.get(item.path.name, len(place)), -tests[item.path], str(item.path)
 
     items.sort(key=turn)
 

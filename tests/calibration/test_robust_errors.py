@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
+from on_use import OnUse
 from scipy import stats
 
 import decbayes as db
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import calibrated
 from decbayes.errors import InvalidFile, NotCalibrated
+
+sm = OnUse("statsmodels.api")
 
 FACTOR = "coefficients"
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.interop import to_arviz
 
-pytest.importorskip("arviz_base", reason="needs the interop extra")
+OnUse("arviz_base")
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from corpus import TOPICS, VOCABULARY, counts, texts
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_gensim, to_gensim
 
-gensim = pytest.importorskip("gensim", reason="needs the gensim extra")
+gensim = OnUse("gensim")
 
 
 def fitted(matrix, **settings):

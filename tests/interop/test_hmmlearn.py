@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_hmmlearn, to_hmmlearn
 
-hmm, vhmm = pytest.importorskip("hmmlearn.hmm"), pytest.importorskip("hmmlearn.vhmm")
+hmm, vhmm = OnUse("hmmlearn.hmm"), OnUse("hmmlearn.vhmm")
 
 LENGTHS = [30, 20, 40]
 

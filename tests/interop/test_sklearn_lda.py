@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from corpus import TOPICS, VOCABULARY, counts
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible, StructureMismatch
 from decbayes.interop import from_sklearn, merge_sklearn, to_sklearn
 
 pandas = pytest.importorskip("pandas", reason="needs the interop extra")
-decomposition = pytest.importorskip("sklearn.decomposition", reason="needs the interop extra")
+decomposition = OnUse("sklearn.decomposition")
 
 
 def estimator(**settings):

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible, StructureMismatch
 from decbayes.interop import from_sklearn, merge_sklearn, to_sklearn
 
 pandas = pytest.importorskip("pandas", reason="needs the interop extra")
-mixture = pytest.importorskip("sklearn.mixture", reason="needs the interop extra")
+mixture = OnUse("sklearn.mixture")
 
 KINDS = ["full", "diag", "spherical"]
 D = 3

@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_stepmix, stepmix_data
 
-pytest.importorskip("stepmix")
+OnUse("stepmix")
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from corpus import TOPICS, VOCABULARY, counts, texts
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import NotConvertible
 from decbayes.interop import from_tomotopy, to_tomotopy
 
-tomotopy = pytest.importorskip("tomotopy", reason="needs the tomotopy extra")
+tomotopy = OnUse("tomotopy")
 
 
 def trained(matrix, *, seed=1, optim_interval=0, **settings):

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
+from on_use import OnUse
 
 import decbayes as db
 from decbayes.errors import InvalidStructure, NotCalibrated
@@ -11,6 +11,8 @@ from decbayes.models.regressions._making import model_of_columns
 from decbayes.models.regressions.formulas.formula import parsed
 from decbayes.models.regressions.varying.site_effects import Moments, SiteEffects, groups_of
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN, Grouping
+
+smf = OnUse("statsmodels.formula.api")
 
 COLUMNS = ["y", "x", "z", "clinic", "ward"]
 
