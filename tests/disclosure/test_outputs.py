@@ -41,6 +41,14 @@ def test_tables_leave_out_components_that_few_have(run, files):
     assert max(row["mean"] for row in told if row["factor"] == "components") > 60.0
 
 
+def test_a_table_without_any_component_that_enough_have_is_its_header(run):
+    points = np.repeat([[-50.0], [0.0], [50.0]], 2, axis=0)
+    save(MODEL.fit(points, rng=1).posterior, "few.posterior")
+    status, written, errors = run("export few.posterior -o -")
+    assert (status, written.splitlines()) == (0, [run("export few.posterior -o - --rules none")[1].splitlines()[0]])
+    assert "Left out: 3 components of fewer than 5 persons." in errors
+
+
 def test_tables_and_reports_of_files_that_break_the_rules_asked_for_are_refused(run, files):
     for command in ("export bare.posterior -o a.csv", "report bare.posterior -o a.html"):
         status, _, errors = run(f"{command} --rules usual")

@@ -64,14 +64,15 @@ def export(
     read = load(posterior)
     check_received_files([posterior], [read], rules_asked_for(rules))
     parameters = view_of(read.structure).parameters(read, top=top or EVERYTHING, level=level)
-    rows = without_small(read, with_ids(read, [dict(row) for row in parameters]), rules_named(rules))
+    named = with_ids(read, [dict(row) for row in parameters])
+    rows = without_small(read, named, rules_named(rules))
     if output == STANDARD_OUTPUT and as_json:
         print_json(described(read, rows, level))
         return
     if output.suffix == ".json":
         write_text(output, json.dumps(described(read, rows, level), ensure_ascii=False, indent=1) + "\n")
     else:
-        write_table(rows, output, formulas)
+        write_table(rows, [*named[0]], output, formulas)
     print_written(output, f"{len(rows):,} rows")
     if as_json:
         print_json({"file": output, "rows": len(rows)})
@@ -109,8 +110,8 @@ def described(posterior: Posterior, rows: list[dict[str, Any]], level: float) ->
     }
 
 
-def write_table(rows: list[dict[str, Any]], output: Path, formulas: bool) -> None:
-    first, numbers = [name for name in rows[0] if name not in NUMBERS], [name for name in NUMBERS if name in rows[0]]
+def write_table(rows: list[dict[str, Any]], names: list[str], output: Path, formulas: bool) -> None:
+    first, numbers = [name for name in names if name not in NUMBERS], [name for name in NUMBERS if name in names]
     with writing(output, digits=EXACT, formulas=formulas) as target:
-        values = np.array([[row[name] for name in numbers] for row in rows])
+        values = np.array([[row[name] for name in numbers] for row in rows]).reshape(len(rows), len(numbers))
         target.write({name: [row[name] for row in rows] for name in first}, numbers, values)
