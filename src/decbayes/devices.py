@@ -95,7 +95,7 @@ def checked(name: Any) -> DeviceName:
 @cache
 def gpu() -> Device:
     """The GPU that CuPy finds."""
-    from decbayes.kernels.cuda.device import CudaDevice
+    from decbayes.kernels.cuda.device import Device
 
     cupy = require("cupy", extra="gpu", task="A GPU")
     try:
@@ -104,4 +104,4 @@ def gpu() -> Device:
         raise MissingDevice(f"CuPy finds no GPU ({error}). `nvidia-smi` shows whether the driver does.") from None
     if not count:
         raise MissingDevice("CuPy finds no GPU. `nvidia-smi` shows whether the driver does.")
-    return CudaDevice(cupy)
+    return Device(cupy)

@@ -6,48 +6,10 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any
 
 # Shared memory in bytes that a kernel may have without being asked: asking takes as long as a launch.
 USUAL_SHARED = 48 << 10
-
-
-class Device(Protocol):
-    """Arrays in the manner of NumPy, and the kernels of this folder."""
-
-    xp: Any
-
-    def launch(
-        self,
-        file: str,
-        name: str,
-        blocks: int,
-        threads: int,
-        *arguments: Any,
-        shared_bytes: int = 0,
-        together: bool = False,
-        **constants: int,
-    ) -> None:
-        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled.
-
-        Blocks that wait for each other run `together`: there may be as many as `processors`.
-        """
-
-    @property
-    def processors(self) -> int:
-        """How many blocks of any size run at the same time."""
-
-    def to_device(self, array: Any) -> Any:
-        """A NumPy array's content on the device."""
-
-    def to_host(self, array: Any) -> Any:
-        """A NumPy array with the same content."""
-
-    def later(self, array: Any) -> Callable[[], Any]:
-        """Begin to bring its content here; the call waits for that, and for nothing that is launched afterwards."""
-
-    def free_bytes(self) -> int:
-        """How much memory is left."""
 
 
 def source(file: str) -> str:
@@ -56,8 +18,8 @@ def source(file: str) -> str:
     return re.sub(r'#include "(\w+\.cuh)"', lambda found: source(found[1]), text)
 
 
-class CudaDevice:
-    """The GPU that CuPy uses."""
+class Device:
+    """The GPU that CuPy uses: arrays in the manner of NumPy, and the kernels of this folder."""
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy
@@ -75,6 +37,10 @@ class CudaDevice:
         together: bool = False,
         **constants: int,
     ) -> None:
+        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled.
+
+        Blocks that wait for each other run `together`: there may be as many as `processors`.
+        """
         if not blocks:
             return
         kernel = self._kernel(name, file, *(f"-D{constant}={value}" for constant, value in constants.items()))
@@ -84,18 +50,22 @@ class CudaDevice:
 
     @property
     def processors(self) -> int:
+        """How many blocks of any size run at the same time."""
         return int(self.xp.cuda.Device().attributes["MultiProcessorCount"])
 
     def to_device(self, array: Any) -> Any:
+        """A NumPy array's content on the device."""
         # `asarray` would copy it to memory of its own first, with one thread.
         there = self.xp.empty(array.shape, array.dtype)
         there.set(array)
         return there
 
     def to_host(self, array: Any) -> Any:
+        """A NumPy array with the same content."""
         return self.xp.asnumpy(array)
 
     def later(self, array: Any) -> Callable[[], Any]:
+        """Begin to bring its content here; the call waits for that, and for nothing that is launched afterwards."""
         pinned = import_module("cupyx").empty_pinned  # other memory is copied in between, and waited for
         here, arrived = pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
         array.get(out=here, blocking=False)
@@ -108,6 +78,7 @@ class CudaDevice:
         return waited
 
     def free_bytes(self) -> int:
+        """How much memory is left."""
         pool = self.xp.get_default_memory_pool()
         return int(self.xp.cuda.Device().mem_info[0]) + int(pool.free_bytes())
 
