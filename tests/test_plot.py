@@ -17,8 +17,9 @@ pytest.importorskip("matplotlib", reason="needs the plot extra")
 STRUCTURE = db.GaussianMixture(3, 2, covariance="diagonal", columns=("width", "height")).structure
 
 
-@pytest.fixture
-def sites(rng):
+@pytest.fixture(scope="module")
+def sites():
+    rng = np.random.default_rng(20140723)
     model = db.GaussianMixture(3, 2, covariance="diagonal", columns=("width", "height"))
     centres = 8 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     return [model.fit(np.repeat(centres, 20, axis=0) + rng.normal(size=(60, 2)), rng=rng).posterior for _ in range(4)]

@@ -262,10 +262,10 @@ def test_twelve_topics_are_found_and_predict_as_with_the_true_number(rng):
 # What a number that is only known after the fit means for everything else.
 
 
-@pytest.fixture
-def found(rng):
+@pytest.fixture(scope="module")
+def found():
     """A model of any number, and two sites that see different clusters."""
-    model = mixture("auto")
+    model, rng = mixture("auto"), np.random.default_rng(20140723)
     points, _ = clusters(rng, 6, 600)
     left = points[:, 0] < 8.0
     return model, [model.fit(points[left], rng=rng).posterior, model.fit(points[~left], rng=rng).posterior], points

@@ -1,5 +1,7 @@
 """Gaussian mixtures: the bound rises, corner cases have closed forms, predictions integrate parameters out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,7 +28,8 @@ def clusters(rng, count, dimension, spread=3.0):
 @given(seed=st.integers(0, 10**6), components=st.integers(1, 5), dimension=st.integers(1, 3), count=st.integers(1, 60))
 def test_the_bound_never_falls(kind, seed, components, dimension, count):
     rng = np.random.default_rng(seed)
-    fit = MODELS[kind](components, dimension).fit(clusters(rng, count, dimension), rng=rng)
+    model = replace(MODELS[kind](components, dimension), ascent=db.Ascent(restarts=0))
+    fit = model.fit(clusters(rng, count, dimension), rng=rng)
     steps = np.diff(fit.bound)
     assert (steps >= -1e-9 * np.abs(fit.bound[1:])).all()
 

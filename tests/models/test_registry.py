@@ -50,9 +50,10 @@ def test_a_model_comes_back_from_its_structure(model):
 @pytest.mark.parametrize("model", MODELS[:5], ids=lambda model: str(model.structure.model))
 def test_it_predicts_and_fits_as_the_original(model, rng):
     points = rng.normal(size=(30, model.dimension))
-    fits = [each.fit(points, rng=np.random.default_rng(1)) for each in (model, db.model_for(model.structure))]
+    both = [replace(each, ascent=db.Ascent(restarts=0)) for each in (model, db.model_for(model.structure))]
+    fits = [each.fit(points, rng=np.random.default_rng(1)) for each in both]
     assert fits[0].posterior == fits[1].posterior
-    predictions = [each.log_predictive(fits[0].posterior, points) for each in (model, db.model_for(model.structure))]
+    predictions = [each.log_predictive(fits[0].posterior, points) for each in both]
     np.testing.assert_array_equal(*predictions)
 
 

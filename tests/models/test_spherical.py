@@ -42,7 +42,7 @@ def test_in_one_dimension_it_is_the_diagonal_mixture(rng):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_bound_never_falls_and_responsibilities_add_up_in_the_posterior(seed):
     rng = np.random.default_rng(seed)
-    model = db.GaussianMixture(3, 2, covariance="spherical")
+    model = db.GaussianMixture(3, 2, covariance="spherical", ascent=db.Ascent(restarts=0))
     fit = model.fit(rng.normal(size=(60, 2)), rng=rng)
     assert np.diff(fit.bound).min(initial=0.0) > -1e-9 * abs(fit.bound[-1])
     assert fit.posterior.contribution["weights"].sum() == pytest.approx(60.0)
