@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.columns._comparing import unlike as unlike
+    from decbayes.columns._rare import OTHER as OTHER
     from decbayes.columns.column import Column as Column
-    from decbayes.columns.comparing import unlike as unlike
     from decbayes.columns.frames import agree as agree
     from decbayes.columns.frames import coded as coded
     from decbayes.columns.frames import columns_of as columns_of
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
     from decbayes.columns.kinds import Poisson as Poisson
     from decbayes.columns.kinds import YesNo as YesNo
     from decbayes.columns.kinds import register as register
-    from decbayes.columns.rare import OTHER as OTHER
 else:
     __getattr__, __all__ = exported(
         __name__,
         {
             ".column": "Column",
-            ".comparing": "unlike",
+            "._comparing": "unlike",
             ".frames": "agree coded columns_of declared decoded plain",
             ".kinds": "KINDS Categorical Gaussian Missing Poisson YesNo register",
-            ".rare": "OTHER",
+            "._rare": "OTHER",
         },
     )

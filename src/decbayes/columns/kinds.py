@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from decbayes.base.arguments import is_number
+from decbayes.columns._rare import OTHER, RareCategories
 from decbayes.columns.cells import (
     Array,
     Raw,
@@ -32,7 +33,6 @@ from decbayes.columns.cells import (
     yes_or_no,
 )
 from decbayes.columns.column import Column, Having, check_numbers, too_few
-from decbayes.columns.rare import OTHER, RareCategories
 from decbayes.columns.sums import Dispersion, Events
 from decbayes.errors import InvalidData, InvalidStructure
 

@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.columns import OTHER, Column, Missing
 from decbayes.columns.frames import pooled
 from decbayes.columns.sums import LEAST
-from decbayes.disclosure.identifiers import why_refused
+from decbayes.disclosure._identifiers import why_refused
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.families import Array

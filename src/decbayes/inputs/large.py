@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.inputs.bounds import array_header, check_archive, check_array, check_parquet
+from decbayes.inputs._bounds import array_header, check_archive, check_array, check_parquet
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import BLOCK_ENTRIES, FileArray, FileMatrix, Folder, spans_up_to
 from decbayes.inputs.tables import (

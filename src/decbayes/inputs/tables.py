@@ -24,7 +24,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.base.arguments import columns_listed
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.inputs.bounds import (
+from decbayes.inputs._bounds import (
     OPENERS,
     check_archive,
     check_array,

@@ -14,7 +14,7 @@ import msgspec
 
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.inputs.bounds import check_parquet
+from decbayes.inputs._bounds import check_parquet
 from decbayes.inputs.tables import csv_rows as table_rows
 from decbayes.inputs.tables import ending, opened, places, reading
 

@@ -9,7 +9,7 @@ counted instead of kept.
 `describing` turns a merged posterior into plain values; `static/` draws them.
 """
 
-from decbayes.page.feed import Page as Page
-from decbayes.page.feed import PageAddress as PageAddress
+from decbayes.page._feed import Page as Page
+from decbayes.page._feed import PageAddress as PageAddress
 
 __all__ = ["Page", "PageAddress"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import InvalidFile
-from decbayes.page.feed import Page, PageAddress
-from decbayes.page.saving import saved_page
+from decbayes.page._feed import Page, PageAddress
+from decbayes.page._saving import saved_page
 from decbayes.page.server import Board
 
 LAST = "End of the recording."

@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from decbayes.base.arguments import is_loopback
-from decbayes.page.saving import STATIC, saved_page
+from decbayes.page._saving import STATIC, saved_page
 
 LOOK_SECONDS = 0.2  # between two looks for news
 BEAT_SECONDS = 2.0  # between two messages at most, so that a lost connection is noticed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError
-from decbayes.reporting.forests import effect_places, pooling, site_estimates
+from decbayes.reporting._forests import effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, joined, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
 from decbayes.views.participants import About

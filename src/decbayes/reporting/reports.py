@@ -17,13 +17,13 @@ from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT
 from decbayes.remarks import MOST_SHOWN, Remark
-from decbayes.reporting.alignments import dendrogram, support
-from decbayes.reporting.cards import cards, disagreements, supported
+from decbayes.reporting._alignments import dendrogram, support
+from decbayes.reporting._cards import cards, disagreements, supported
+from decbayes.reporting._overviews import overview
+from decbayes.reporting._remarks import checks, remarks
+from decbayes.reporting._sites import took_part
 from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
-from decbayes.reporting.overviews import overview
 from decbayes.reporting.paper_tables import paper_table
-from decbayes.reporting.remarks import checks, remarks
-from decbayes.reporting.sites import took_part
 from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.findings import LEAST, learned

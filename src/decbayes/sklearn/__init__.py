@@ -4,14 +4,14 @@ from decbayes.base.extras import require
 
 require("sklearn", extra="interop", task="Estimators")
 
-from decbayes.sklearn.component_models import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
+from decbayes.sklearn._component_models import GaussianMixture, LatentClasses, LatentDirichletAllocation  # noqa: E402
+from decbayes.sklearn._word_scores import WordScorer  # noqa: E402
 from decbayes.sklearn.regressions import (  # noqa: E402
     LinearRegression,
     LogisticRegression,
     MultinomialRegression,
     PoissonRegression,
 )
-from decbayes.sklearn.word_scores import WordScorer  # noqa: E402
 
 __all__ = [
     "GaussianMixture",

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from decbayes.posterior import EXACT, JOINT, NARROW
+from decbayes.views._effects import Effects
 from decbayes.views.class_view import most_different
-from decbayes.views.effects import Effects
 from decbayes.views.findings import Findings
 from decbayes.views.participants import About
 from decbayes.views.values import (

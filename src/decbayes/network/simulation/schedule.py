@@ -11,7 +11,16 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Question, Remove, Rotate
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.simulation.actions import ACTIONS, PEACEFUL, Action, betray, exaggerate, look, observe, vote_twice
+from decbayes.network.simulation._actions import (
+    ACTIONS,
+    PEACEFUL,
+    Action,
+    betray,
+    exaggerate,
+    look,
+    observe,
+    vote_twice,
+)
 from decbayes.network.simulation.guarantees import Violation, check_belief, check_same_merge
 from decbayes.network.simulation.simulated_sites import SimulatedSite
 from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather

@@ -31,9 +31,9 @@ from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import PURPOSE, AgentId, Identity
 from decbayes.network.protocol.group.roster import NOTHING
 from decbayes.network.protocol.group.signed import Signed
+from decbayes.network.protocol.records._words import words_array
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
-from decbayes.network.protocol.records.words import words_array
 from decbayes.posterior import Posterior
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]

@@ -26,10 +26,10 @@ from decbayes.network.protocol.group.keys import short
 from decbayes.network.protocol.group.motions import Proof, Vote, VoteHeader
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.group.signed import Signed
+from decbayes.network.protocol.records._words import read_by
 from decbayes.network.protocol.records.notes import Note, note_from
 from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
-from decbayes.network.protocol.records.words import read_by
 from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

@@ -23,7 +23,7 @@ from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.sums import Packet, Played, packet_from, played_from
 from decbayes.network.runtime.reports.description import Answer, answered
-from decbayes.network.runtime.store.inventory import keep_inventory, listed, vanished
+from decbayes.network.runtime.store._inventory import keep_inventory, listed, vanished
 from decbayes.posterior import Posterior
 
 # Raised whenever what is written changes, so that no decbayes reads what it does not understand.

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.reporting._forests import forests
 from decbayes.reporting.diagrams import transition_diagram
 from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, spanning, svg
-from decbayes.reporting.forests import forests
 from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
 from decbayes.reporting.topic_map import topic_map
 from decbayes.views import Entries, Findings, Interval, Matrix, Point, Profile, Shares, Words

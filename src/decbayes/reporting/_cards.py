@@ -196,7 +196,7 @@ def disagreements(findings: Findings) -> Markup | None:
 def odds(log_bayes_factor: float) -> str:
     """A log Bayes factor against, in words.
 
-    >>> from decbayes.reporting.cards import odds
+    >>> from decbayes.reporting._cards import odds
     >>> odds(-7.0), odds(-300.0)
     ('1 in 1,100', 'under 1 in a million')
     """

@@ -7,7 +7,7 @@ import numpy as np
 from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
 from decbayes.families import dense
-from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
+from decbayes.interop._topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 

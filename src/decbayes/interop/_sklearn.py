@@ -9,8 +9,8 @@ from decbayes.base.arguments import check_kind
 from decbayes.base.extras import require
 from decbayes.errors import NotConvertible, NothingToMerge, StructureMismatch
 from decbayes.families import Array, Dirichlet
-from decbayes.interop.sklearn_mixture import mixture_estimator, mixture_posterior
-from decbayes.interop.topics import on_vocabulary, topic_parameters, topic_posterior
+from decbayes.interop._sklearn_mixture import mixture_estimator, mixture_posterior
+from decbayes.interop._topics import on_vocabulary, topic_parameters, topic_posterior
 from decbayes.merging import merge, pad
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver
