@@ -1,14 +1,15 @@
 """Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.base.arguments import Above, as_shape, check_positive, given
-from decbayes.families import Array
+from decbayes.base.arguments import Above, Seed, as_shape, check_positive, given
+from decbayes.families import Array, IsotropicGaussian, dense
+from decbayes.models.core.ascent import Fit, OnPass
 from decbayes.models.core.model import Columns
 from decbayes.models.core.points import of_own_posterior
 from decbayes.models.core.settings import Width
@@ -16,6 +17,7 @@ from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance
 from decbayes.models.likelihoods.real import DiagonalCovariance
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.structure import Structure
 
 Covariance = Literal["spherical", "diagonal", "full"]
@@ -28,6 +30,15 @@ UNKNOWN: dict[str, Likelihood] = {
 
 # Settings of the prior that say nothing where the variance of clusters is known, and where it is not.
 UNUSED = {"known": ("prior_strength", "prior_degrees", "prior_scale"), "unknown": ("prior_variance",)}
+
+# Clusters of a known variance are far from the prior if their means lie, as a root mean square, this many of its
+# standard deviations from its mean. Each of them then costs the bound many nats.
+FAR = 3.0
+FAR_FROM_PRIOR = Remark(
+    "far from the prior",
+    "The data lie far from where the prior expects clusters: it pulls them to itself, and may make one of several.",
+    "Agree on a prior_mean and a prior_variance that cover the data of all sites, and fit again.",
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,21 @@ class GaussianMixture(Mixture):
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
 
+    def fit(
+        self,
+        data: Any,
+        *,
+        rng: Seed | None = None,
+        prior: Posterior | None = None,
+        start: Posterior | None = None,
+        progress: OnPass | None = None,
+    ) -> Fit:
+        """As for any mixture; with a known variance, the posterior has a remark if the data lie far from the prior."""
+        fit = super().fit(data, rng=rng, prior=prior, start=start, progress=progress)
+        if self.variance is None or prior is not None or not is_far_from_prior(fit.posterior):
+            return fit
+        return replace(fit, posterior=replace(fit.posterior, remarks=(*fit.posterior.remarks, FAR_FROM_PRIOR)))
+
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
         shared, kind = super().settings_of(structure), structure.model["covariance"]
@@ -186,6 +212,20 @@ class GaussianMixture(Mixture):
     def _degrees(self) -> float:
         default = 2.0 if self.covariance != "full" else self.dimension + 2.0
         return default if self.prior_degrees is None else self.prior_degrees
+
+
+def is_far_from_prior(posterior: Posterior) -> bool:
+    """Whether the observed means of clusters, of a known variance, are improbable under the prior of means."""
+    counts = dense(posterior.contribution["weights"])[:, 0]
+    filled = counts > 0.5
+    if not filled.any():
+        return False
+    (centre, width), (means, noise) = (
+        IsotropicGaussian().columns(rows)
+        for rows in (posterior.structure.prior["components"][:1], dense(posterior.contribution["components"])[filled])
+    )
+    apart = ((means - centre) ** 2).mean(axis=1) / (width + noise)
+    return bool(np.average(apart, weights=counts[filled]) > FAR**2)
 
 
 def deviations(precision: Array) -> Array:
