@@ -236,6 +236,24 @@ class TestEscapes:
         overlap = np.log1p(np.exp(-bhattacharyya[2]))
         np.testing.assert_allclose(weights, [halves, halves, halves - 480.0 * overlap], rtol=1e-2)
 
+    @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full"])
+    def test_a_variance_of_their_own_is_no_reason_to_join_slots(self, covariance, rng):
+        """Three rows close together are far from all others by their own variance; weights alone would join them."""
+        model = db.GaussianMixture(1, 2, covariance=covariance)
+        rows = [rng.normal(size=(15, 2)), 1.5 + 0.01 * rng.normal(size=(3, 2))]
+        posteriors = [model.fit(each, rng=rng).posterior for each in rows]
+        merged = db.align(posteriors, components=2)
+        (coupled,) = merged.structure.symmetry
+        problem = coupled_problem(posteriors, coupled, merged.structure)
+        components = Components.of(problem.factors, problem.contents)
+        search = SlotSearch(components, np.arange(2), bases(components.factors, 18.0, 2), 2)
+        assert weight_gain(search, np.array([15.0, 3.0]), np.array([0]), np.array([1])) == pytest.approx(
+            [0.0], abs=1e-9
+        )
+        parts = [model.fit(each, rng=rng).posterior.log_partition() for each in (np.concatenate(rows), *rows)]
+        nothing = db.Posterior.of_prior(model.for_data(rows[0]).structure).log_partition()
+        assert bayes_factors(search)[0, 1] == pytest.approx(parts[0] - parts[1] - parts[2] + nothing, rel=1e-9)
+
 
 def clusters(rng, centres):
     """Six sites of forty points for each centre; who belongs together is known to the search."""

@@ -81,6 +81,9 @@ class Family(ABC):
     fixed_spread: ClassVar[bool] = False
     """Whether components have a given variance, however far their data spread: then outliers cost much."""
 
+    own_spread: ClassVar[bool] = False
+    """Whether each component has a variance of its own: that of few observations is often much too small."""
+
     exact_alone: ClassVar[bool] = False
     """Whether a posterior of such factors only, without components, is exact: its models are conjugate."""
 

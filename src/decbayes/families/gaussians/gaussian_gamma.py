@@ -31,6 +31,7 @@ class GaussianGamma(Family):
     """
 
     parameter_names = ("mean", "scaled_precision", "shape", "rate")
+    own_spread = True
     value_type = MeanAndPrecision
     exact_alone = True
 

@@ -29,6 +29,7 @@ class IsotropicNormalGamma(Family):
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")
+    own_spread = True
     value_type = MeanAndPrecision
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:

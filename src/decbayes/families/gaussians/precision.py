@@ -41,6 +41,7 @@ class NormalGamma(Family):
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")
+    own_spread = True
     value_type = MeanAndPrecision
     term = "normal-gamma"
 
@@ -147,6 +148,7 @@ class NormalWishart(Family):
     """
 
     parameter_names = ("mean", "strength", "degrees", "inverse_scale")
+    own_spread = True
     value_type = MeanAndPrecision
     term = "normal-Wishart"
 

@@ -130,11 +130,16 @@ def weight_gain(search: SlotSearch, evidence: Array, first: Indices, second: Ind
 
 
 def loss_per_pair(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
-    """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance."""
+    """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance.
+
+    Variances of their own make small components look far from all others: they say nothing here.
+    """
     weights = 1.0 / np.maximum(evidence, 1e-300)
     merged = search.components.joined(search.labels, search.count)
     lost = np.zeros(len(first))
     for factor, rows, base in zip(merged.factors, merged.rows, search.bases, strict=True):
+        if factor.family.own_spread:
+            continue
         one = rows.written_out() * weights[:, None]
         peaks = [factor.family.peak(part, size, base) for part, size in pairs(one, first, second)]
         lost += peaks[0] + peaks[1] - peaks[2]
