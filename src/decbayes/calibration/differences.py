@@ -197,7 +197,8 @@ class Redrawing:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        return self.factor, self.worlds, tuple(sorted(posterior.digest for posterior in self.alignment.posteriors))
+        digests = tuple(sorted(posterior.digest for posterior in self.alignment.posteriors))
+        return self.factor, self.worlds, self.alignment.moved, digests
 
 
 @lru_cache(maxsize=16)
@@ -215,7 +216,7 @@ def redrawn_chance(redrawing: Redrawing) -> Chance:
     for _ in range(redrawing.worlds):
         parameters = drawn_parameters(merged, rng)
         try:
-            refits = recentred([site.refitted(parameters[factor], rng) for site in rows])
+            refits = recentred([site.refitted(parameters[factor], rng, first=alignment.moved) for site in rows])
         except (np.linalg.LinAlgError, ArithmeticError):
             raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
         sent = [dense(refit.contribution[factor]) for refit in refits]

@@ -85,7 +85,8 @@ def aligned(
     least: int = 0,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
     """The alignment, in `least` slots or more, and the trace of each set; the total J would cost as much as a merge."""
-    given, chosen = recentred(as_sequence(posteriors)), checked_solver(solver)
+    sent, chosen = as_sequence(posteriors), checked_solver(solver)
+    given = recentred(sent)
     order, readings = canonical_order(given)
     searched, decided, why, spare = sized_structure(given, readings, order, components, chosen, since)
     if most_components(searched) < least:
@@ -105,7 +106,18 @@ def aligned(
     weakest = STRENGTH[min(proven, default=-1)]
     ids = slot_ids(given, readings, structure, assignments)
     alignment = Alignment(
-        assignments, (), given, tuple(order), structure, weakest, divisions, None, ids, reason, decided
+        assignments,
+        (),
+        given,
+        tuple(order),
+        structure,
+        weakest,
+        divisions,
+        None,
+        ids,
+        reason,
+        decided,
+        given is not sent,
     )
     traces = [solution.objective for solution in solutions.values()]
     return alignment if since is None else alignment.since(since), traces

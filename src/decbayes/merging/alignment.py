@@ -59,6 +59,7 @@ class Alignment(Displayed):
         reason: why there are this many slots, in a sentence; empty if the number was given.
         decided: what decided on their number: "given" by the caller, the "largest" site, "auto", or how well sites
             predict each other ("predictions"); of posteriors that were refined in common slots, "rounds".
+        moved: whether `posteriors` are first broadcasts of a regression, moved to where all of them together are.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -81,6 +82,7 @@ class Alignment(Displayed):
     ids: tuple[str, ...] = field(default=(), repr=False)
     reason: str = field(default="", repr=False)
     decided: Decided = field(default="given", repr=False)
+    moved: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)

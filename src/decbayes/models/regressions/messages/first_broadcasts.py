@@ -142,9 +142,10 @@ class FirstBroadcasts:
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         if self.levels is None:
             return list(posteriors)
+        messages = [*map(message_of, posteriors)]
         return [
-            replace(posterior, contribution={FACTOR: message.natural})
-            for posterior, message in zip(posteriors, self._moved([*map(message_of, posteriors)]), strict=True)
+            posterior if now is before else replace(posterior, contribution={FACTOR: now.natural})
+            for posterior, before, now in zip(posteriors, messages, self._moved(messages), strict=True)
         ]
 
     def _moved(self, messages: list[Quadratic]) -> list[Quadratic]:

@@ -60,15 +60,12 @@ class RowsLike:
         count = round(min(precision[0, 0] * float(times.mean()), most))
         return cls(on_design(model), rows, times / times.sum(), max(count, 1))
 
-    def refitted(self, parameters: Any, rng: np.random.Generator) -> Posterior:
-        """What so many rows would send, if these are the parameters.
-
-        First broadcasts of other outcomes than counts are several fits, and sites differ by chance as plain fits do.
-        """
+    def refitted(self, parameters: Any, rng: np.random.Generator, *, first: bool) -> Posterior:
+        """What so many rows would send, in a first broadcast or as a fit, if these are the parameters."""
         taken = self.rows[rng.choice(len(self.rows), size=self.count, p=self.probabilities)]
         coefficients, noise = self.model.outcome.drawn(parameters)
         targets = self.model.outcome.draw(taken @ coefficients, noise, rng)
-        fit = self.model.fit_site if self.model.outcome.recentres else self.model.fit
+        fit = self.model.fit_site if first else self.model.fit
         return fit(np.column_stack([taken[:, 1:], targets])).posterior
 
 
