@@ -259,6 +259,24 @@ def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
     assert found.terms == (0,)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_sites_are_simulated_as_what_they_sent(first, rng, monkeypatch):
+    """First broadcasts of logistic regressions differ more than plain fits do, which were said never to differ."""
+    model, asked = db.LogisticRegression("y", columns={"x": "real", "y": "yes/no"}), []
+    rows = [np.column_stack([x, rng.random(20) < expit(x)]) for x in rng.normal(size=(3, 20))]
+    alignment = db.align([(model.fit_site if first else model.fit)(part).posterior for part in rows])
+    refitted = RowsLike.refitted
+    monkeypatch.setattr(
+        RowsLike, "refitted", lambda *given, first: asked.append(first) or refitted(*given, first=first)
+    )
+    db.checking.heterogeneity(alignment, worlds=2)
+    assert alignment.moved == first
+    assert asked == [first] * 6
+    fits = [RowsLike.behind(model, posterior, 100.0, rng) for posterior in alignment.posteriors]
+    again = db.align([refitted(each, np.array([0.0, 1.0]), rng, first=first) for each in fits])
+    assert again.moved == first
+
+
 def test_topics_with_a_learned_prior_are_compared():
     """Their prior's factor follows the topics, and is no part of what is compared."""
     model = db.LatentDirichletAllocation(2, tuple("abcdef"), "learn")
