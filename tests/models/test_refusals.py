@@ -29,7 +29,7 @@ FRAME = {
     "t": np.linspace(1.0, 9.0, 40),
     "g": ["a", "b", "c", "a"] * 10,
 }
-WORDS = tuple("abcdef")
+WORDS = ("ball", "goal", "team", "vote", "party", "law")
 COUNTS = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 20)
 SURVIVAL = db.SurvivalRegression("y", columns=COLUMNS, time="t", cuts=(2.0, 5.0))
 
@@ -116,7 +116,7 @@ def test_regressions_of_the_right_kind_are_made():
 
 
 TEXTS = {
-    "two questions": (lambda posterior: db.texts.find(posterior, ["a"], like=1), "one of the three"),
+    "two questions": (lambda posterior: db.texts.find(posterior, ["ball"], like=1), "one of the three"),
     "no question": (lambda posterior: db.texts.find(posterior), "one of the three"),
     "unknown words": (lambda posterior: db.texts.find(posterior, ["z", "y"]), "None of these words is"),
     "an unknown word": (lambda posterior: db.texts.find(posterior, ["z"]), "This word is not"),
@@ -125,6 +125,10 @@ TEXTS = {
     "periods of other documents": (
         lambda posterior: db.texts.prevalence(posterior, COUNTS, periods=["x"]),
         "1 periods and 40",
+    ),
+    "a document of other words": (
+        lambda posterior: db.texts.find(posterior, document="zebra yak"),
+        "no word of the voc",
     ),
     "no files": (lambda posterior: text_source([]), "Name the files"),
     "no posteriors": (lambda posterior: db.texts.with_priors([], topic_prior=0.1), "no posteriors"),
@@ -160,6 +164,23 @@ def test_shares_of_topics_add_up_for_one_merge_alone(topics):
     both = one + db.texts.prevalence(topics, COUNTS[:5], site="two")
     assert both.sites == ["one", "two"]
     assert db.texts.Prevalence(topics.digest, {}).rows(topics) == []
+
+
+def test_topics_of_a_document_are_found_by_its_shares(topics):
+    document = np.array([[2, 0, 1, 0, 0, 0]])
+    shares = registry.model_for(topics.structure).assign(topics, document)[0]
+    found = {row["topic"]: row["score"] for row in db.texts.find(topics, document="ball zebra team ball")}
+    assert found == pytest.approx(dict(enumerate(shares)))
+
+
+def test_estimates_have_moved_by_as_many_deviations_as_the_one_that_moved_most(topics):
+    years = {"year": np.arange(40) % 7}
+    north = db.texts.effects(topics, COUNTS, years, "year", site="north")
+    south = db.texts.effects(topics, COUNTS[:13], {"year": years["year"][:13]}, given=north, site="south")
+    (before, _), (after, covariance) = north.estimate(topics), (north + south).estimate(topics)
+    moves = [abs(now - then) / covariance[k, k] ** 0.5 for k, (now, then) in enumerate(zip(after, before, strict=True))]
+    assert (north + south).moved(north, topics) == pytest.approx(max(moves))
+    assert max(moves) > 0.0
 
 
 def test_a_fit_of_any_number_of_topics_has_those_of_its_start(topics):

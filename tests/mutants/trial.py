@@ -29,6 +29,7 @@ import pytest
 from children import forked
 from generator import ROOT, SOURCE, Mutant
 from hypothesis import HealthCheck, Phase, settings
+from numba.core.dispatcher import Dispatcher
 from passed import Passed, Rewritten
 
 DIED, TIMED_OUT, SURVIVED, UNREACHED = "died", "timed out", "survived", "unreached"
@@ -282,6 +283,14 @@ def living() -> dict[str, list[FunctionType]]:
     return ours
 
 
+def load_kernels() -> None:
+    """Machine code that tests have left on disk: loaded once here, and not by each of the children."""
+    for kernel in [each for each in gc.get_objects() if isinstance(each, Dispatcher)]:
+        file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+        for signature, *_ in file._load_index() if file is not None else ():
+            kernel.compile(signature)
+
+
 def swapped(mutant: Mutant, functions: Iterable[FunctionType], *, watched: bool = False) -> int:
     """Give the living functions the changed code, or code that is watched; how many there were."""
     codes = {
@@ -330,6 +339,7 @@ class Trials:
         self._items = {item.nodeid: item for item in session.items}
         self._passing: dict[str, bool] = {}
         self._functions = living()
+        load_kernels()
         boundaries.watch()
         gc.freeze()  # memory that no collection touches stays shared with the children
         self._processes = multiprocessing.get_context("forkserver")
