@@ -126,7 +126,7 @@ def weight_gain(search: SlotSearch, evidence: Array, first: Indices, second: Ind
     distance = 0.5 * np.maximum(loss_per_pair(search, evidence, first, second), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         doubt = shares * np.log1p(shares[::-1] / shares * np.exp(-distance))
-    return np.asarray(total * np.maximum(entr(shares).sum(axis=0) - np.nan_to_num(doubt).sum(axis=0), 0.0))
+    return np.asarray(total * (entr(shares).sum(axis=0) - np.nan_to_num(doubt).sum(axis=0)))
 
 
 def loss_per_pair(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:

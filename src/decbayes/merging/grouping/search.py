@@ -143,9 +143,9 @@ class SlotSearch:
         return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
 
     def lost(self) -> Array:
-        """The loss of each component from sharing its slot."""
+        """The loss of each component from sharing its slot; rounding makes none negative."""
         everyone = np.arange(len(self.components))
-        return np.asarray(self.alone() - self.gains(everyone)[everyone, self.labels])
+        return np.asarray(np.maximum(self.alone() - self.gains(everyone)[everyone, self.labels], 0.0))
 
     def margins(self) -> Array:
         """The loss of each component in the next best slot; infinite if there is no other.

@@ -61,7 +61,7 @@ class Shared:
     @cached_property
     def apart(self) -> Array:
         """Sites × slots, the loss of a site's version from the merge in nats per observation; NaN where it has none."""
-        lost = np.maximum(self.versions.lost().reshape(self.evidence.shape), 0.0)
+        lost = self.versions.lost().reshape(self.evidence.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.evidence > 0.0, lost / self.evidence, np.nan)
 

@@ -134,7 +134,7 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     search = SlotSearch(components, np.concatenate(slots), base, problem.components)
-    return np.split(np.maximum(search.lost(), 0.0), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
+    return np.split(search.lost(), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
