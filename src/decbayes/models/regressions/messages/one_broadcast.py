@@ -249,8 +249,8 @@ def climbed(
         return told[1] - divergence(joint, prior), joint, told[0]
 
     plain = total([prior, *given])
-    middle = np.mean(estimates, axis=0) if estimates else plain.moments()[0]
-    starts = [place(joint) for joint in (plain, Quadratic(plain.precision @ middle, plain.precision))]
+    middle = plain.precision @ np.mean(estimates, axis=0)
+    starts = [place(joint) for joint in (plain, Quadratic(middle, plain.precision))]
     here = max((start for start in starts if start is not None), key=lambda start: start[0], default=None)
     for _ in range(PASSES if here is not None else 0):
         assert here is not None
