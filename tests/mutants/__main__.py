@@ -170,6 +170,7 @@ def main() -> int:
     parser.add_argument(
         "--tests", nargs="+", default=[f"tests/{name}" for name in TESTS], help="folders or files of tests"
     )
+    parser.add_argument("--without", nargs="+", default=[], help="tests with one of these in their path are left out")
     parser.add_argument("--longest", type=float, default=10.0, help="processor time of a test that is used, in seconds")
     parser.add_argument("--cases", type=float, default=60.0, help="processor time of all cases of a test, in seconds")
     parser.add_argument("--map", action="store_true", help="find out again which tests pass which lines")
@@ -191,7 +192,8 @@ def main() -> int:
     driver = Driver(arguments, chosen)
     without_shrinking()
     try:
-        pytest.main([*OPTIONS, "-s", *arguments.tests], plugins=[driver])
+        left_out = [f"--ignore-glob=*{name}*" for name in arguments.without]
+        pytest.main([*OPTIONS, "-s", *left_out, *arguments.tests], plugins=[driver])
     except KeyboardInterrupt:
         print("\nInterrupted. The same command goes on from here.")
     share = summary(chosen, driver.results())
