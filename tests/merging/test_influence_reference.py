@@ -114,7 +114,13 @@ def test_in_a_slot_of_three_or_more_the_lowest_is_odd_if_it_disagrees(lowest, rn
 def test_components_are_scattered_if_most_filled_slots_hold_those_of_one_site(slots_of_sites, scattered):
     labels = np.array([slot for slots in slots_of_sites for slot in slots])
     sites = np.repeat(np.arange(len(slots_of_sites)), [len(slots) for slots in slots_of_sites])
-    fixed = SimpleNamespace(family=SimpleNamespace(fixed_spread=True))
-    assert OtherSites((fixed,), (), sites).scattered(SimpleNamespace(labels=labels)) == scattered
-    free = SimpleNamespace(family=SimpleNamespace(fixed_spread=False))
-    assert not OtherSites((free,), (), sites).scattered(SimpleNamespace(labels=labels))
+    versions = len({*zip(sites.tolist(), labels.tolist(), strict=True)})
+    alike = np.zeros((versions, 1)), np.ones(versions)
+    rows = SimpleNamespace(joined=lambda *_: SimpleNamespace(written_out=lambda: None))
+    search = SimpleNamespace(labels=labels, count=6, components=SimpleNamespace(evidence=np.full(len(labels), 10.0)))
+    fixed, free = (
+        SimpleNamespace(family=SimpleNamespace(fixed_spread=given, columns=lambda _: alike)) for given in (True, False)
+    )
+    shown = OtherSites((fixed,), (rows,), sites).scattered(search)
+    assert shown == ("most slots rest on a single site" if scattered else "")
+    assert not OtherSites((free,), (rows,), sites).scattered(search)

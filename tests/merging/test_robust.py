@@ -343,7 +343,8 @@ def test_a_topic_that_one_site_has_found_in_two_parts_counts_in_full(rng):
     counts, first = np.zeros(TOPICS.structure.prior["topics"].shape), rng.random(WORDS) < 0.5
     counts[:3] = 400 * topics[0] * first, 400 * topics[0] * ~first, 400 * topics[1]
     merged = db.merging.robust_merge([*posteriors, Posterior(TOPICS.structure, {"topics": csr_array(counts)})])
-    assert merged.sites[-1].counts > 0.95 and merged.sites[-1].against == 0.0
+    assert merged.sites[-1].counts > 0.95
+    assert merged.sites[-1].against == 0.0
 
 
 def of_regression(rng, count=8, faulty=0):

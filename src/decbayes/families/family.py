@@ -78,6 +78,9 @@ class Family(ABC):
     two_sided: ClassVar[bool] = False
     """Whether there is also a column per component, which relabelling moves like its row: transitions."""
 
+    categorical: ClassVar[bool] = False
+    """Whether it holds the probabilities of columns of yes and no, or of categories."""
+
     fixed_spread: ClassVar[bool] = False
     """Whether components have a given variance, however far their data spread: then outliers cost much."""
 

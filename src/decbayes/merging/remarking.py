@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.families import Array, Beta, Contribution, Dirichlets
+from decbayes.families import Array, Contribution
 from decbayes.families.matrices import Indices, is_sparse, stored
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
@@ -141,7 +141,7 @@ def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indi
 
 def discrete(structure: Structure, coupled: CoupledSet) -> bool:
     """Whether components have columns of yes and no, or of categories."""
-    return any(isinstance(structure.families[name], (Beta, Dirichlets)) for name in coupled.factors)
+    return any(structure.families[name].categorical for name in coupled.factors)
 
 
 def small_sites(shared: Shared, found: Indices, classes: bool) -> Iterator[Remark]:

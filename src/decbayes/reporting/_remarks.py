@@ -8,7 +8,7 @@ from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
-from decbayes.views.comparison import told
+from decbayes.views.comparison import changes_in
 from decbayes.views.values import counted, listed, number, plural
 
 MOST_NAMED = 5  # sites that stand out
@@ -150,7 +150,7 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 def lineage(findings: Findings) -> Iterator[Remark]:
     followed = findings.alignment.lineage
     if followed is not None and followed.events:
-        changed = [*told(followed).values()]
+        changed = [*changes_in(followed).values()]
         kept = f"{len(followed.events) - len(changed)} components kept their ids since the earlier merge."
         rest = f"Changed: {listed(changed)}." if changed else "Nothing else has changed."
         yield Remark("ids", kept, rest, severity="note")

@@ -60,7 +60,7 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
     ['same', 'appeared', 'vanished']
     """
     lineage = follow(before, after)
-    later, reasons = lineage.posterior, told(lineage)
+    later, reasons = lineage.posterior, changes_in(lineage)
     ids = ids_of(before), ids_of(later)
     apart = distances(as_components(before), as_components(later))
     shares, names = (shares_of(before), shares_of(later)), (titles(before), titles(later))
@@ -95,7 +95,7 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
     ]
 
 
-def told(lineage: Lineage) -> dict[str, str]:
+def changes_in(lineage: Lineage) -> dict[str, str]:
     """By id, what became of each component that was not just kept; components by their names where they have some."""
     names: dict[str, str] = {}
     for posterior in (lineage.posterior, lineage.before):

@@ -28,6 +28,7 @@ class Beta(Family):
 
     parameter_names = ("alpha", "beta")
     inclusive = True
+    categorical = True
     term = "beta"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:

@@ -33,6 +33,7 @@ class Dirichlets(DirichletRows):
     """
 
     sizes: tuple[int, ...] = (2, 3)
+    categorical = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(map(int, self.sizes)))

@@ -12,7 +12,7 @@ from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array, Family, FullGaussian
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions.formulas.design import Design
-from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, Reading, Rows
+from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, Reading, SiteRows
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, GaussianClimb, Natural, Problem
 from decbayes.models.regressions.varying.site_effects import Moments
@@ -210,7 +210,7 @@ class Generalized(Outcome):
     read_as: ClassVar[Mapping[float, Callable[[Array, Array], Cloud]]] = {0.0: Cloud.weighted}
     """The targets of rows that have nothing but h, and how a message tells where these are."""
 
-    def reading(self, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> Rows | None:
+    def reading(self, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> SiteRows | None:
         """A first broadcast as rows, for `recentred`; None if it says too little of them."""
         return Reading.of(message, anchor, levels, self, spread)
 

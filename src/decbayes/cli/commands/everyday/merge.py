@@ -40,7 +40,6 @@ from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
-from decbayes.views.comparison import told
 from decbayes.views.texts import filled
 
 if TYPE_CHECKING:
@@ -441,7 +440,9 @@ def print_outcome(
     if alignment.reason:
         messages().print(alignment.reason)
     if alignment.lineage is not None:
-        changes = told(alignment.lineage).values()
+        from decbayes.views.comparison import changes_in  # few merges need it
+
+        changes = changes_in(alignment.lineage).values()
         messages().print(f"{len(alignment.lineage.events) - len(changes)} components kept their ids")
         for change in changes:
             messages().print(plain(change))

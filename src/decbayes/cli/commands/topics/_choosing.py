@@ -14,7 +14,7 @@ from decbayes.files import load_note, save
 from decbayes.merging import Lineage
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-from decbayes.views.comparison import told
+from decbayes.views.comparison import changes_in
 
 KEPT = ("holds", "several", "public_documents")
 
@@ -49,7 +49,7 @@ def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> N
     if manifest is not None:
         kept[MANIFEST] = drafted_again(manifest, edited.posterior)
     save(edited.posterior, output, note=kept)
-    messages().print(plain(f"{output}: {'; '.join(told(edited).values())}"))
+    messages().print(plain(f"{output}: {'; '.join(changes_in(edited).values())}"))
     if as_json:
         print_json(*(vars(event) for event in edited.events))
 

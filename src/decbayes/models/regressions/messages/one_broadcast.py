@@ -112,7 +112,7 @@ class Cloud(NamedTuple):
         return np.asarray(np.maximum(there + np.sum(covariance * self.scatter), 0.0))
 
 
-class Rows(Protocol):
+class SiteRows(Protocol):
     """What a first broadcast tells of a site's rows; `spread` is 1 if contributions are expectations under the
     posterior, as of variational fits, and 0 if they are values at its mean, as of Laplace's.
     """
