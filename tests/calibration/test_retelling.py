@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import decbayes as db
-from decbayes.calibration.retelling import ROUNDS, retold
-from decbayes.calibration.worlds import Setting
+from decbayes.calibration.worlds import ROUNDS, Setting, retold
 
 GRID = np.linspace(-8.0, 8.0, 1601)
 # Means and counts of two clusters of deviation 1 that overlap, at three sites that divide them differently.

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.retelling import in_common_terms, retold
-from decbayes.calibration.worlds import QUICK, Setting, Worlds, worlds_of
+from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, retold, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading

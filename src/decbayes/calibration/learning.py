@@ -1,6 +1,6 @@
 """The map from margins, evidence and overlaps to probabilities, learned by simulating the setting.
 
-What sites say together is taken as the truth (`retelling.py`). Each simulated site gets as much data as the real one,
+What sites say together is taken as the truth (`worlds.py`). Each simulated site gets as much data as the real one,
 from the slots that it fills, and is fitted and merged in the same way. The truth about each simulated match is known,
 and a rising curve is fitted to it.
 """
@@ -14,8 +14,7 @@ from scipy.special import expit
 
 from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.matches import Matches, in_common, overlaps_of
-from decbayes.calibration.retelling import in_common_terms
-from decbayes.calibration.worlds import Setting, World, Worlds, sharpened, simulated_shards, worlds_of
+from decbayes.calibration.worlds import Setting, World, Worlds, in_common_terms, sharpened, simulated_shards, worlds_of
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import Alignment, reading
