@@ -182,7 +182,7 @@ def test_what_stands_out_is_said_and_nothing_else(orchards):
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]]), orchards[0]]), names=NAMES[:2])
     assert "with fewer than 5" not in few
     few = page(db.align([topics([[90.0, 10.0, 0.0], [0.0, 0.0, 3.0]])]), names=["alone"])
-    assert "1 topic with fewer than 5 words: 1." in few
+    assert "1 topic with fewer than 5 occurrences: 1." in few
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])

@@ -55,7 +55,7 @@ def described(
     Without an `alignment` nobody knows what single sites have contributed, and components are shown without sites.
     """
     view = view_of(model)
-    shown = {"view": view.name, "noun": view.noun, "unit": view.unit, "sites": [*sites], "least": LEAST, **more}
+    shown = {"view": view.name, "noun": view.noun, "unit": view.counted, "sites": [*sites], "least": LEAST, **more}
     if alignment is None and posterior == Posterior.of_prior(posterior.structure):
         return Shown({**shown, "components": [], "rows": []}, {})
     if not posterior.structure.symmetry or posterior.means_only:

@@ -86,13 +86,14 @@ def cell(
         return tag("td")
     sure = findings.sureness[coupled]
     marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
-    observations, value = number(round(findings.shared[coupled].evidence[place])), sure.text(*place)
+    amount, value = findings.shared[coupled].evidence[place], sure.text(*place)
+    counts = f"{number(round(amount))} {findings.view.counted}s"
     return tag(
         "td",
         cell_text(components),
         tag("sup", marks) if marks else None,
         class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
-        title=f"{findings.names[place[0]]}, component {place[1]}: {observations} {findings.unit}, {sure.name} {value}",
+        title=f"{findings.names[place[0]]}, component {place[1]}: {counts}, {sure.name} {value}",
     )
 
 
@@ -120,7 +121,9 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
         )
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     ]
-    shown = table(("site", f"its {findings.view.noun}", "went into", sure.name, findings.unit), rows, right=(3, 4))
+    shown = table(
+        ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"), rows, right=(3, 4)
+    )
     more = left_out(len(places) - len(rows), "close call")
     return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
 

@@ -25,20 +25,20 @@ PERCENT = ("weight", "share in the long run", "how often")
 
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part], about: About) -> Markup:
     """A card for each of the components with the most evidence, and a line for each of the others."""
-    evidence = findings.shared[coupled].evidence.sum(axis=0)
+    evidence = findings.amounts(coupled)
     largest = sorted(findings.filled(coupled), key=lambda slot: -evidence[slot])
     bodies, hidden = bodies_of(findings, parts, len(evidence), about), findings.hidden(coupled)
     first, others = sorted(largest[:MOST_CARDS]), sorted(largest[MOST_CARDS:])
-    concealed = note(f"Fewer than {findings.least:g} {findings.unit}: not shown.")
+    concealed = note(f"Fewer than {findings.least:g} {findings.view.counted}s: not shown.")
     shown = [card(findings, coupled, slot, concealed if hidden[slot] else bodies[slot]) for slot in first]
     return joined([tag("div", shown, class_="cards"), remainder(findings, coupled, others)])
 
 
 def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Markup:
     shared = findings.shared[coupled]
-    support, total = shared.sites(slot), float(shared.evidence[:, slot].sum())
+    support, total = shared.sites(slot), float(findings.amounts(coupled)[slot])
     share = total / max(float(findings.evidence.sum()), 1e-300)
-    amount = f"{counted(total, findings.view.unit)} ({percent(share)})"
+    amount = f"{counted(total, findings.view.counted)} ({percent(share)})"
     summary = [support_text(findings, support), amount, *spread(findings, coupled, slot)]
     return tag(
         "article",
@@ -96,7 +96,7 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
         (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
         for site in support[:MOST_SUPPORTERS]
     ]
-    shown = table(("site", findings.unit, *(["matched rightly with"] * known)), rows, right=(1, 2))
+    shown = table(("site", f"{findings.view.counted}s", *(["matched rightly with"] * known)), rows, right=(1, 2))
     more = left_out(len(support) - len(rows), "site", " with less evidence")
     return tag("details", tag("summary", "Sites that have it"), shown, more)
 
@@ -106,11 +106,9 @@ def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Mark
     if not slots:
         return None
     shared, texts, hidden = findings.shared[coupled], findings.captions(coupled), findings.hidden(coupled)
-    rows = [
-        (k, "" if hidden[k] else texts[k], number(round(float(shared.evidence[:, k].sum()))), len(shared.sites(k)))
-        for k in slots
-    ]
-    shown = table((findings.view.noun, "description", findings.unit, "sites"), rows, right=(2, 3))
+    amounts = findings.amounts(coupled)
+    rows = [(k, "" if hidden[k] else texts[k], number(round(float(amounts[k]))), len(shared.sites(k))) for k in slots]
+    shown = table((findings.view.noun, "description", f"{findings.view.counted}s", "sites"), rows, right=(2, 3))
     return tag("details", tag("summary", f"The other {findings.nouns(len(slots))}, which have less evidence"), shown)
 
 

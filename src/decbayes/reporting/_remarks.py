@@ -142,7 +142,7 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     if few:
         yield Remark(
             "small components",
-            f"{findings.nouns(len(few))} with fewer than {findings.least:g} {findings.unit}: {listed(few)}.",
+            f"{findings.nouns(len(few))} with fewer than {findings.least:g} {findings.view.counted}s: {listed(few)}.",
             "Not shown, since they may describe single observations. --least 0 shows everything, for your own use.",
         )
 

@@ -140,7 +140,7 @@ def components_table(findings: Findings, title: str, parts: Sequence[Any], shown
         names = [str(row["entry"] or row["factor"]) for row in summary]
         rows = [(name, number(row["mean"]), end) for name, row, end in zip(names, summary, ends, strict=True)]
         return PaperTable(title, ("parameter", "mean", f"{LEVEL:.0%} interval"), tuple(rows))
-    evidence = findings.shared[findings.sets[0]].evidence.sum(axis=0)
+    evidence = findings.amounts(findings.sets[0])
     names, captions = findings.titles(findings.sets[0]), findings.captions(findings.sets[0])
     texts = [words_of(parts[slot]) if slot < len(parts) else "" for slot in range(len(names))]
     rows = [(names[k], f"{evidence[k] / evidence.sum():.1%}", texts[k] or captions[k]) for k in shown]

@@ -129,9 +129,9 @@ def panel(findings: Findings, quality: Quality, slot: int, ranked: Sequence[NDAr
     return tag(
         "div",
         tag("h3", quality.names[slot], " ", tag("a", f"card {slot}", href=f"#component-{slot}", class_="no")),
-        note(f"{share:.1%} of all words"),
+        note(f"{share:.1%} of all words. Frequencies of words: blue in this topic, grey in all topics together."),
         joined(lists),
-        note(f"words at sites: {sites}") if len(findings.sites) > 1 else None,
+        note(f"occurrences at sites, in topics of their own: {sites}") if len(findings.sites) > 1 else None,
         class_="panel",
         id=f"topic-{slot}",
     )

@@ -55,7 +55,7 @@ def found(findings: Findings, about: About) -> str:
 def parts(findings: Findings, about: About) -> str:
     """How many components there are; of the largest, how frequent they are and what they are like."""
     coupled = findings.sets[0]
-    evidence = findings.shared[coupled].evidence.sum(axis=0)
+    evidence = findings.amounts(coupled)
     filled = [int(slot) for slot in np.argsort(-evidence, kind="stable") if evidence[slot] > 0]
     shown = [slot for slot in filled if slot in set(findings.visible)][:MOST_PARTS]
     profiles = findings.view.profiles(findings.merged)

@@ -14,6 +14,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, Reliability, Tree, reading
 from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.coupled import reordered
+from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
 from decbayes.models.topics.quality import CoOccurrence
@@ -228,11 +229,11 @@ class Findings:
             return np.array(self.rows, dtype=np.float64), record
         tallies = [self.view.tally(posterior) for posterior in self.alignment.posteriors]
         if any(tally is None for tally in tallies):
-            return self.evidence, self.view.unit
+            return self.evidence, self.view.counted
         observed = np.array([most(tally.observed) for tally in tallies if tally is not None])
         if np.isfinite(observed).all():
             return observed, record
-        return np.array([most(tally.totals) for tally in tallies if tally is not None]), self.view.unit
+        return np.array([most(tally.totals) for tally in tallies if tally is not None]), self.view.counted
 
     @property
     def total(self) -> str:
@@ -252,6 +253,11 @@ class Findings:
         sizes = [len(self.merged.structure.prior[names[0]]) for names in groups_of(self.merged.structure)]
         place = slice(sum(sizes[:group]), sum(sizes[: group + 1]))
         return self.influence.evidence[:, place], self.influence.log_bayes_factor[:, place]
+
+    def amounts(self, coupled: CoupledSet) -> Array:
+        """What the merge has in each slot. Parts of a component that was divided count where they are."""
+        divided = coupled in self.alignment.divisions
+        return as_components(self.merged).evidence if divided else self.shared[coupled].evidence.sum(axis=0)
 
     def hidden(self, coupled: CoupledSet) -> NDArray[np.bool_]:
         """Slots with too few observations to be shown; they are only counted."""

@@ -97,6 +97,11 @@ class View:
         return str(self.model.unit)
 
     @property
+    def counted(self) -> str:
+        """The same where it is counted: words may be different words, occurrences are not."""
+        return "occurrence" if self.unit == "word" else self.unit
+
+    @property
     def modelled(self) -> str:
         """What is modelled, in words, if the title does not say it."""
         return str(self.model.modelled)
