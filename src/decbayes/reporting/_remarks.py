@@ -47,12 +47,16 @@ PROMISE = "differential privacy"
 
 
 def remarks(findings: Findings) -> tuple[Remark, ...]:
-    """Everything that stands out, warnings first: the remarks of the merge, and what takes longer to find."""
+    """Everything that stands out, warnings first: the remarks of the merge, and what takes longer to find.
+
+    What the model says about its components, such as topics worth a look, comes before general notes on matches.
+    """
     noticed = [*of_merge(findings), *influential(findings), *findings.parties.remarks(findings.names)]
+    noticed += findings.view.advice(findings.alignment, findings.names)
     for coupled in findings.sets:
         noticed += [*private(findings, coupled), *varying(findings, coupled), *matches(findings, coupled)]
         noticed += small(findings, coupled)
-    return ordered([*noticed, *lineage(findings), *findings.view.advice(findings.alignment, findings.names)])
+    return ordered([*noticed, *lineage(findings)])
 
 
 def of_merge(findings: Findings) -> tuple[Remark, ...]:
