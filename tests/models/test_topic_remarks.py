@@ -73,6 +73,22 @@ def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     assert advised(alike[:1]) == {}
 
 
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [(["the", "of", "ball"], "english"), (["und", "der", "vote"], "german"), (["the", "goal", "ball"], "")],
+    ids=["english", "german", "one such word"],
+)
+def test_topics_that_begin_with_function_words_say_so(rng, words, language):
+    """Two topics: the first has three words, the second five others."""
+    counts = np.kron(np.eye(2, dtype=int), np.ones((20, 5), dtype=int)) * [9, 8, 7, 1, 1, 5, 5, 5, 5, 5]
+    vocabulary = [*words, "a1", "a2", "law", "tide", "mast", "crew", "quay"]
+    fitted = db.LatentDirichletAllocation(2, vocabulary).fit(counts, rng=0).posterior
+    said = [str(remark) for remark in fitted.remarks if remark.kind == "function words"]
+    expected = "1 of 2 topics begins with function words. Leave such words out: make the list of words with "
+    assert said == [f"{expected}--stop-words {language}, and fit again."] * bool(language)
+    assert ("function words" in advised([fitted, fitted])) == bool(language)
+
+
 def test_short_texts_that_topics_predict_worse_than_frequencies_say_so(rng):
     noise = csr_array(rng.multinomial(6, np.full((300, WORDS), 1.0 / WORDS)))
     (remark,) = model(10).fit(noise, rng=rng).posterior.remarks

@@ -18,7 +18,7 @@ from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
-from decbayes.models.topics.doubts import topics_of_few
+from decbayes.models.topics.doubts import function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
@@ -66,6 +66,7 @@ class MergedTopics:
         if not quick or not self.alignment.structure.symmetry:
             return
         yield from self.strangers()
+        yield from function_words(self.quality)
         yield from self.to_look_at()
         yield from self.few_documents()
         if not self.refined:

@@ -1,4 +1,4 @@
-"""Doubts about a fit of texts: they are too short, or a topic has its words from a few odd documents."""
+"""Doubts about a fit of texts: they are too short, a topic is of a few odd documents, or topics are function words."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, vstack
 from decbayes.families import Dirichlet
 from decbayes.models.core.counts import Counts
 from decbayes.models.core.evaluation import hold_out
+from decbayes.models.topics.quality import Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
@@ -25,8 +26,45 @@ LEAST, TIMES = 5, 4
 FEW_DOCUMENTS = "few documents"
 
 
+# The most frequent words of some languages. So many of them among a topic's first words mean that nobody left them out;
+# at least one topic in so many is worth a line.
+FUNCTION_WORDS = {
+    "english": "the of and to in is that it for was with as on be at by he she they we you his her not are this",
+    "german": "der die das und in zu den von mit sich des auf für ist im dem nicht ein eine als",
+    "french": "de la le et les des en un du une que est pour qui dans par plus pas au sur",
+    "spanish": "de la que el en los se del las por un para con no una su al lo como más",
+    "italian": "di che la il un del le per una in si con da non sono al della lo gli",
+    "portuguese": "de que do da em um para com não uma os no se na por mais as dos como mas",
+    "dutch": "de van het een en in is dat op te voor met zijn die niet aan er om ook",
+}
+BEGINNING, AMONG, ONE_IN = 3, 2, 5
+
+
 def doubts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
-    return (*short_texts(model, posterior, counts), *few_documents(model, posterior, counts))
+    doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts)
+    return (*doubted, *function_words(Quality(posterior, BEGINNING)))
+
+
+def function_words(quality: Quality) -> tuple[Remark, ...]:
+    """A remark if topics begin with words such as "the" and "of"."""
+    topics = [frozenset(word.lower() for word in quality.words[topic][:BEGINNING]) for topic in quality.used.tolist()]
+    found = {
+        language: sum(len(first.intersection(words.split())) >= AMONG for first in topics)
+        for language, words in FUNCTION_WORDS.items()
+    }
+    language = max(found, key=lambda name: found[name])
+    number = found[language]
+    if not number or ONE_IN * number < len(topics):
+        return ()
+    return (
+        Remark(
+            "function words",
+            f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with function words.",
+            f"Leave such words out: make the list of words with --stop-words {language}, and fit again.",
+            "",
+            "note",
+        ),
+    )
 
 
 def few_documents(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
