@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.columns.sums import Dispersion, Events, coarser
+from decbayes.columns.sums import Dispersion, Events, coarser, earliest
 from decbayes.disclosure.preparing import listed, prepared
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.models.core.persons import Persons
@@ -92,6 +92,21 @@ def test_few_who_are_observed_to_the_end_allow_no_late_cut():
     site = (1e5, 1000.0, *((100.0 * step, 10 * step) for step in range(1, 11)))
     assert Events(site).cuts == (170.0, 330.0, 500.0, 670.0, 830.0)
     assert Events((1e5, 500.0, *site[2:])).cuts == (170.0, 330.0)
+
+
+def test_sites_with_few_events_have_cuts_if_there_can_be_any():
+    """Sites of 15 to 21 events, none of whose quantiles leaves each of them a whole step on both sides."""
+    sites = (
+        (816.0, 6.0, (0.21, 5), (1.2, 10), (2.5, 15), (5.1, 20)),
+        (497.0, 5.8, (0.52, 5), (2.3, 10), (3.8, 15)),
+        (1380.0, 5.9, (1.1, 5), (2.3, 11), (2.8, 16), (4.9, 21)),
+        (1050.0, 6.0, (1.2, 5), (2.2, 10), (4.3, 15)),
+    )
+    assert Events(*sites).cuts == (1.2,)
+    assert Events(*sites, (127.0, 5.4, (2.7, 5))).cuts == (), "all events of one site are one step"
+    longer = [(*site, (20.0, site[-1][1] + 5), (21.0, site[-1][1] + 10), (22.0, site[-1][1] + 15)) for site in sites]
+    steps = [np.array([(0.0, 0.0), *site[2:]]) for site in longer]
+    assert earliest(steps) == [1.2, 3.8, 20.0, 21.0]
 
 
 @pytest.mark.parametrize(("time", "grid"), [(0.0034, 0.0034), (341.2, 350), (99.01, 100), (100.0, 100), (101, 110)])

@@ -42,6 +42,12 @@ def formula(frame, text="Surv(t, dead) ~ old + score", **settings):
     return db.SurvivalRegression.from_frame(frame, text, **{"cuts": (1.0, 3.0), "rate": 0.3} | settings)
 
 
+def test_a_hazard_without_cuts_is_said_to_be_constant(rng):
+    frame = patients(rng, 60)
+    assert formula(frame, cuts=()).modelled.endswith("; without cuts the hazard is constant in time")
+    assert "constant" not in formula(frame).modelled
+
+
 def test_the_fit_maximises_the_likelihood_of_piecewise_constant_hazards(rng):
     frame = patients(rng, 150)
     model = formula(frame, prior_variance=1e6, approximation="laplace")

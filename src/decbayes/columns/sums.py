@@ -100,7 +100,7 @@ class Events(Sums):
         """Times with about as many events of all sites between each two, and enough of each site that has events.
 
         Counts are interpolated between a site's steps and added over sites. Then cuts are left out, at the smallest
-        interval first, until each site has a whole step between any two.
+        interval first, until each site has a whole step between any two. If none is left, there may be some elsewhere.
         """
         sites = [np.array([(0.0, 0.0), *steps]) for _, _, *steps in self.parts if steps]
         if not sites:
@@ -109,16 +109,19 @@ class Events(Sums):
         summed = np.sum([np.interp(knots, *site.T) for site in sites], axis=0)
         wanted = summed[-1] * np.arange(1, INTERVALS) / INTERVALS
         quantiles = {float(f"{time:.2g}") for time in np.interp(wanted, summed, knots)} - {0.0}
-        cuts = sorted(time for time in quantiles if time < min(part[1] for part in self.parts))
+        end = min(part[1] for part in self.parts)
+        cuts = sorted(time for time in quantiles if time < end)
         while cuts and not (full := whole_steps(cuts, sites)).all():
             events = np.diff(np.interp([0.0, *cuts, knots[-1]], knots, summed))
             small = min(np.flatnonzero(~full), key=lambda place: (events[place], place))
             left = small == len(cuts) or (small > 0 and events[small - 1] <= events[small + 1])
             cuts.pop(int(small) - int(left))
-        return tuple(cuts)
+        possible = [time for time in earliest(sites) if time < end and not cuts]
+        nearest = {min(possible, key=lambda time: abs(time - each)) for each in quantiles if possible}
+        return tuple(cuts or sorted(nearest))
 
     def text(self) -> str:
-        cuts = ", ".join(f"{cut:g}" for cut in self.cuts) or "none"
+        cuts = ", ".join(f"{cut:g}" for cut in self.cuts) or "none (constant hazard, since a site has few events)"
         return f"{self.total:,} events; cuts {cuts}; rate {self.rate:g}"
 
 
@@ -169,6 +172,15 @@ def whole_steps(cuts: Sequence[float], sites: Sequence[Array]) -> NDArray[np.boo
     ends = [0.0, *cuts, np.inf]
     inside = [[((site[:-1, 0] >= low) & (site[1:, 0] <= high)).any() for low, high in pairwise(ends)] for site in sites]
     return np.asarray(np.all(inside, axis=0))
+
+
+def earliest(sites: Sequence[Array]) -> list[float]:
+    """As many cuts as there can be with a whole step of every site between any two, each as early as possible."""
+    ends: list[float] = []
+    while not ends or np.isfinite(ends[-1]):
+        low = ends[-1] if ends else 0.0
+        ends.append(max(float(np.min(site[1:, 0][site[:-1, 0] >= low], initial=np.inf)) for site in sites))
+    return ends[:-2]  # the last interval has no end
 
 
 def checked_steps(part: Any) -> tuple[Any, ...]:

@@ -129,6 +129,10 @@ class SurvivalRegression(Regression):
         names = [*([self.entry] if self.entry else []), self.time, self.target]
         return f"Surv({', '.join(names)}) ~{right or ' 1'}"
 
+    @property
+    def legend(self) -> str:
+        return "" if self.cuts else "without cuts the hazard is constant in time"
+
     @classmethod
     def left_side(cls, text: str) -> tuple[str, dict[str, str]]:
         match = SURV.fullmatch(text)
