@@ -49,6 +49,13 @@ def test_typos_are_found_in_the_site_that_has_them():
     assert line == "Column 'x': 'Heart' is only at b; did it mean 'heart'?"
 
 
+def test_letters_that_changed_places_are_a_typo_but_not_those_of_codes():
+    known = Categorical("female", "male"), Categorical("male", "female")
+    (line,) = db.columns.unlike(sites(*known, Categorical("female", "mael")))
+    assert line == "Column 'x': 'mael' is only at c; did it mean 'male'?"
+    assert db.columns.unlike(sites(Categorical("ab", "o"), Categorical("ab", "o"), Categorical("ba", "o"))) == []
+
+
 def test_a_code_for_missing_values_is_asked_about_and_not_quoted():
     said = []
     age = np.r_[np.random.default_rng(0).normal(50, 10, 60).round(1), [999.0, 999.0]]

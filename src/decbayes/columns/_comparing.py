@@ -12,6 +12,8 @@ from decbayes.columns.column import Column
 # is so many of their scales away. Patients differ by less; kPa and mmHg, or 999 for a missing value, by more.
 SCALES, AWAY = 4.0, 2.0
 ALIKE = 0.85
+# Shorter ones are codes: "AB" is not "BA".
+SHORTEST = 4
 
 
 def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
@@ -58,12 +60,18 @@ def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
         for category in sorted(entered - elsewhere):
             missed = {simple(other): other for other in elsewhere - entered if undigited(other) != undigited(category)}
             near = get_close_matches(simple(category), missed, n=1, cutoff=ALIKE)
+            near = near or [other for other in sorted(missed) if swapped(simple(category), other)]
             if near and (len(entries) > 2 or site == max(entries)):
                 yield f"Column '{name}': '{category}' is only at {site}; did it mean '{missed[near[0]]}'?"
 
 
 def simple(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
+
+
+def swapped(word: str, other: str) -> bool:
+    """Whether the letters of a word are those of another: "mael" is "male", which "female" is not."""
+    return len(word) >= SHORTEST and sorted(word) == sorted(other)
 
 
 def undigited(text: str) -> str:

@@ -89,9 +89,12 @@ def print_differences(differences: Sequence[Difference], undecided: str, apart: 
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
     for term in differences:
-        known = np.isfinite(term.times)  # only one site has it otherwise
-        times = Text(f"{term.times:.1f}" if known else "–", style="yellow" if term.notable else "")
-        table.add_row(plain(term.name), times, f"{term.between:.2g}" if known else "–")
+        # Not known if one site alone has it, or too few say how far they differ.
+        times, between = (
+            f"{value:{digits}}" if np.isfinite(value) else "–"
+            for value, digits in ((term.times, ".1f"), (term.between, ".2g"))
+        )
+        table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
     for line in verdict(differences, float(apart[0].probability[0])):
