@@ -306,3 +306,18 @@ def test_half_cauchy_deviations_and_correlations_by_files_are_those_of_all_rows(
     assert "some is not" in mixed[2]
     run("fit linear-regression a.csv --formula y~x+(1|site/unit) --kinds unit=categorical -o w.posterior")
     assert "tell groups of unit apart" in run("calibrate w.posterior a.csv --rules usual -o c.information")[2]
+
+
+def test_weights_are_listed_with_the_columns_of_a_formula_and_said(run, trial):
+    """Here the visits of a patient, which are no weights otherwise."""
+    for name in "ab":
+        run(f"columns {name}.csv {SURVIVAL} --weights visits -o {name}.columns")
+    run("columns a.columns b.columns -o agreed.columns")
+    fit = f"fit survival-regression a.csv {SURVIVAL} --weights visits --agreed-columns"
+    said = run(f"{fit} agreed.columns -o a.posterior")[2]
+    assert "models the hazard of outcome = died, by Surv(days, outcome) ~ age + sex, weighted by visits" in said
+    assert "weighted by visits" in run("show a.posterior")[1].replace("\n", " ")
+    run(f"columns a.csv {SURVIVAL} -o few.columns")
+    code, _, refused = run(f"{fit} few.columns -o x.posterior")
+    assert code
+    assert "no weights 'visits'. Make it with `decbayes columns --weights visits`" in refused

@@ -171,7 +171,11 @@ def model_of_columns(
 ) -> Any:
     """The regression of columns that sites have agreed on, before there are data."""
     terms: tuple[str, ...] = ()
-    listed = agreed
+    listed, weights = agreed, settings.get("weights", "")
+    if weights and weights not in agreed:
+        raise InvalidStructure(
+            f"The list of columns has no weights '{weights}'. Make it with `decbayes columns --weights {weights}`."
+        )
     if formula:
         target, terms, settings = asked(model, formula, [*agreed, *further], settings)
         wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)

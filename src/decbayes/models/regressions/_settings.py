@@ -132,7 +132,8 @@ class RegressionSettings(Tabled, Model):
 
     @property
     def modelled(self) -> str:
-        what = ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}")))
+        weighted = f"weighted by {self.weights}" if self.weights else ""
+        what = ", ".join(filter(None, (self.subject, self.outcome.assumed, f"by {self.formula}", weighted)))
         return "; ".join(filter(None, (what, self.legend)))
 
     @property

@@ -45,6 +45,7 @@ def columns(
         Parameter(help="With --formula: the model, by its name in `decbayes fit`; not needed with Surv()."),
     ] = "",
     yes: Annotated[str, Parameter(help="With --formula: the category that counts as yes, or as the event.")] = "",
+    weights: Annotated[str, Parameter(help="With --formula: the column of weights, if rows have some.")] = "",
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
@@ -54,7 +55,8 @@ def columns(
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
     in_force = rules_named(rules)
-    options = {"formula": formula, "kinds": kinds, "columns": columns} | ({"yes": yes} if yes else {})
+    options = {"formula": formula, "kinds": kinds, "columns": columns}
+    options |= {name: value for name, value in (("yes", yes), ("weights", weights)) if value}
     sites = [
         listed_for(model, source, options, person, in_force)
         if formula and source.suffix != ".columns"
@@ -84,7 +86,7 @@ def listed_for(
         raise WrongArgument("Name the model of the --formula: --model logistic-regression, for example.")
     try:
         kind = kind_called(model or "survival-regression")
-        if unknown := [name for name in ("formula", "yes") if name in options and not takes(kind, name)]:
+        if unknown := [name for name in ("formula", "yes", "weights") if name in options and not takes(kind, name)]:
             raise WrongArgument(f"{kind.command} takes no --{unknown[0]}.")
         fitted, observations = kind.from_file(table_file(source), report=messages().print, **options)
     except (LookupError, ValueError) as error:
