@@ -133,6 +133,8 @@ def test_refined_posteriors_stay_as_they_are(rng):
     model = model_of_counts()
     refined = db.refine(model, frames, [model.fit_site(frame).posterior for frame in frames], rounds=2).posteriors
     assert [*model.recentred(refined)] == [*refined]
+    assert model.forecast(refined) is None
+    assert model.forecast([model.fit(frame).posterior for frame in frames]) is None
 
 
 @pytest.mark.parametrize("model", [

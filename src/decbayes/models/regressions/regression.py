@@ -126,7 +126,7 @@ class Regression(RegressionSettings):
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
         """(D,): how far a merge of first broadcasts is from one fit of all rows, roughly, in posterior deviations.
 
-        None where merges are exact, or nothing is known.
+        None where merges are exact, or nothing is known: of posteriors that are no first broadcasts, for example.
         """
         return self._broadcasts.forecast(posteriors)
 

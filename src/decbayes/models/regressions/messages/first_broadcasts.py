@@ -11,7 +11,16 @@ from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
 from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
-from decbayes.models.regressions.messages.one_broadcast import LAPLACE, STEP, Quadratic, marked, recentred, total
+from decbayes.models.regressions.messages.one_broadcast import (
+    LAPLACE,
+    STEP,
+    Quadratic,
+    anchor_of,
+    anchors_by_number,
+    marked,
+    recentred,
+    total,
+)
 from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR, Climb
 from decbayes.posterior import Posterior
@@ -156,7 +165,9 @@ class FirstBroadcasts:
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
         if self.levels is None:
             return None
-        messages = [*map(message_of, posteriors)]
+        messages, first = [*map(message_of, posteriors)], anchors_by_number(self.anchors)
+        if not all(anchor_of(message) in first for message in messages):
+            return None
         mean, covariance = total([self._prior, *self._moved(messages)]).moments()
         return np.abs(mean - total([self._prior, *messages]).moments()[0]) / np.sqrt(np.diag(covariance))
 

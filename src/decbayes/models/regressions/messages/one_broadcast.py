@@ -198,6 +198,12 @@ def anchor_of(message: Quadratic) -> float:
     return float(parts[0]) - FIRST_PART if len(parts) == 1 else -1.0
 
 
+def anchors_by_number(anchors: Sequence[Quadratic]) -> dict[float, tuple[Quadratic, float]]:
+    """The anchor and the spread of first broadcasts, by what `anchor_of` says of them."""
+    fits = ((0, 1.0), (LAPLACE, 0.0))
+    return {float(first + place): (anchor, spread) for first, spread in fits for place, anchor in enumerate(anchors)}
+
+
 def recentred(
     messages: Sequence[Quadratic],
     prior: Quadratic,
@@ -209,8 +215,7 @@ def recentred(
 
     Messages that are no first broadcasts stay as they are.
     """
-    fits = ((0, 1.0), (LAPLACE, 0.0))
-    known = {float(first + place): (anchor, spread) for first, spread in fits for place, anchor in enumerate(anchors)}
+    known = anchors_by_number(anchors)
     sites = [
         None if (read := known.get(anchor_of(message))) is None else outcome.reading(message, read[0], levels, read[1])
         for message in messages
