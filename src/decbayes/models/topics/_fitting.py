@@ -29,9 +29,9 @@ DISTINCTION = 0.1
 SHARPENING, OVERSTEP = 4, 0.5
 # In that refit all others count as this many times the own documents, unless these are too few to tell topics apart.
 OTHERS, ENOUGH = 0.5, 100
-# How far the others' words are settled beforehand, times the square of that multiple, and at least; and how many counts
-# that takes, in mean counts of a word in a topic: rare words stay as they are.
-SETTLING, LEAST_SETTLED, FREQUENT = 0.02, 0.35, 10.0
+# How far the others' words are settled beforehand, per such multiple of the own documents; and how many counts it takes,
+# in mean counts of a word in a topic: rare words stay as they are.
+SETTLING, FREQUENT = 0.125, 10.0
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
 NEGLIGIBLE = 1e-6
@@ -182,7 +182,7 @@ def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
     rows, moved = np.repeat(np.arange(topics.shape[0]), np.diff(topics.indptr)), topics.copy()
     moved.data = np.maximum(topics.data, 0.0)  # a difference may round below zero
     totals = moved.sum(axis=0)
-    moved.data *= probable[rows, topics.indices] ** min(max(LEAST_SETTLED, SETTLING * needed**2), 1.0)
+    moved.data *= probable[rows, topics.indices] ** min(SETTLING * (1.0 + needed), 1.0)
     return adding_up(moved, totals)
 
 
