@@ -274,6 +274,6 @@ def checked_solver(solver: Solver | str | None, **settings: Any) -> Solver | Non
     if isinstance(solver, str) and solver in SOLVERS:
         chosen: Solver = SOLVERS[solver](**settings)
         return chosen
-    if isinstance(solver, str | type) or (solver is not None and not hasattr(solver, "solve")):
+    if isinstance(solver, type) or (solver is not None and not hasattr(solver, "solve")):
         raise TypeError(f"solver must be one of {', '.join(SOLVERS)}, or an object such as Grouping(); not {solver!r}.")
     return solver

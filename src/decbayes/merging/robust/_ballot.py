@@ -246,7 +246,7 @@ class Outcome:
         further = sum(int(own.sum()) for own in self.own)
         free = [part for part in self.parts if part.group.coupled is not None]
         more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
-        return max((part.slots + further for part in free), default=0) if more else 0
+        return max(part.slots + further for part in free) if more else 0
 
     @property
     def spare(self) -> int:

@@ -10,6 +10,7 @@ a site does not know. Three things bring it closer:
 """
 
 from collections.abc import Callable, Sequence
+from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ class Quadratic(NamedTuple):
     @classmethod
     def of(cls, natural: Array) -> "Quadratic":
         row = np.asarray(natural, dtype=np.float64).ravel()
-        side = int((np.sqrt(1 + 4 * len(row)) - 1) / 2)
+        side = isqrt(len(row))  # of side + side²
         return cls(row[:side], -2.0 * row[side:].reshape(side, side))
 
     @property

@@ -280,11 +280,11 @@ class Groups(NamedTuple):
 
 def groups_of(names: Array) -> Groups:
     """The groups of rows with these (N, 1) numbers of sites, or (N, 2) numbers of sites and of groups inside them."""
-    sites, of_site = np.unique(names[:, 0], return_inverse=True, equal_nan=True)
+    sites, of_site = np.unique(names[:, 0], return_inverse=True)
     of_site = of_site.reshape(-1).astype(np.intp)
     if names.shape[1] == 1:
         return Groups(of_site, np.arange(len(sites)), sites, sites)
-    inside, of_group = np.unique(names[:, 1], return_inverse=True, equal_nan=True)
+    inside, of_group = np.unique(names[:, 1], return_inverse=True)
     pairs, rows = np.unique(of_site * (len(inside) + 1) + of_group.reshape(-1), return_inverse=True)
     parents = (pairs // (len(inside) + 1)).astype(np.intp)
     return Groups(rows.reshape(-1).astype(np.intp), parents, sites, inside[pairs % (len(inside) + 1)])
