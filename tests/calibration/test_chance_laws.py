@@ -100,7 +100,7 @@ USED = "about as good as one fit of all data, and its intervals can be used"
         ({"covered": 0.7, "at_once": 0.76}, "refine (--rounds)"), ({"covered": 0.7, "at_once": 0.74}, "and so are"),
         ({"covered": 0.7, "at_once": 0.9, "sites": 1}, "and so are"),
         ({"covered": 0.7, "at_once": 0.9, "rounds": 2}, "more rounds"),
-        ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.81}, "then 81% hold"),
+        ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.81}, "then 81% contain the truth"),
         ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.79}, "and so are"),
         ({"right": 0.91}, USED), ({"right": 0.89}, "11% of matches are wrong"), ({"gap": 0.04}, USED),
         ({"gap": 0.06}, "predicts 0.06 nat worse"), ({"gap": 0.06, "rounds": 2}, "more rounds, or more data"),

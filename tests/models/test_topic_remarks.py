@@ -61,7 +61,7 @@ def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     calm = [model(3).fit(planted(rng, range(3), 80, 40), rng=rng).posterior for _ in range(2)]
     assert "one round" not in advised(calm)
     alike = [model(3).fit(planted(rng, range(6), 80, 40), rng=rng).posterior for _ in range(2)]
-    assert "fit wide, 6 topics per site, and give --components 3" in advised(alike)["one round"].advice
+    assert "fit 6 topics at each site, and give --components 3" in advised(alike)["one round"].advice
     narrowed = advised(
         [model(6).fit(planted(rng, range(6), 80, 40), rng=rng).posterior for _ in range(2)], components=3
     )
