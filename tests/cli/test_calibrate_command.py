@@ -52,6 +52,38 @@ def test_parts_of_two_sites_calibrate_a_merge(run, sites):
         assert (status, "hold the same data" in errors) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ("a.information", "holds 120 observations, these parts 60 (a.information 60): at least one is missing"),
+        ("a.information a.information", "a.information is given twice"),
+        ("a.information copy.information", "copy.information is the same as a.information"),
+        ("a.information b.information c.information", "parts 150"),
+    ],
+)
+def test_what_is_added_up_is_one_part_of_each_site_in_the_merge(run, sites, parts, message):
+    run("calibrate m.posterior b.csv -o b.information")
+    lines = (sites / "b.csv").read_text().splitlines()
+    (sites / "c.csv").write_text("\n".join(lines[:31]))
+    run("calibrate m.posterior c.csv -o c.information")
+    (sites / "copy.information").write_bytes((sites / "a.information").read_bytes())
+    status, _, errors = run(f"calibrate m.posterior {parts} -o calibrated.posterior")
+    assert (status, message in errors) == (1, True), errors
+    assert not (sites / "calibrated.posterior").exists()
+
+
+def test_data_of_some_sites_or_of_one_twice_calibrate_nothing_in_python(sites):
+    merged = db.load(sites / "m.posterior")
+    model = db.model_for(merged.structure)
+    first, second = (np.loadtxt(sites / f"{name}.csv", skiprows=1, ndmin=2) for name in "ab")
+    with pytest.raises(db.errors.NotCalibrated, match=r"shard 0 60\): at least one is missing"):
+        db.calibrate(model, [first], merged)
+    with pytest.raises(db.errors.NotCalibrated, match="shard 1 is the same as shard 0"):
+        db.calibrate(model, [first, first.copy()], merged)
+    with pytest.raises(db.errors.NotCalibrated, match="counts twice"):
+        db.calibrate(model, [first, second, second], merged, method="bootstrap", replicas=2)
+
+
 def test_a_tiny_site_is_told_what_its_part_would_say(run, sites):
     (sites / "tiny.csv").write_text("x\n0.1\n0.7\n")
     assert "think twice" in run("calibrate m.posterior tiny.csv -o tiny.information")[2]

@@ -46,6 +46,7 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
     ("line", "said"),
     [
         ("merge a.posterior b.posterior -o m.posterior --overlap c.overlap", "not merged here"),
+        ("merge a.posterior c.posterior -o m.posterior --overlap c.overlap --overlap c.overlap", "about one posterior"),
         (
             "merge a.posterior b.posterior -o m.posterior --overlap a.csv",
             "is not a file that `decbayes overlap` writes",

@@ -50,6 +50,19 @@ def test_files_are_scored_by_name(run, fitted):
     assert [line.split()[0] for line in shown.splitlines()[1:3]] == ["a", "b"]
 
 
+def test_a_file_counts_once_and_rows_that_were_held_back_are_left_out_of_a_calibration(run, fitted):
+    assert run("validate a.csv a.posterior b.posterior --held-back 0.1 -o a.scores")[0] == 0
+    assert "a.scores is given twice" in run("validate a.scores a.scores")[2]
+    run("merge a.posterior b.posterior -o m.posterior")
+    for name in "ab":
+        line = f"calibrate m.posterior {name}.csv -o {name}.information"
+        assert "108 observations" in run(f"{line} --held-back 0.1")[2]
+        run(f"calibrate m.posterior {name}.csv -o {name}{name}.information")
+    assert run("calibrate m.posterior a.information b.information -o c.posterior")[0] == 0
+    assert "held back rows" in run("calibrate m.posterior aa.information bb.information -o d.posterior")[2]
+    assert "--held-back" in run("calibrate m.posterior a.csv -o a.information --held-back 1")[2]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

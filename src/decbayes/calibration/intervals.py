@@ -11,7 +11,15 @@ from decbayes.base.arguments import check_kind, check_whole
 from decbayes.base.workers import jobs
 from decbayes.calibrated import Calibration
 from decbayes.calibration.linear_response import LinearResponse
-from decbayes.calibration.sites import Information, informations, one_more_pass, total
+from decbayes.calibration.sites import (
+    Information,
+    check_all_once,
+    check_units,
+    informations,
+    one_more_pass,
+    total,
+    units_in,
+)
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import Alignment, reading
@@ -164,6 +172,7 @@ def calibrate(
     check_whole(0, seed=seed)
     model = model.for_posterior(merged).sized_for(merged)
     if (method or model.calibrated_by) == "bootstrap":
+        check_units(merged, {name: units_in(model, shard) for name, shard in zip(shard_names(data), data, strict=True)})
         deviations = bootstrapped(model, data, merged, replicas=replicas, seed=seed)
         away = shift(merged, one_more_pass(model, data, merged))
         warn_if_unrefined(away)
@@ -181,9 +190,14 @@ def calibrate(
 def calibrated(posterior: Posterior, parts: Sequence[Information]) -> Posterior:
     """The posterior with deviations from the information of all sites."""
     check_kind(Posterior, posterior=posterior)
+    check_all_once(posterior, parts, shard_names(parts))
     with_intervals, away = responded(posterior, parts)
     warn_if_unrefined(away)
     return with_intervals
+
+
+def shard_names(shards: Sequence[Any]) -> list[str]:
+    return [f"shard {number}" for number in range(len(shards))]
 
 
 def by_response(posterior: Posterior, parts: Sequence[Information]) -> Posterior:

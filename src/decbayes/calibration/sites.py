@@ -1,6 +1,6 @@
 """The small sums that sites send in addition to their contributions, to calibrate a merged posterior."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,17 @@ from decbayes.base.workers import jobs
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
 from decbayes.merging import product
-from decbayes.models.core.information import flat_contribution
+from decbayes.models.core.information import flat_contribution, largest
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
+from decbayes.remarks import listed
 
-PREFIX, GRID = "information/", "grid"
+PREFIX, GRID, UNITS = "information/", "grid", "units"
+# Parts of all sites may hold this much more or less than the merge, absolutely and relatively: rounding, as of sums.
+ROUNDING = 0.5, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,7 @@ class Information:
         clusters: for robust errors, how many independent observations or clusters there are; else 0.
         grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values; for
             robust errors one row, Σ a² over clusters.
+        units: how many observations, words of documents or steps of sequences the sums are over; 0 if not stated.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -49,12 +54,13 @@ class Information:
     matrix: Array
     clusters: int = 0
     grid: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    units: float = 0.0
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
         """The information of one site's data at the merged posterior."""
         contributed = flat_contribution(model.contributed(posterior, data))
-        return cls(posterior.digest, 1, contributed, model.information(posterior, data))
+        return cls(posterior.digest, 1, contributed, model.information(posterior, data), units=units_in(model, data))
 
     @classmethod
     def half_cauchy(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
@@ -85,7 +91,7 @@ class Information:
             raise NotCalibrated(f"Robust errors are for regressions, not for {type(model).__name__}.")
         contributed = flat_contribution(model.contributed(posterior, data))
         middle, squares, count = model.robust_errors(posterior).sums(data, clusters)
-        return cls(posterior.digest, 1, contributed, middle, count, squares)
+        return cls(posterior.digest, 1, contributed, middle, count, squares, units_in(model, data))
 
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
@@ -98,12 +104,14 @@ class Information:
             )
         added = self.contribution + other.contribution, self.matrix + other.matrix
         counts = self.clusters + other.clusters
-        return Information(self.at, self.sites + other.sites, *added, counts, self.grid + other.grid)
+        units = self.units + other.units if self.units and other.units else 0.0
+        return Information(self.at, self.sites + other.sites, *added, counts, self.grid + other.grid, units)
 
     def to_bytes(self) -> bytes:
         counts = np.array([self.sites, *([self.clusters] if self.clusters else [])], dtype="<i4")
         grid = {GRID: self.grid} if self.grid.size else {}
-        arrays = {PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts, **grid}
+        units = {UNITS: np.array([self.units])} if self.units else {}
+        arrays = {PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts, **grid, **units}
         return write_arrays(arrays)
 
     @classmethod
@@ -111,7 +119,7 @@ class Information:
         """The inverse of `to_bytes`, with checks."""
         arrays = dict(read_arrays(content))
         names = [name for name in arrays if name.startswith(PREFIX)]
-        grid = arrays.pop(GRID, np.zeros((0, 0)))
+        grid, units = arrays.pop(GRID, np.zeros((0, 0))), arrays.pop(UNITS, np.zeros(1))
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
             raise InvalidFile("These bytes are not the information of a site.")
         matrix, contribution = arrays[names[0]], arrays["contribution"]
@@ -119,14 +127,15 @@ class Information:
         square = matrix.ndim == 2 and len(set(matrix.shape)) == 1
         shaped = contribution.ndim == 1 and square and (robust or matrix.shape == contribution.shape * 2)
         shaped = shaped and grid.ndim == 2 and (not robust or grid.shape == (1, len(matrix)))
-        parts = (matrix, contribution, grid)
+        shaped = shaped and units.shape == (1,)
+        parts = (matrix, contribution, grid, units)
         numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in parts)
         counted = arrays["sites"].dtype == np.dtype("<i4") and (arrays["sites"] > 0).all()
-        counted = counted and arrays["sites"].size in (1, 2)
+        counted = counted and arrays["sites"].size in (1, 2) and (units >= 0.0).all()
         if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
         counts = [*map(int, arrays["sites"]), 0][:2]
-        return cls(names[0].removeprefix(PREFIX), counts[0], contribution, matrix, counts[1], grid)
+        return cls(names[0].removeprefix(PREFIX), counts[0], contribution, matrix, counts[1], grid, float(units[0]))
 
 
 def informations(
@@ -147,6 +156,44 @@ def total(parts: Sequence[Information]) -> Information:
     for part in parts[1:]:
         whole = whole + part
     return whole
+
+
+def units_in(model: Model, data: Any) -> float:
+    """How many units of data these are; 0 if they cannot be counted."""
+    try:
+        return float(np.sum(model.units(data)))
+    except (TypeError, IndexError):
+        return 0.0
+
+
+def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Sequence[str]) -> None:
+    """Refuse parts that are not one of each site in the merge: one given twice, or too many or few observations."""
+    if total(parts).at != posterior.digest:
+        return  # refused with a better reason
+    first: dict[bytes, str] = {}
+    for part, name in zip(parts, names, strict=True):
+        numbers = part.contribution.tobytes() + part.matrix.tobytes()
+        if numbers in first:
+            same = "is given twice" if first[numbers] == name else f"is the same as {first[numbers]}"
+            raise NotCalibrated(f"{name} {same}: give the part of each site once.")
+        first[numbers] = name
+    check_units(posterior, {name: part.units for part, name in zip(parts, names, strict=True)})
+
+
+def check_units(posterior: Posterior, units: Mapping[str, float]) -> None:
+    """Refuse data that are not those of the posterior, as far as numbers of observations show."""
+    tally = model_for(posterior.structure).tally(posterior)
+    if tally is None or not units or not all(units.values()):
+        return
+    given, room = sum(units.values()), ROUNDING[0] + ROUNDING[1] * sum(units.values()) + tally.slack
+    off = largest(np.asarray(tally.totals) - given)
+    if abs(off) > room:
+        each = listed([f"{name} {held:,.6g}" for name, held in units.items()])
+        why = "at least one is missing" if off > 0.0 else "one counts twice, or its site has held back rows"
+        raise NotCalibrated(
+            f"The posterior holds {given + off:,.6g} observations, these parts {given:,.6g} ({each}): {why}. Give one "
+            "part for each site in the merge, of the data it fitted."
+        )
 
 
 def one_more_pass(model: Model, shards: Iterable[Any], posterior: Posterior) -> Posterior:

@@ -97,6 +97,8 @@ def solver_named(name: str | None, restarts: int | None) -> Solver | None:
 def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[Any]:
     """The overlaps for each posterior; None if no file is about it."""
     by_digest: dict[str, Any] = dict(map(read_overlaps, paths))
+    if len(by_digest) < len(paths):
+        raise StructureMismatch("Two files of overlaps are about one posterior: give one for each site.")
     unknown = by_digest.keys() - {posterior.digest for posterior in posteriors}
     if unknown:
         raise StructureMismatch(

@@ -29,6 +29,16 @@ DPI = 200
 Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
 
 
+def check_each_once(paths: Sequence[Path]) -> None:
+    """Refuse a file, or a copy of one, that would be added up twice."""
+    read: dict[bytes, Path] = {}
+    for path in paths:
+        first = read.setdefault(path.read_bytes(), path)
+        if first is not path:
+            same = "is given twice" if first == path else f"is the same as {first}"
+            raise WrongArgument(f"{path} {same}: give the file of each site once.")
+
+
 def check_output(output: Path | None, *inputs: Path | None, text: bool = False, as_json: bool = False) -> None:
     """Refuse a file that could not be written, or that this command reads: its content would be gone.
 

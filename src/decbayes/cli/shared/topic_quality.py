@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from decbayes.cli.shared.outputs import check_each_once
 from decbayes.cli.shared.terminal import many, plain
 from decbayes.errors import InvalidData
 from decbayes.models import topics as topic_models
@@ -31,6 +32,7 @@ Counts = Annotated[
 
 def added_up(topics: Quality, files: list[Path]) -> CoOccurrence:
     """The counts of all sites; refused by name if they are none, or of other words."""
+    check_each_once(files)
     total: CoOccurrence | None = None
     for path in files:
         counted = counts_in(path)

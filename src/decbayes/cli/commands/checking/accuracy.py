@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from decbayes.calibration.accuracy import Accuracy
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.describe import rows_table
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.outputs import check_each_once, check_output
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
@@ -43,6 +43,7 @@ def accuracy(
     read, parts = load(posterior), [path for path in files if path.suffix == ENDING]
     if (parts and len(parts) < len(files)) or (not parts and len(files) != 1):
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
+    check_each_once(parts)
     if output is not None and output.suffix != ENDING:
         raise WrongArgument(f"A site's sums go into a {ENDING} file: -o {output.stem}{ENDING}.")
     sums = [of_data(read, files[0], rules, person)] if not parts else [of_file(path) for path in parts]

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
+from decbayes.calibration.sites import check_all_once
 from decbayes.cli.shared.common_options import the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
@@ -32,6 +33,7 @@ from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.sums import between_few, coarse, coarse_columns
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, load_note, save, write_whole
+from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
@@ -57,6 +59,10 @@ def calibrate(
     columns: Annotated[
         str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
     ] = "",
+    held_back: Annotated[
+        float | None,
+        Parameter(help="Give all of the site's data, fitted with --hold-back; this share of them is left out."),
+    ] = None,
     level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
     robust: Annotated[
         bool,
@@ -77,13 +83,17 @@ def calibrate(
     check_output(output, posterior, *files)
     if not 0.0 < level < 1.0:
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
+    if held_back is not None and not 0.0 < held_back < 1.0:
+        raise WrongArgument(f"--held-back must be between 0 and 1, not {held_back:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files, columns, output, rules_named(rules), person, robust)
+        part = write_part(read, files, columns, output, rules_named(rules), person, robust, held_back)
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
-        calibrated = by_response(read, [read_part(path) for path in parts])
+        informations = [read_part(path) for path in parts]
+        check_all_once(read, informations, [*map(str, parts)])
+        calibrated = by_response(read, informations)
         save(calibrated, output, note=same_data(posterior, read, calibrated))
         rows = view_of(calibrated.structure).parameters(calibrated, top=maxsize, level=level)
         if as_json:
@@ -109,6 +119,7 @@ def write_part(
     rules: Rules | None,
     person: str,
     robust: bool,
+    held_back: float | None = None,
 ) -> dict[str, Any]:
     """This site's part, for whoever adds them up; how large it is."""
     if not output.name.endswith(ENDING):
@@ -121,6 +132,9 @@ def write_part(
     observations = model.read(the_data(model, data), columns=columns, report=messages().print)
     persons = persons_of(model, data, person)
     observations = safe_to_send(model, observations, rules, persons)
+    if held_back is not None:
+        persons = persons.taken(rows_of(model.count(observations), held_back)[0])
+        observations = hold_back(model, observations, share=held_back)[0]
     part = (
         Information.robust(model, observations, posterior, persons)
         if robust

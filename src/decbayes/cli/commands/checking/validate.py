@@ -13,7 +13,7 @@ from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as scored
 from decbayes.cli.shared.common_options import the_data
-from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.outputs import DPI, Dpi, check_each_once, check_output, check_picture, save_picture
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
@@ -94,6 +94,7 @@ def validate(
             results().print(str(diagnosis))
         return
     if files and all(path.suffix == SUFFIX for path in files):
+        check_each_once(files)
         scores = sum_of([Scores.load(path) for path in files])
     else:
         in_force = rules_named(rules) if output is not None else None
