@@ -104,14 +104,16 @@ USED = "about as good as one fit of all data, and its intervals can be used"
         ({"covered": 0.7, "at_once": 0.7, "calibrated": 0.79}, "and so are"),
         ({"right": 0.91}, USED), ({"right": 0.89}, "11% of matches are wrong"), ({"gap": 0.04}, USED),
         ({"gap": 0.06}, "predicts 0.06 nat worse"), ({"gap": 0.06, "rounds": 2}, "more rounds, or more data"),
-        ({"covered": 0.76, "at_once": 0.76, "differing": 0.03}, USED),
-        ({"covered": 0.72, "at_once": 0.72, "differing": 0.03}, "are too narrow"),
-        ({"differing": 0.1}, "so few data sets"), ({"differing": 0.04}, USED),
+        ({"covered": 0.76, "at_once": 0.76, "differing": 0.2, "sets": 40}, "so few data sets"),
+        ({"covered": 0.72, "at_once": 0.72, "differing": 0.2, "sets": 40}, "are too narrow"),
+        ({"differing": 0.1, "sets": 10}, "so few data sets"), ({"differing": 0.1, "sets": 20}, USED),
+        ({"covered": 1.0, "at_once": 1.0, "sets": 4}, "so few data sets"),
+        ({"covered": 1.0, "at_once": 1.0, "sets": 20}, USED),
     ],
 )  # fmt: skip
 def test_advice_begins_where_it_is_needed(change, said):
     """Of intervals at 90 % that hold a tenth less, of a tenth of wrong matches, of a twentieth of a nat."""
-    usual = {"covered": 0.9, "at_once": 0.9, "gap": 0.0, "right": 1.0, "calibrated": 0.5, "differing": 0.0}
+    usual = {"covered": 0.9, "at_once": 0.9, "gap": 0.0, "right": 1.0, "calibrated": 0.5, "differing": 0.0, "sets": 400}
     case = usual | {name: value for name, value in change.items() if name in usual}
     matches = {name: [] for name in ("margins", "evidence", "losses", "overlaps", "nowhere")} | {
         "right": [case["right"]]
@@ -124,7 +126,7 @@ def test_advice_begins_where_it_is_needed(change, said):
         )
 
     plan = replace(PLAN, **{name: value for name, value in change.items() if name not in usual})
-    assert said in advice(plan, PlanReport((trial(-1), trial(1)), 0.9))
+    assert said in advice(plan, PlanReport((trial(-1), trial(1)) * (case["sets"] // 2), 0.9))
 
 
 @pytest.mark.parametrize(

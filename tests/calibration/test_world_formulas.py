@@ -5,6 +5,7 @@ from math import inf, sqrt
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.stats import ks_2samp, norm
 
@@ -14,7 +15,7 @@ from decbayes.calibration.differences import Redrawing, small_enough
 from decbayes.calibration.learning import check_apart as clusters_apart
 from decbayes.calibration.learning import check_setting, curves_of, distance, learned, rising_curve
 from decbayes.calibration.matches import Matches, judged, overlap, overlaps_of, shares_of
-from decbayes.calibration.plans import PlanReport, about_matches, about_scores, mean_and_error
+from decbayes.calibration.plans import PlanReport, Share, about_matches, about_scores, mean_and_error
 from decbayes.calibration.trials import BARS, DRAWS, Trial, covered_by, label_of, likely
 from decbayes.calibration.worlds import Setting, Worlds, number_and_length, quick, sharpened, simulated_shard
 from decbayes.errors import NotCalibrated, StructureMismatch
@@ -329,15 +330,35 @@ def a_trial(right=(1.0, 0.0), covered=0.8, ranks=2, gap=0.1, names=("x",)):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("right", "number"), [(0, 4), (4, 4), (3, 10), (50, 50), (1, 1), (0, 1)])
+def test_shares_of_yes_and_no_have_the_interval_of_a_proportion(right, number):
+    """Where a share is twice its own standard error away, with the variance of the variances' usual denominator."""
+    found = Share.of([1.0] * right + [0.0] * (number - right))
+    variance = right * (number - right) / number / max(number - 1, 1)
+
+    def apart(p):
+        return (right / number - p) ** 2 - 4.0 * (p * (1 - p)) / number
+
+    if right in (0, number):
+        assert (found.lower == 0.0) == (right == 0)
+        assert (found.upper == 1.0) == (right == number)
+        inner = found.upper if right == 0 else found.lower
+        assert inner == pytest.approx(brentq(apart, 1e-9, 1 - 1e-9))
+    else:
+        assert found.lower < brentq(apart, 1e-9, right / number) < right / number
+        assert found.upper - found.lower == pytest.approx(4.0 * np.sqrt(number * variance + 1.0) / (number + 4.0))
+
+
 def test_a_report_gathers_all_trials():
     report = PlanReport((a_trial(), a_trial((1.0, 1.0), 0.6, 3, 0.3, ("x", "y")), a_trial((), 0.7)), 0.9)
-    assert report.coverage["x"] == pytest.approx(mean_and_error([0.8, 0.6, 0.7]))
-    assert report.coverage["y"] == (0.6, inf)
+    assert report.coverage["x"] == Share.of([0.8, 0.6, 0.7])
+    assert report.coverage["x"].share == pytest.approx(0.7)
+    assert report.coverage["y"] == Share.of([0.6])
     assert report.at_once["x"][0] == pytest.approx(0.8)
     assert report.calibrated["x"][0] == pytest.approx(0.6)
     assert report.ranks == {"x": [7] * BARS, "y": [3] * BARS}
     assert (BARS, DRAWS) == (20, 99)
-    assert report.right == pytest.approx(mean_and_error([0.5, 1.0]))
+    assert report.right == Share.of([0.5, 1.0])
     assert report.gap == pytest.approx(mean_and_error([0.1, 0.3, 0.1]))
     assert report.matches().right.tolist() == [1.0, 0.0, 1.0, 1.0]
     assert report.reliability(3) == [], "fewer than two matches per bar"

@@ -6,6 +6,7 @@ compared with the truth: simulation-based calibration of the whole procedure, no
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,26 +19,56 @@ from decbayes.calibration.trials import Plan, Trial, check_plan, trial
 
 # Thresholds for advice.
 TOO_NARROW, TOO_WRONG, TOO_FAR = 0.1, 0.1, 0.05
+# Intervals of shares reach this many deviations to both sides.
+DEVIATIONS = 2.0
+
+
+class Share(NamedTuple):
+    """A share over all data sets, and its interval of about 95 %, which has a width at 0 and at 1, too.
+
+    Wilson's interval, with the variance between data sets in the place of p (1 − p): results within one data set are
+    correlated. So it is right where each data set says yes or no, and rather too wide elsewhere.
+
+    >>> db.calibration.plans.Share.of([1.0] * 4)
+    Share(share=1.0, lower=0.5, upper=1.0)
+    """
+
+    share: float
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Share":
+        if not values:
+            return cls(np.nan, np.nan, np.nan)
+        number, share = len(values), float(np.mean(values))
+        variance = float(np.var(values, ddof=1)) if number > 1 else share * (1.0 - share)
+        centre = (number * share + 0.5 * DEVIATIONS**2) / (number + DEVIATIONS**2)
+        half = DEVIATIONS * np.sqrt(number * variance + 0.25 * DEVIATIONS**2) / (number + DEVIATIONS**2)
+        return cls(share, float(max(centre - half, 0.0)), float(min(centre + half, 1.0)))
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%} ({self.lower:.0%} to {self.upper:.0%})"
 
 
 @dataclass(frozen=True)
 class PlanReport:
     """The results of a plan over all simulated data sets.
 
-    `coverage[name]` is the coverage of the intervals and its standard error; `at_once` is the same for one fit of all
-    data, `calibrated` for the merge with calibrated intervals, if these need only one more pass over the data.
+    `coverage[name]` is the coverage of the intervals, a `Share`; `at_once` is the same for one fit of all data,
+    `calibrated` for the merge with calibrated intervals, if these need only one more pass over the data.
     `ranks[name]` is a histogram of the rank of the truth among draws of the posterior: level if the posterior is
-    reliable, high at both ends if it is too narrow. `right` is the share of right matches, `gap` the lead of one fit of
-    all data in nats per observation or word, each with its standard error.
+    reliable, high at both ends if it is too narrow. `right` is the share of right matches; `gap` the lead of one fit of
+    all data in nats per observation or word, with its standard error.
     """
 
     trials: tuple[Trial, ...]
     level: float
-    coverage: Mapping[str, tuple[float, float]] = field(init=False)
-    at_once: Mapping[str, tuple[float, float]] = field(init=False)
-    calibrated: Mapping[str, tuple[float, float]] = field(init=False)
+    coverage: Mapping[str, Share] = field(init=False)
+    at_once: Mapping[str, Share] = field(init=False)
+    calibrated: Mapping[str, Share] = field(init=False)
     ranks: Mapping[str, list[int]] = field(init=False)
-    right: tuple[float, float] = field(init=False)
+    right: Share = field(init=False)
     gap: tuple[float, float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,14 +80,10 @@ class PlanReport:
             "calibrated": [trial.covered_calibrated for trial in self.trials],
         }
         for kind, values in tables.items():
-            put(self, kind, {n: mean_and_error([table[n] for table in values if n in table]) for n in names})
+            put(self, kind, {n: Share.of([table[n] for table in values if n in table]) for n in names})
         sums = {n: np.sum([t.ranks[n] for t in self.trials if n in t.ranks], axis=0).tolist() for n in names}
         put(self, "ranks", sums)
-        put(
-            self,
-            "right",
-            mean_and_error([float(np.mean(t.matches["right"])) for t in self.trials if t.matches["right"]]),
-        )
+        put(self, "right", Share.of([float(np.mean(t.matches["right"])) for t in self.trials if t.matches["right"]]))
         put(self, "gap", mean_and_error([trial.gap for trial in self.trials]))
 
     def matches(self) -> Matches:
@@ -124,8 +151,8 @@ def advice(plan: Plan, report: PlanReport) -> str:
     remarks = [about_intervals(plan, report), about_matches(report), about_scores(plan, report)]
     if any(remarks):
         return f"With {where}: " + " ".join(filter(None, remarks))
-    doubt = max((2.0 * error for _, error in report.coverage.values()), default=0.0)
-    if doubt > TOO_NARROW:
+    surely = min((share.lower for share in report.coverage.values()), default=plan.level)
+    if surely < plan.level - 2.0 * TOO_NARROW:
         return f"With {where} so few data sets show nothing wrong; simulate more (--data-sets)."
     return f"With {where} the merge is about as good as one fit of all data, and its intervals can be used."
 
@@ -133,8 +160,8 @@ def advice(plan: Plan, report: PlanReport) -> str:
 def about_intervals(plan: Plan, report: PlanReport) -> str:
     if not report.coverage:
         return ""
-    name, (covered, error) = min(report.coverage.items(), key=lambda item: item[1][0])
-    if covered + 2 * error >= plan.level - TOO_NARROW:
+    name, (covered, _, most) = min(report.coverage.items(), key=lambda item: item[1])
+    if most >= plan.level - TOO_NARROW:
         return ""
     if report.at_once[name][0] - covered > TOO_NARROW / 2 and plan.sites > 1:
         remedy = "more rounds" if plan.rounds else "refine (--rounds)"

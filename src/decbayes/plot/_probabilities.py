@@ -72,8 +72,7 @@ def calibration(report: Any) -> "Figure":
         draw_ranks(
             axes, np.array([trial.ranks[name] for trial in report.trials if name in trial.ranks]), np.array(counts)
         )
-        covered, error = report.coverage[name]
-        axes.set_title(f"{name}\n{report.level:.0%} intervals: {covered:.0%} ± {error:.0%}", loc="left")
+        axes.set_title(f"{name}\n{report.level:.0%} intervals: {report.coverage[name]}", loc="left")
     if pairs:
         draw_reliability(panels[-1], pairs)
     return figure

@@ -220,7 +220,7 @@ def kept(path: Path, key: str) -> list[Trial]:
 
 
 def report_values(plan: Plan, report: PlanReport) -> dict[str, Any]:
-    """Each share with its standard error, by quantity where there are several."""
+    """Each share with its interval, by quantity where there are several."""
     return {
         "coverage": report.coverage,
         "calibrated": report.calibrated,
@@ -238,16 +238,18 @@ def print_report(plan: Plan, report: PlanReport) -> None:
     titles = [f"{level} intervals contain the truth", "calibrated", "of one fit of all data"]
     if not any(trial.covered_calibrated for trial in report.trials):
         del kinds[1], titles[1]
-    table = Table("quantity", *(column for title in titles for column in (title, "±")), box=None)
+    table = Table("quantity", *titles, box=None)
     for name in report.coverage:
-        table.add_row(name, *(f"{value:.1%}" for kind in kinds for value in kind[name]))
+        table.add_row(name, *(str(kind[name]) for kind in kinds))
     results().print(table)
     if report.right[0] == report.right[0]:
-        results().print(f"matches right: {report.right[0]:.1%} ± {report.right[1]:.1%}")
+        results().print(f"matches right: {report.right}")
         for probability, right, count in report.reliability():
             results().print(f"  probability {probability:.0%}: {right:.0%} of {count} right")
     results().print(f"behind a fit of all data: {report.gap[0]:.4f} ± {report.gap[1]:.4f} nat per {plan.model.unit}")
-    results().print(f"{len(report.trials)} data sets. {advice(plan, report)}")
+    results().print(
+        f"In brackets: 95 % intervals over data sets.\n{len(report.trials)} data sets. {advice(plan, report)}"
+    )
 
 
 __getattr__ = add_model_commands(app, __name__, plan_command)
