@@ -47,6 +47,11 @@ COPIED = "Ask whether both are fits of the same data, and merge only one of them
 LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
 # Who is right can be told from so many sites on.
 FEWEST = 3
+TOO_FEW = Remark(
+    "no majority",
+    f"With fewer than {FEWEST} sites a robust merge cannot tell who is right: all sites count as in a plain merge.",
+    "Read the remarks about how sites differ, and ask both how their data were collected.",
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,7 @@ class RobustMerge:
         alignment: the alignment of the sites that were merged, as they count.
         merged: the numbers of these sites; of some only what no other site has found.
         spare: how many slots there are beside those asked for.
+        judged: whether there were enough sites with data to tell which ones are right.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
@@ -138,6 +144,7 @@ class RobustMerge:
     alignment: Alignment
     merged: tuple[int, ...]
     spare: int = 0
+    judged: bool = True
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
@@ -155,7 +162,7 @@ class RobustMerge:
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
         """Those of a robust merge, and the usual ones: slots that were added make the shares of slots unlike anyway."""
         fitting = [remark for remark in usual if remark.kind != "unlike shares" or not self.spare]
-        return ordered([*self._of_sites(sites), *self._of_slots(sites), *fitting])
+        return ordered([*([] if self.judged else [TOO_FEW]), *self._of_sites(sites), *self._of_slots(sites), *fitting])
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
         for site, reason in self.reasons(sites).items():
@@ -239,11 +246,10 @@ def robust_merge(
     repeated = copies(ballot.groups)
     counted = [place for place in range(len(order)) if place not in repeated]
     speaking = sum(readings[order[place]].rank[0] < 0.0 for place in counted)
-    ballot = (
-        ballot if speaking >= FEWEST and not repeated else replace(ballot.among(counted), judging=speaking >= FEWEST)
-    )
+    judged = speaking >= FEWEST
+    ballot = ballot if judged and not repeated else replace(ballot.among(counted), judging=judged)
     outcome = ballot.decided()
-    return described(outcome, counted, repeated, order)
+    return described(outcome, counted, repeated, order, judged)
 
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:
@@ -283,7 +289,9 @@ def same_profiles(group: Group) -> Array:
     return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
 
 
-def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int]) -> RobustMerge:
+def described(
+    outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int], judged: bool
+) -> RobustMerge:
     """The outcome in the caller's order; `counted` are the places of all but copies in the canonical order."""
     shares = dict(zip(outcome.sites, outcome.standings(), strict=True))
     standings = {order[counted[site]]: Standing(*share) for site, share in shares.items()}
@@ -293,5 +301,5 @@ def described(outcome: Outcome, counted: Sequence[int], repeated: dict[int, int]
     weights = np.zeros((len(order), by_slot.shape[1]))
     numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
     weights[[*numbers]] = by_slot
-    merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare)
+    merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare, judged)
     return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))

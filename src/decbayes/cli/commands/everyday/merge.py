@@ -321,18 +321,24 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     names, output, keep = received.names, received.output, received.keep
     say_new_words(received.posteriors)
     read = list(same_columns(priors.applied(received.posteriors)))
-    expected = view_of(read[0].structure).expected(read)
+    view = view_of(read[0].structure)
     if options.naive:
         keep(merging.product(recentred(read)))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
     elif options.robust:
         robust = robustly_merged(read, options)
-        robust = replace(robust, posterior=replace(robust.posterior, remarks=robust.remarks(names)))
-        tell_robust(robust, received.among(robust.merged), len(names), options, telling)
+        counted = received.among(robust.merged)
+        usual = (
+            *view.advice(robust.alignment, counted.names), *view.expected([read[site] for site in robust.merged]),
+            *received.doubled,
+        )  # fmt: skip
+        remarks = ordered([*robust.remarks(names), *usual])
+        robust = replace(robust, posterior=replace(robust.posterior, remarks=remarks))
+        tell_robust(robust, counted, len(names), options, telling)
     else:
         reported = telling.reported(read)
         alignment = aligned(read, options.components, options.since, options.solving)
-        expected = (*expected, *received.doubled)
+        expected = (*view.expected(read), *received.doubled)
         conclude(alignment, names, output, telling, keep, received.rows, reported, options.solving, expected)
 
 
