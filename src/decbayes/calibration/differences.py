@@ -48,7 +48,7 @@ def heterogeneity(
     simulated, fitted and compared in the same way. They differ by chance alone. Coefficients of regressions are
     compared as well. They have no labels, and their key is a coupled set of their own.
 
-    For posteriors that sites fitted alone: refined ones depend on each other and differ less.
+    For posteriors that sites fitted alone: refined ones depend on each other and differ less, and have no p-values.
 
     Args:
         alignment: what `align` returns.
@@ -79,8 +79,16 @@ def heterogeneity(
     return compared
 
 
+def check_fitted_alone(alignment: Alignment) -> None:
+    if alignment.refined:
+        raise NotCalibrated(
+            "posteriors of a round depend on each other and differ less. Compare those that sites fitted alone."
+        )
+
+
 def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Heterogeneity:
     """The comparison of all sites with simulated ones that are the same, slot by slot."""
+    check_fitted_alone(alignment)
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
@@ -154,6 +162,7 @@ def chance_of(relative: Array, freedom: Array) -> Chance:
 def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int) -> Heterogeneity:
     """The comparison of coefficients: exact with Gaussian noise, else against simulated sites."""
     try:
+        check_fitted_alone(alignment)
         chance = exact_chance(alignment, factor, known) or redrawn_chance(Redrawing(alignment, factor, worlds))
         return reading.of_coefficients(alignment, factor, known, chance)
     except (NotCalibrated, StructureMismatch) as error:

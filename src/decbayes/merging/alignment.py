@@ -21,7 +21,7 @@ from decbayes.merging.base.products import (
 )
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import Later, Remark, lines, warnings_in
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
@@ -161,6 +161,11 @@ class Alignment(Displayed):
             coupled: shared_components(self.problem(coupled), self.slots(coupled))
             for coupled in self.structure.symmetry
         }
+
+    @property
+    def refined(self) -> bool:
+        """Whether the posteriors depend on each other: those of a round, but where contributions are exact."""
+        return self.decided == "rounds" and self.posteriors[0].uncertainty != EXACT
 
     def slots(self, coupled: CoupledSet) -> list[Assignment]:
         """For each posterior, the slot of each component of one coupled set."""

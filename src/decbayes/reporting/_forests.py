@@ -22,6 +22,12 @@ READING = (
 )
 
 
+REFINED = (
+    "Sites are not compared: what they sent in rounds depends on what the others had sent. A report of their first "
+    "posteriors has I² and τ²."
+)
+
+
 def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
     """A table of the merged coefficients, with ratios; and a forest plot of each effect."""
     sites, effects = site_estimates(findings), effect_places(merged)
@@ -32,13 +38,17 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
         if place in (effects or range(len(merged)))[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
-    drawn = figure(tag("div", drawings, class_="panels"), f"{READING if sites else ''}{more}")
+    reading = READING if sites else REFINED if findings.alignment.refined else ""
+    drawn = figure(tag("div", drawings, class_="panels"), f"{reading}{more}")
     return joined([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
 
 
 def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
-    """Each site's coefficients by their places, without those that its data say nothing about."""
-    if not 1 < len(findings.sites) <= MOST_SITES:
+    """Each site's coefficients by their places, without those that its data say nothing about.
+
+    None where posteriors depend on each other: they are not what a site says alone.
+    """
+    if not 1 < len(findings.sites) <= MOST_SITES or findings.alignment.refined:
         return {}
     prior = findings.view.estimates(Posterior.of_prior(findings.merged.structure))
     compared = [site for site in findings.sites if findings.evidence[site] >= findings.least]

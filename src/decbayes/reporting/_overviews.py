@@ -105,7 +105,7 @@ def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[st
         x, y = cluster.mean
         drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
     name = f"{findings.nouns(len(clusters))}: two standard deviations around each mean"
-    thin = " Thin lines: each site alone." if sites else ""
+    thin = f" Thin lines: each site{' in the last round' if findings.alignment.refined else ' alone'}." if sites else ""
     return figure(
         tag("div", svg(drawn, WIDTH, HEIGHT, name), class_="map"), f"{name}. Thicker lines: more frequent.{thin}"
     )

@@ -275,7 +275,7 @@ def about_the_model(findings: Findings) -> Markup:
         "model": name,
         **settings,
         "factors": ", ".join(f"{name} ({family.name})" for name, family in structure.families.items()),
-        **({"number of components": alignment.reason} if alignment.reason else {}),
+        **({"number of components" if findings.sets else "merged": alignment.reason} if alignment.reason else {}),
         "structure": tag("code", structure.fingerprint),
         "merged posterior": tag("code", findings.merged.digest),
         "objective J": f"{alignment.objective[-1]:,.2f}".replace("-", "−") if alignment.objective else "–",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.messages.doubts import OVERDISPERSED
@@ -21,6 +22,8 @@ from decbayes.views.view import LEVEL, TOP, View
 TIMES = 61
 # Sites to compare, and how many times smaller a deviation is where a column is probably in another unit.
 FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
+# Sites from which on coefficients may be advised to vary, and from which on a deviation between them means something.
+FEWEST_TO_VARY, FEWEST_FOR_DEVIATIONS = 4, 5
 # The expected error of a merge that is worth a warning, in deviations. The error is probably below this many times what
 # is expected, or this number (benchmarks/regression.py and statements.py have forecasts beside errors).
 ROUGH, TIMES_EXPECTED, AT_LEAST = 0.5, 2.0, 0.25
@@ -114,18 +117,42 @@ class CoefficientView(View):
                 f"{where} seems to have {column} in another unit: it says far more about it than all others.",
                 "Compare what the numbers are; one site in another unit decides the merged value alone.",
             )
+        yield from self._few_to_vary(alignment)
         notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
         if not notable:
             return
         terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
         fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
-        varying = f"Let them differ: fit with --varying {','.join(fixed)} at each site, then take" if fixed else "Take"
+        advice = f"Let them differ: fit with --varying {','.join(fixed)} at each site, then take" if fixed else "Take"
+        advice = f"{advice} a round (refine)."
+        if fixed and len(alignment.posteriors) < FEWEST_TO_VARY:
+            advice = "Report the sites one by one: so few cannot show how far sites differ."
         named = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
             "sites differ",
             f"Sites differ by more than chance in {named}: intervals, which assume equal coefficients, are too narrow.",
-            f"{varying} a round (refine).",
+            advice,
             f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same and the model held.",
+        )
+
+    def _few_to_vary(self, alignment: Alignment) -> Iterator[Remark]:
+        """Where deviations between sites are mostly the prior's, since sites are few; or too large, before rounds."""
+        if not self.model.varying or len(alignment.posteriors) < 2:
+            return
+        (grouping,) = (each for each in self.model.variation.groupings if each.factor == BETWEEN)
+        sites = round(float(np.max(grouping.groups(dense(alignment.merged().contribution[BETWEEN])))))
+        few, once = sites < FEWEST_FOR_DEVIATIONS, alignment.decided != "rounds"
+        if not few and not once:
+            return
+        reasons = [*([f"{sites} sites"] if few else []), *(["a single broadcast"] if once else [])]
+        advice = [
+            *(["Take rounds (refine)."] if once else []),
+            *(["Do not report it as a finding: the prior decides much of it."] if few else []),
+        ]
+        yield Remark(
+            "few to vary",
+            f"The deviation between sites rests on {' and '.join(reasons)}: it may be far too large.",
+            " ".join(advice),
         )
 
     def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
