@@ -29,6 +29,7 @@ def test_counts_of_offices_add_up_to_the_coherence_on_all_documents(run, offices
     posterior, counts = offices
     for name in "ab":
         assert run(f"quality m.posterior --data {name}.txt --top 4 --least 0 -o {name}.quality")[0] == 0
+    assert "a.quality is given twice" in run("quality m.posterior --counts a.quality a.quality --top 4")[2]
     status, shown, _ = run("quality m.posterior --counts a.quality b.quality --top 4 --json")
     found = db.texts.Quality(posterior, top=4)
     expected = found.co_occurrence([counts]).coherence()
@@ -103,7 +104,7 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
     ("line", "reason"),
     [
         ("show m.posterior --counts m.posterior", "does not hold counts of words"),
-        ("report m.posterior -o no --counts m.posterior", "does not hold counts of words"),
+        ("report m.posterior -o no.html --counts m.posterior", "does not hold counts of words"),
         ("quality m.posterior -o no", "name them with --data"),
         ("quality m.posterior --data a.txt --counts a.txt", "either --data"),
         ("quality m.posterior --counts a.txt", "a.txt does not hold counts"),

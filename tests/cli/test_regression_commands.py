@@ -52,6 +52,90 @@ def test_every_command_says_which_level_is_modelled_and_the_named_level_is(run, 
 
 
 @pytest.fixture
+def clinics(tmp_path, monkeypatch):
+    """Two clinics that differ, and two that do not."""
+    rng = np.random.default_rng(5)
+    for name, level in (("a", 0.0), ("b", 1.5), ("c", 0.0), ("d", 0.0)):
+        age = rng.normal(50, 10, 150)
+        visits = rng.poisson(np.exp(1.0 + level + 0.02 * (age - 50)))
+        rows = "\n".join(f"{a:.1f},{v}" for a, v in zip(age, visits, strict=True))
+        (tmp_path / f"{name}.csv").write_text(f"age,visits\n{rows}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fitted(run, formula, *names):
+    first, *others = names
+    assert run(f"fit poisson-regression {first}.csv --formula {formula} --kinds age=real -o {first}.posterior")[0] == 0
+    for name in others:
+        assert run(f"fit poisson-regression {name}.csv --like {first}.posterior -o {name}.posterior")[0] == 0
+    return " ".join(f"{name}.posterior" for name in names)
+
+
+def test_a_robust_merge_of_two_sites_says_what_a_plain_one_does_and_that_it_is_none(run, clinics):
+    files = fitted(run, "visits~age", "a", "b")
+    plain, robust = (
+        run(f"merge {files} {option} -o {name}.posterior")[2] for name, option in (("p", ""), ("r", "--robust"))
+    )
+    kinds = {name: {remark.kind for remark in db.load(clinics / f"{name}.posterior").remarks} for name in "pr"}
+    assert "sites differ" in kinds["p"]
+    assert kinds["r"] == kinds["p"] | {"no majority"}
+    assert ("cannot tell who is right" in robust, "cannot tell who is right" in plain) == (True, False)
+    assert "--varying" not in plain, "two sites do not show how far sites differ"
+    assert "Report the sites one by one" in plain
+    run("fit poisson-regression c.csv --like a.posterior -o c.posterior")
+    assert "cannot tell who is right" not in run(f"merge {files} c.posterior --robust -o r.posterior")[2]
+
+
+@pytest.mark.parametrize("fit", ["poisson-regression {} --formula visits~age", "mixture {} --components 2"])
+def test_another_sites_data_of_equal_size_are_not_refined_as_this_ones(run, clinics, fit):
+    assert run(f"fit {fit.format('c.csv')} -o c.posterior")[0] == 0
+    assert run(f"fit {fit.split()[0]} d.csv --like c.posterior -o d.posterior")[0] == 0
+    line = "--own c.posterior --others d.posterior -o c1.posterior"
+    status, _, errors = run(f"refine d.csv {line}")
+    assert (status, "c.posterior is not the posterior of these data alone: its sums" in errors) == (1, True), errors
+    assert run(f"refine c.csv {line}")[0] == 0
+
+
+def test_a_report_is_a_page_and_no_pdf(run, clinics):
+    files = fitted(run, "visits~age", "a", "b")
+    status, _, errors = run(f"report {files} -o r.pdf")
+    assert (status, "print it there" in errors, (clinics / "r.pdf").exists()) == (2, True, False)
+    shown = run("show a.posterior")[1]
+    assert shown.startswith("Poisson regression (")
+    assert "with intercept" in shown.splitlines()[0]
+    status, _, errors = run("compare a.posterior b.posterior")
+    assert (status, "compares the components" in errors) == (1, True), errors
+
+
+def test_a_deviation_between_few_sites_or_of_one_broadcast_carries_a_remark(run, clinics):
+    files = fitted(run, "visits~age+(1|site)", "c", "d")
+    said = run(f"merge {files} -o m.posterior")[2]
+    assert "rests on 2 sites and a single broadcast: it may be far too large. Take rounds (refine)." in said
+    run("refine c.csv --own c.posterior --others d.posterior -o c1.posterior")
+    run("refine d.csv --own d.posterior --others c.posterior -o d1.posterior")
+    said = run("merge c1.posterior d1.posterior -o m.posterior")[2]
+    assert "rests on 2 sites: it may be far too large. Do not report it as a finding" in said
+
+
+def test_sites_are_compared_by_what_they_fitted_alone_and_not_by_rounds(run, clinics):
+    files = fitted(run, "visits~age", "a", "b", "c")
+    run(f"report {files} -o first.html")
+    for name, others in (("a", "b c"), ("b", "a c"), ("c", "a b")):
+        given = " ".join(f"{other}.posterior" for other in others.split())
+        run(f"refine {name}.csv --own {name}.posterior --others {given} -o {name}1.posterior")
+    status, shown, _ = run("merge a1.posterior b1.posterior c1.posterior --explain -o m.posterior")
+    assert (status, "not known: posteriors of a round depend on each other" in shown) == (0, True)
+    assert "do sites differ?" not in shown
+    run("report a1.posterior b1.posterior c1.posterior -o rounds.html")
+    first, rounds = ((clinics / f"{name}.html").read_text() for name in ("first", "rounds"))
+    assert ("of each site alone" in first, "I² is the share" in first) == (True, True)
+    assert ("of each site alone" in rounds, "I² is the share" in rounds) == (False, False)
+    assert "Sites are not compared: what they sent in rounds depends on" in rounds
+    assert "number of components" not in rounds
+
+
+@pytest.fixture
 def wards(trial):
     """Patients of three wards, where the old are in one of them more often."""
     rng = np.random.default_rng(4)
@@ -237,6 +321,7 @@ def test_accuracy_by_files_is_the_sum_of_the_sites(run, trial):
     parts = [db.checking.Accuracy.of(model, model.read(trial / f"{name}.csv"), merged) for name in "ab"]
     assert json.loads(printed[0])["concordance"] == pytest.approx((parts[0] + parts[1]).concordance)
     assert "concordance 0." in run("accuracy m.posterior a.accuracy b.accuracy")[1]
+    assert "a.accuracy is given twice" in run("accuracy m.posterior a.accuracy a.accuracy")[2]
     status, _, errors = run("accuracy a.posterior a.accuracy b.accuracy")
     assert (status, "another posterior" in errors) == (1, True)
     assert run("accuracy m.posterior a.csv b.csv")[0] == 2

@@ -47,7 +47,7 @@ WITH_POSTERIOR = (
     "calibrate {} a.csv -o out.information",
     "overlap a.csv a.posterior {} -o out",
     "quality {}",
-    "report a.posterior {} -o out",
+    "report a.posterior {} -o out.html",
     "refine a.csv --own {} --others b.posterior -o out",
     "plan mixture --sites 2 --observations 5 --like {}",
     "fit mixture a.csv --like {} -o out",

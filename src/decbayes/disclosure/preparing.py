@@ -94,7 +94,8 @@ def unit_of(model: Model, persons: Persons) -> str:
 
 def check_size(count: int, unit: str, rules: Rules) -> None:
     if count < rules.least_observations:
-        raise NotDisclosed(f"There are {count} {unit}; a file needs at least {rules.least_observations}. {MADE_UP}")
+        there = f"There is 1 {unit.removesuffix('s')}" if count == 1 else f"There are {count} {unit}"
+        raise NotDisclosed(f"{there}; a file needs at least {rules.least_observations}. {MADE_UP}")
 
 
 def check_coefficients(model: Model, count: int, rules: Rules) -> None:

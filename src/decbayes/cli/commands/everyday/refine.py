@@ -39,7 +39,11 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, many, messages, plain
+from decbayes.disclosure._origin import Made, holds_sums_of
+from decbayes.disclosure.guarding import of_number
+from decbayes.errors import StructureMismatch
 from decbayes.merging.base.problem import Number as Slots
+from decbayes.models.core.registry import model_for
 from decbayes.updates.rounds import ROUNDS_BEFORE, Round, Sent, slots_of
 from decbayes.updates.update import shift
 
@@ -202,6 +206,7 @@ def make_round(
     persons = persons_of(model, data, person, **reading.options(type(model)))
     safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, report=report)
     observations, public = safe.data, public_documents(step.own, model)
+    check_own(before, observations, step.own)
     alike = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
     ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
     rng = np.random.default_rng(seed)
@@ -225,6 +230,19 @@ def make_round(
         **({} if step.wide else {"belief": alike.after(refined), "others": before.others}),
     )
     return replace(refined, posterior=kept)
+
+
+def check_own(before: Round, data: Any, path: Path) -> None:
+    """Refuse data that this site's newest posterior is not about, by the sums that do not depend on its fit."""
+    own = next(iter(before.sent.values()))
+    model = model_for(own.posterior.structure)
+    made: Made = "round" if own.round else "on top" if own.holds else "fit"
+    theirs = before.model.restricted(data, own.posterior.structure)
+    if holds_sums_of(of_number(model, own.posterior), own.posterior, theirs, made) is False:
+        raise StructureMismatch(
+            f"{path} is not the posterior of these data alone: its sums are those of others. Give the site's own newest "
+            "posterior and all data behind it."
+        )
 
 
 def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> None:

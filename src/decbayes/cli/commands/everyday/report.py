@@ -14,7 +14,7 @@ from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_asked_for
-from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
+from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import many, messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
@@ -29,6 +29,8 @@ from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
 from decbayes.views.values import Shape
 from decbayes.views.view import view_of
+
+PAGES = (".html", ".htm")
 
 
 def report(
@@ -121,6 +123,10 @@ def write_report(
     from decbayes.reporting.paper_tables import WRITERS, check_ending, paper_table
     from decbayes.reporting.reports import findings_of, page_of
 
+    if output != STANDARD_OUTPUT and output.suffix.lower() not in PAGES:
+        raise WrongArgument(
+            f"A report is a page: -o {output.stem}.html. For a PDF, open it in a browser and print it there."
+        )
     for path in tables:
         check_output(path, *posteriors)
         check_ending(path)

@@ -73,16 +73,21 @@ def show(
 def print_header(posterior: Posterior) -> None:
     """The model and its settings, the fingerprints, and how uncertainty was found."""
     console, structure = output(), posterior.structure
-    settings = ", ".join(
-        f"{key} {value}"
+    settings = [
+        setting_text(key.replace("_", " "), value)
         for key, value in structure.model.items()
         if key != "name" and isinstance(value, str | float | int)
-    )
-    name = structure.model.get("name") or "A model without a name"
-    console.print(plain(f"{name} ({settings or 'no settings'})"))
+    ]
+    name = view_of(structure).usual_name
+    console.print(plain(f"{name[:1].upper()}{name[1:]} ({', '.join(settings) or 'no settings'})"))
     print_modelled(posterior, console.print)
     console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
     console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
+
+
+def setting_text(name: str, value: str | float) -> str:
+    """A setting as people read it."""
+    return f"{'with' if value else 'without'} {name}" if isinstance(value, bool) else f"{name} {value}"
 
 
 def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:

@@ -9,6 +9,7 @@ from rich.table import Table
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
+from decbayes.errors import StructureMismatch
 from decbayes.files import load
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.views.comparison import Change, counted
@@ -30,6 +31,10 @@ def compare(
     """Say which components changed, appeared or vanished, and how their shares moved."""
     check_picture(picture, before, after)
     first, second = same_columns([load(before), load(after)])
+    if not first.structure.symmetry:
+        raise StructureMismatch(
+            "compare compares the components of two merges, and these have none. `decbayes show` prints each."
+        )
     changes = compared(first, second)
     if picture is not None:
         from decbayes.plot import changes as drawn
