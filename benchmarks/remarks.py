@@ -84,8 +84,10 @@ def judged(setting: Setting, scene: str, seed: int) -> dict[str, tuple[bool, boo
 def rate(values) -> str:
     if not len(values):
         return "–"
-    share = float(np.mean(values))
-    return f"{share:.2f} ± {np.sqrt(share * (1 - share) / len(values)):.2f}"
+    # Agresti and Coull's standard error, which is not 0 where all are right.
+    count = len(values) + 4
+    share, near = float(np.mean(values)), (float(np.sum(values)) + 2) / count
+    return f"{share:.2f} ± {np.sqrt(near * (1 - near) / count):.2f}"
 
 
 def main() -> None:

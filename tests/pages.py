@@ -19,7 +19,13 @@ import pytest
 from decbayes.cli import app, main
 from paper.command import app as paper
 
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What a block prints is shown right below it, if at all.
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)")
+LEFT_OUT = "…"
+# Fingerprints, which depend on last bits; and what rests on simulations, which are brief in tests.
+DIGEST = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b")
+SIMULATED = re.compile(r"\(≥?\d+%\)|simulated sites|expected to be wrong|^ +\d +[\d.]+ +[\d.e-]+ +\w+ \d+ +-?[\d.]+$")
 SUBSTITUTION = re.compile(r"\$\(decbayes ([^)]*)\)")
 PORT = "7447"
 
@@ -38,14 +44,22 @@ class Reader:
     printed: list[str] = field(default_factory=list)
     agents: list[Any] = field(default_factory=list)
     port: str = PORT
+    said: io.StringIO = field(default_factory=io.StringIO)
+    skipped: bool = False
+    """Whether a block was left out, since its library is missing."""
+    unlike: list[str] = field(default_factory=list)
+    """Lines that the page shows as output and nothing printed."""
 
     def follow(self, page: Path) -> None:
         text = page.read_text(encoding="utf-8")
         self.port = free_port()
         try:
             for block in BLOCK.finditer(text):
-                line = text[: block.start(2)].count("\n")
-                self.run_python(block[2], page, line) if block[1] == "python" else self.run_shell(block[2])
+                line, self.said = text[: block.start(2)].count("\n"), io.StringIO()
+                with contextlib.redirect_stdout(self.said), contextlib.redirect_stderr(self.said):
+                    self.run_python(block[2], page, line) if block[1] == "python" else self.run_shell(block[2])
+                if block[3] is not None and not self.skipped:
+                    self.unlike += [f"{page.name}: {shown}" for shown in unlike(block[3], self.said.getvalue())]
         finally:
             self.stop_agents()
 
@@ -55,6 +69,7 @@ class Reader:
         except ModuleNotFoundError as error:
             if error.name not in OPTIONAL:
                 raise
+            self.skipped = True
 
     def run_shell(self, source: str) -> None:
         for command in source.replace("\\\n", " ").replace(PORT, self.port).splitlines():
@@ -79,7 +94,8 @@ class Reader:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as end:
             main(words)
-        assert not end.value.code, f"decbayes {shlex.join(words)}: {end.value.code}"
+        self.said.write(printed.getvalue())
+        assert not end.value.code, f"decbayes {shlex.join(words)}: {end.value.code}\n{self.said.getvalue()}"
         return printed.getvalue()
 
     def start_agent(self, words: list[str]) -> None:
@@ -109,6 +125,42 @@ class Reader:
             except subprocess.TimeoutExpired:
                 agent.kill()
                 agent.wait()
+
+
+def unlike(shown: str, printed: str) -> list[str]:
+    """The lines of a block that were not printed, in any order; words may be wrapped elsewhere."""
+    words = DIGEST.sub("", printed).split()
+    lines = [line for line in shown.splitlines() if not SIMULATED.search(line)]
+    return [line for line in lines if not found(DIGEST.sub("", line), words)]
+
+
+def found(line: str, words: list[str]) -> bool:
+    """Whether words of a line were printed next to each other; what stands for … is not compared."""
+    return all(
+        any(map(same, [words[place : place + len(part)] for place in range(len(words))], [part] * len(words)))
+        for part in (piece.split() for piece in line.split(LEFT_OUT))
+        if part
+    )
+
+
+def same(printed: list[str], shown: list[str]) -> bool:
+    """Whether all words are the same; a number may differ in its last digit, as between processors."""
+    if len(printed) != len(shown):
+        return False
+    for ours, theirs in zip(map(NUMBER.split, printed), map(NUMBER.split, shown), strict=True):
+        if ours[::2] != theirs[::2] or not all(map(close, ours[1::2], theirs[1::2])):
+            return False
+    return True
+
+
+def close(printed: str, shown: str) -> bool:
+    """Whether two numbers are the same, but for one in the last digit of a fraction."""
+    if printed == shown:
+        return True
+    one, other = (number.replace(",", "") for number in (printed, shown))
+    fraction = re.search(r"\.(\d+)", other)
+    step = 10.0 ** -len(fraction[1]) if fraction and "e" not in other else 0.0
+    return abs(float(one) - float(other)) <= 1.01 * step
 
 
 def free_port() -> str:

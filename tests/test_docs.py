@@ -42,6 +42,7 @@ def follow(tmp_path, monkeypatch):
     """A function that follows a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DECBAYES_RULES", raising=False)  # as users meet it
+    monkeypatch.setenv("COLUMNS", "120")  # as wide as a page
 
     def followed(name):
         reader, page = Reader(), next(page for page in PAGES if name_of(page) == name)
@@ -409,6 +410,7 @@ GROUPS = {
 @pytest.mark.parametrize("name", [pytest.param(name_of(page), marks=GROUPS.get(name_of(page), ())) for page in PAGES])
 def test_a_page_runs_and_does_what_it_says(name, follow):
     reader = follow(name)
+    assert not reader.unlike, "\n".join(["The page shows what was not printed:", *reader.unlike])
     if name in CLAIMS:
         CLAIMS[name](reader)
 

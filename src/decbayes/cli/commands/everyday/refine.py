@@ -240,8 +240,8 @@ def check_own(before: Round, data: Any, path: Path) -> None:
     theirs = before.model.restricted(data, own.posterior.structure)
     if holds_sums_of(of_number(model, own.posterior), own.posterior, theirs, made) is False:
         raise StructureMismatch(
-            f"{path} is not the posterior of these data alone: its sums are those of others. Give the site's own newest "
-            "posterior and all data behind it."
+            f"{path} is not the posterior of these data alone: its sums are those of others. Give the site's own "
+            "newest posterior and all data behind it."
         )
 
 
