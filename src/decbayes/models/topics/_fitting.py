@@ -29,8 +29,8 @@ DISTINCTION = 0.1
 SHARPENING, OVERSTEP = 4, 0.5
 # In that refit all others count as this many times the own documents, unless these are too few to tell topics apart.
 OTHERS, ENOUGH = 0.5, 100
-# How far the others' words are settled beforehand, per such multiple of the own documents; and how many counts it takes,
-# in mean counts of a word in a topic: rare words stay as they are.
+# How far the others' words are settled beforehand, per such multiple of the own documents; and how many counts that
+# takes, in mean counts of a word in a topic: rare words stay as they are.
 SETTLING, FREQUENT = 0.125, 10.0
 
 # Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
