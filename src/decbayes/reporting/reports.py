@@ -193,8 +193,8 @@ def figures(findings: Findings, about: About) -> Markup:
     if findings.sets and several:
         wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
         if len(wrong) == len(findings.sureness):
-            count = float(np.round(sum(wrong), 1))
-            shown[f"{plural(findings.view.noun, count)} expected to be matched wrongly"] = count
+            expected = float(np.round(sum(wrong), 1))
+            shown[f"{plural(findings.view.noun, expected)} expected to be matched wrongly"] = expected
     if several:
         out = len({site for sites in findings.standing_out.values() for site in sites})
         shown["site that stands out" if out == 1 else "sites that stand out"] = float(out)

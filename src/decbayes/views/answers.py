@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from decbayes.families import Array
 from decbayes.posterior import EXACT, JOINT, NARROW
 from decbayes.views._effects import Effects
 from decbayes.views.class_view import most_different
@@ -79,7 +80,7 @@ def called(findings: Findings, slot: int) -> str:
     return title if title == f"{noun} {slot}" else f"the {noun} “{title}”"
 
 
-def frequencies(findings: Findings, evidence: Sequence[float]) -> list[str]:
+def frequencies(findings: Findings, evidence: Array) -> list[str]:
     """How frequent each component is: as the posterior says it, else by what was counted."""
     known = findings.view.frequencies(findings.merged)
     total = float(np.sum(evidence))
