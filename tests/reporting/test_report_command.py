@@ -63,9 +63,10 @@ def test_a_report_since_an_earlier_merge_says_what_became_of_it(folder):
 
 def test_an_input_is_never_overwritten(folder):
     before = (folder / "a.posterior").read_bytes()
-    code, _ = called("a.posterior", "b.posterior", "-o", "a.posterior")
+    (folder / "a.html").write_bytes(before)
+    code, _ = called("a.html", "b.posterior", "-o", "a.html")
     assert "is an input of this command" in code
-    assert (folder / "a.posterior").read_bytes() == before
+    assert (folder / "a.html").read_bytes() == before
     assert "not a folder" in called("a.posterior", "-o", "nowhere/report.html")[0]
 
 
