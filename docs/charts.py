@@ -190,13 +190,12 @@ def statements() -> Figure:
     table = [row for row in rows("statements", "| equal sites |") if "(" in row[2]]
     values = [number(row[2]) for row in table]
     errors = [float(re.findall(r"\((.*?)\)", row[2])[0]) for row in table]
-    labels = [row[0] if len(row[0]) < 48 else row[0][:46] + "…" for row in table]
+    labels = [row[0].strip("*") for row in table]
     places = np.arange(len(table))[::-1]
     axes.errorbar(values, places, xerr=errors, fmt="o", ms=4, color=AMPS, lw=1)
     axes.axvline(5, color=GREY, lw=0.8, ls=":")
-    axes.set(
-        yticks=places, yticklabels=labels, xlabel="equal sites that were said to differ (%), at p < 0.05", xlim=(0, 16)
-    )
+    axes.set(yticks=places, yticklabels=labels, xlabel="equal sites that were said to differ (%), at p < 0.05")
+    axes.set_xlim(0, max(16, 1 + max(map(sum, zip(values, errors, strict=True)))))
     return figure
 
 
