@@ -84,7 +84,7 @@ def set_simulations(brief):
     from decbayes.calibration import differences, learning
     from decbayes.disclosure import _exposure
 
-    differences.WORLDS = 2 if brief else 8
+    differences.WORLDS, differences.TIMES_MORE = (2, 1) if brief else (8, 5)
     learning.MOST_WORLDS, learning.LEAST_MATCHES = (2, 4) if brief else (12, 30)
     _exposure.MOST_LEFT_OUT = 20 if brief else 200
     learning.learned.cache_clear()

@@ -1,14 +1,17 @@
 """Whether sites differ by more than chance: against the textbook's formulas, and where there is nothing to find."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import chi2
+from scipy.stats import chi2, gamma
 from scipy.stats import f as f_distribution
 
 import decbayes as db
+from decbayes.calibration import differences
 from decbayes.calibration.worlds import remembered
-from decbayes.merging.reading import Chance, of_components
+from decbayes.merging.reading import Chance, Heterogeneity, of_components
 from decbayes.models.regressions.messages.redrawn import RowsLike
 
 MODEL = db.GaussianMixture(2, 1, variance=0.25, prior_variance=1e4, ascent=db.Ascent(restarts=0))
@@ -291,3 +294,55 @@ def test_directions_with_hardly_any_information_do_not_count():
 
     precisions = np.array([np.diag([1.0, 1e-8]), np.diag([1.0, 1e-10]), np.zeros((2, 2)), 1e6 * np.eye(2)])
     np.testing.assert_array_equal(ranks(precisions), [2, 1, 0, 2])
+
+
+def test_a_difference_is_stated_if_more_simulations_would_not_take_it_back():
+    """Eight worlds of two degrees of freedom each: their mean is known to a relative error of √(1 / 8)."""
+    shape, worlds, relative = np.ones(1), 8, np.array([5.0])
+    error = 1.0 / np.sqrt(shape * worlds)
+    few = Chance(np.ones(1), shape, 2.0 * shape * worlds, error)
+    many = Chance(np.ones(1), shape, 2.0 * shape * 1e6, error / 1e3)
+    assert few.at_most(relative) == pytest.approx(gamma.sf(5.0, 1.0, scale=1.0 + 2.0 / np.sqrt(8.0)))
+    assert few.probability(relative) == pytest.approx(f_distribution.sf(5.0, 2.0, 16.0))
+    for far in (0.1, 3.0, 300.0):
+        assert few.at_most(np.array([far])) >= few.probability(np.array([far]))
+    exact = Chance(np.ones(1), shape, np.full(1, 1e9))
+    assert exact.at_most(relative) == exact.probability(relative)
+    blank = {"x": {"value": np.ones((1, 1))}}
+
+    def found(chance):
+        return Heterogeneity(np.ones(1), chance.probability(relative), blank, blank, at_most=chance.at_most(relative))
+
+    assert few.probability(relative)[0] < 0.05, "so it would be stated without the error of the simulation"
+    assert (found(few).differ(0), found(many).differ(0)) == (False, True)
+
+
+def test_p_values_of_simulations_have_one_digit():
+    blank = {"x": {"value": np.ones((2, 1))}}
+    values = np.array([0.0884, 6e-18])
+    exact = Heterogeneity(np.ones(2), values, blank, blank)
+    assert [exact.p_text(slot) for slot in (0, 1)] == ["= 0.088", "= 6e-18"]
+    simulated = replace(exact, at_most=values)
+    assert [simulated.p_text(slot) for slot in (0, 1)] == ["about 0.09", "below 0.001"]
+
+
+def test_more_worlds_are_simulated_only_where_a_p_value_is_in_doubt(monkeypatch, rng):
+    counts = []
+    real = differences.in_worlds
+    monkeypatch.setattr(differences, "WORLDS", 2)
+    monkeypatch.setattr(differences, "TIMES_MORE", 2)
+    monkeypatch.setattr(
+        differences, "in_worlds", lambda aligned, told, worlds: counts.append(worlds) or real(aligned, told, worlds)
+    )
+    model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
+    sites = [model.fit(rng.normal(mean, size=(50, 1)), rng=rng).posterior for mean in (0.0, 0.0, 3.0)]
+    aligned = db.align(sites, components=1)
+    for grey, expected in (((0.0, 1.1), [2, 4]), ((1.1, 2.0), [2])):
+        monkeypatch.setattr(differences, "GREY", grey)
+        counts.clear()
+        db.checking.heterogeneity(aligned)
+        assert counts == expected
+    monkeypatch.setattr(differences, "GREY", (0.0, 1.1))
+    counts.clear()
+    db.checking.heterogeneity(aligned, worlds=3)
+    assert counts == [3], "as many as were asked for"

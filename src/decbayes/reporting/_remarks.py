@@ -100,13 +100,13 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     titles, ratios = findings.labels(coupled), apart.ratio
     names = [f"{titles[slot]} ({number(float(ratios[slot]))} ×)" for slot in range(len(ratios)) if apart.differ(slot)]
     if names:
-        least = float(np.nanmin(apart.probability))
+        least = apart.p_text(int(np.nanargmin(apart.probability)))
         yield Remark(
             "sites differ",
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
             f"{listed(names, apart='; ')}.",
             "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
-            f"p = {least:.1g} if the sites were the same and the model held; ×: spread relative to chance.",
+            f"p {least} if the sites were the same and the model held; ×: spread relative to chance.",
         )
 
 

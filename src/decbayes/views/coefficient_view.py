@@ -132,7 +132,7 @@ class CoefficientView(View):
             "sites differ",
             f"Sites differ by more than chance in {named}: intervals, which assume equal coefficients, are too narrow.",
             advice,
-            f"p = {heterogeneity_of(alignment).probability[0]:.1g} if the sites were the same and the model held.",
+            f"p {heterogeneity_of(alignment).p_text(0)} if the sites were the same and the model held.",
         )
 
     def _few_to_vary(self, alignment: Alignment) -> Iterator[Remark]:

@@ -22,12 +22,12 @@ and for an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, with all others 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
+from scipy.special import fdtrc, gammaincc
 
 from decbayes.families import Array, dense
 from decbayes.families.rows import Rows
@@ -42,6 +42,8 @@ from decbayes.structure import CoupledSet
 LEAST_EVIDENCE = 5.0
 # Sites differ if one of the slots has a p-value below this, divided by their number.
 RARELY = 0.05
+# Smaller p-values of simulations are not told apart.
+SMALLEST = 0.001
 # A coefficient that should vary differs at least this many times more than by chance.
 NOTABLE = 1.5
 # Directions with this much less information than others are ignored.
@@ -68,12 +70,13 @@ class Chance:
     """How far the versions are apart where sites are the same: `relative` is `mean` times Gamma(shape) / shape.
 
     The mean is known as well as from `degrees` degrees of freedom, so that `relative / mean` has an F distribution.
-    NaN in a slot of which nothing is known.
+    NaN in a slot of which nothing is known. Where the mean is simulated, `error` is its relative standard error.
     """
 
     mean: Array
     shape: Array
     degrees: Array
+    error: Array | float = 0.0
 
     @classmethod
     def unknown(cls, slots: int) -> "Chance":
@@ -82,6 +85,13 @@ class Chance:
     def probability(self, relative: Array) -> Array:
         """The probability of at least this."""
         return np.asarray(fdtrc(2.0 * self.shape, self.degrees, np.maximum(relative, 0.0) / self.mean))
+
+    def at_most(self, relative: Array) -> Array:
+        """The probability that more simulations would hardly exceed: the mean may be two standard errors larger."""
+        larger = self.mean * (1.0 + 2.0 * np.asarray(self.error))
+        further = gammaincc(self.shape, self.shape * np.maximum(relative, 0.0) / larger)
+        known = self.probability(relative)
+        return np.asarray(np.where(np.asarray(self.error) > 0.0, np.maximum(further, known), known))
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,7 @@ class Heterogeneity:
         times: `[factor][quantity]`, the ratio of each entry alone.
         terms: coefficients of a regression that should be allowed to vary between sites, the most notable first.
         reason: why there is no p-value, if there is none.
+        at_most: per slot, what the probability hardly exceeds if more sites are simulated; None if none were.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
@@ -109,10 +120,21 @@ class Heterogeneity:
     times: Mapping[str, Mapping[str, Array]]
     terms: tuple[int, ...] = ()
     reason: str = ""
+    at_most: Array | None = None
 
     def differ(self, slot: int) -> bool:
-        """Whether to report a difference: in equal sites one slot or more is reported in 5 % of all merges."""
-        return bool(self.probability[slot] * np.isfinite(self.probability).sum() < RARELY)
+        """Whether to report a difference, whatever more simulations would say: in equal sites one slot or more is
+        reported in at most 5 % of all merges.
+        """
+        largest = self.probability if self.at_most is None else self.at_most
+        return bool(largest[slot] * np.isfinite(self.probability).sum() < RARELY)
+
+    def p_text(self, slot: int) -> str:
+        """The probability of a slot, in as many digits as it is known to."""
+        probability = float(self.probability[slot])
+        if self.at_most is None:
+            return f"= {probability:.2g}"
+        return f"about {probability:.1g}" if probability >= SMALLEST else f"below {SMALLEST:g}"
 
 
 def spread_of_components(alignment: Alignment, coupled: CoupledSet) -> Spread:
@@ -165,7 +187,8 @@ def of_components(
     between = {name: {part: entry.between for part, entry in entries.items()} for name, entries in compared.items()}
     times = {name: {part: entry.times for part, entry in entries.items()} for name, entries in compared.items()}
     ratio = np.sqrt(np.maximum(relative, 0.0) / chance.mean)
-    return Heterogeneity(ratio, chance.probability(relative), between, times, reason=reason)
+    found = Heterogeneity(ratio, chance.probability(relative), between, times, reason=reason)
+    return replace(found, at_most=chance.at_most(relative)) if np.any(chance.error) else found
 
 
 class Coefficients(NamedTuple):
@@ -215,7 +238,8 @@ def of_coefficients(
     ratio = np.sqrt(spread.relative / chance.mean)
     first = Coefficients(known.shifts[:, :1], known.precisions[:, :1])
     terms = to_let_differ(first, chance) if np.isfinite(chance.mean[0]) else ()
-    return Heterogeneity(ratio, chance.probability(spread.relative), between, times, terms, reason)
+    found = Heterogeneity(ratio, chance.probability(spread.relative), between, times, terms, reason)
+    return replace(found, at_most=chance.at_most(spread.relative)) if np.any(chance.error) else found
 
 
 def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
@@ -225,7 +249,7 @@ def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
     while len(chosen) < width:
         spread, entries = known.compared(chance.mean[:1])
         most = int(np.nanargmax(np.append(entries.times[0], 0.0)))
-        rare = chance.probability(spread.relative)[0] < RARELY
+        rare = chance.at_most(spread.relative)[0] < RARELY
         if not rare or most in (*chosen, width) or entries.times[0, most] <= NOTABLE:
             break
         chosen.append(most)

@@ -16,7 +16,7 @@ from decbayes.merging import Alignment, Confidence, reading
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL, RARELY, Heterogeneity, Parties
+from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
@@ -97,18 +97,18 @@ def print_differences(differences: Sequence[Difference], undecided: str, apart: 
         table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
-    for line in verdict(differences, float(apart[0].probability[0])):
+    for line in verdict(differences, apart[0]):
         output().print(plain(line))
 
 
-def verdict(differences: Sequence[Difference], probability: float) -> Iterator[str]:
+def verdict(differences: Sequence[Difference], apart: Heterogeneity) -> Iterator[str]:
     """What follows from all terms together."""
-    if not np.isfinite(probability):
+    if not np.isfinite(apart.probability[0]):
         return
     notable = ", ".join(term.name for term in differences if term.notable)
     why = f"explained by {notable}" if notable else "no single term explains it"
-    clear = why if probability < RARELY else "no clear difference"
-    yield f"All terms together: p = {probability:.2g} if the sites were the same and the model held; {clear}."
+    clear = why if apart.differ(0) else "no clear difference"
+    yield f"All terms together: p {apart.p_text(0)} if the sites were the same and the model held; {clear}."
 
 
 def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
@@ -168,7 +168,9 @@ def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Mapping[
         if np.isfinite(apart.ratio[slot]):
             style = "yellow" if apart.differ(slot) else ""
             ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
-            table.add_row(str(slot), ratio, f"{apart.probability[slot]:.2g}", between_text(apart, merged, slot), text)
+            table.add_row(
+                str(slot), ratio, apart.p_text(slot).removeprefix("= "), between_text(apart, merged, slot), text
+            )
     output().print(table)
     output().print(f"{MEANING}, of the entry that stands out most.\n{ASSUMED}")
 
