@@ -23,7 +23,7 @@ def test_sites_learn_and_merge_it(run, tmp_path, rng):
     alpha = np.sort(db.model_for(both.structure).document_prior_of(both))
     assert alpha[1] > 1.5 * alpha[0]  # three of four documents are about fruit
     status, printed, _ = run("show both.posterior")
-    assert (status, "document_prior learn" in printed) == (0, True)
+    assert (status, "document prior learn" in printed) == (0, True)
     status, _, errors = run("fit topics a.jsonl --topics 2 --document-prior nonsense -o c.posterior")
     assert (status != 0, "document-prior" in errors) == (True, True)
 

@@ -186,7 +186,8 @@ def test_small_files_do_not_leave(run, tmp_path, rows):
     np.save(tmp_path / "a.npy", np.arange(2.0 * rows).reshape(rows, 2))
     status, _, errors = run("fit mean a.npy --variance 1 -o a")
     assert status == 1
-    assert f"There are {rows} observations; a file needs at least 20" in errors
+    there = "is 1 observation" if rows == 1 else f"are {rows} observations"
+    assert f"There {there}; a file needs at least 20" in errors
     assert not (tmp_path / "a").exists()
 
 
