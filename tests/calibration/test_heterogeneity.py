@@ -100,7 +100,7 @@ def clusters(rng, covariance, apart, count, size, between=0.0):
 def test_like_sites_are_not_said_to_differ(covariance, apart, size):
     """By χ² most of these slots differ at 5 %, since clusters overlap and estimated variances are skewed."""
     alignment = clusters(np.random.default_rng(1), covariance, apart, 6, size)
-    (found,) = db.checking.heterogeneity(alignment).values()
+    (found,) = db.checking.heterogeneity(alignment, worlds=8).values()
     assert (found.probability > 0.01).all()
     assert not any(found.differ(slot) for slot in range(3))
     # Against χ² it is 2.0 where they overlap.
@@ -136,7 +136,7 @@ def test_states_are_compared(rng):
         paths = [np.cumsum(rng.random(20) < 0.2) % 2 for _ in range(3)]
         return model.fit([(6.0 * path + shift + rng.normal(size=20))[:, None] for path in paths], rng=rng).posterior
 
-    (alike,) = db.checking.heterogeneity(db.align([site(0.0) for _ in range(3)])).values()
+    (alike,) = db.checking.heterogeneity(db.align([site(0.0) for _ in range(3)]), worlds=8).values()
     (unlike,) = db.checking.heterogeneity(db.align([site(shift) for shift in (0.0, 0.0, 1.5, 1.5)])).values()
     assert (alike.probability > 0.01).all()
     assert (unlike.probability < 1e-3).all()
