@@ -82,7 +82,7 @@ def words(
         how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}
         vocabulary = words_of(data, reading, rules_named(rules), person, **how)
     write_text(output, vocabulary.text())
-    print_written(output, f"{len(vocabulary.words):,} words")
+    print_written(output, f"{len(vocabulary.words):,} distinct words")
     if as_json:
         print_json({"file": output, "words": len(vocabulary.words)})
 
