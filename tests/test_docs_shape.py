@@ -75,6 +75,23 @@ def test_the_navigation_and_the_pages_are_the_same():
     assert sorted(kept) == sorted(map(name_of, SITE))
 
 
+def anchors(page):
+    """Of all headings, as the site makes them; a heading that stands twice has a number."""
+    headings = re.findall(r"^#+ +(.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    plain = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in plain}
+
+
+def test_links_to_sections_lead_somewhere():
+    for page in SITE:
+        for path, anchor in re.findall(
+            r"\]\(([\w./-]*\.md)?#([^) ]+)[^)]*\)", FENCED.sub("", page.read_text(encoding="utf-8"))
+        ):
+            target = (page.parent / path).resolve() if path else page
+            if target in SITE and not re.search(r"_\d+$|\.", anchor):
+                assert anchor in anchors(target), (page.name, path, anchor)
+
+
 def test_benchmarks_that_pages_name_exist_with_their_options():
     """A command that is printed beside figures can be run."""
     shared = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("_*.py"))
