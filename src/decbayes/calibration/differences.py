@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, retold, worlds_of
+from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, redivide, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading
@@ -95,28 +95,28 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
-    told = in_common_terms(setting)
-    found = in_worlds(alignment, told, worlds or WORLDS)
+    common = in_common_terms(setting)
+    found = in_worlds(alignment, common, worlds or WORLDS)
     grey = (found.probability > GREY[0]) & (found.probability < GREY[1])
     if worlds is None and grey.any() and TIMES_MORE * setting.work <= QUICK:
-        return in_worlds(alignment, told, TIMES_MORE * WORLDS)
+        return in_worlds(alignment, common, TIMES_MORE * WORLDS)
     return found
 
 
-def in_worlds(alignment: Alignment, told: Setting, worlds: int) -> Heterogeneity:
+def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogeneity:
     """The comparison with a number of simulated worlds."""
-    relative, as_sent = simulated_spreads(worlds_of(told), worlds)
-    chance = chance_of(relative, reading.spread_of_components(told.told or alignment, told.coupled).freedom)
-    return reading.of_components(alignment, told.coupled, chance, usual_spread(as_sent), told.told)
+    relative, as_sent = simulated_spreads(worlds_of(setting), worlds)
+    chance = chance_of(relative, reading.spread_of_components(setting.redivided or alignment, setting.coupled).freedom)
+    return reading.of_components(alignment, setting.coupled, chance, usual_spread(as_sent), setting.redivided)
 
 
 @lru_cache(maxsize=16)
 def simulated_spreads(worlds: Worlds, count: int) -> tuple[Array, Array]:
-    """(worlds, slots): the spreads of simulated sites per degree of freedom, told in common slots, and as they are
+    """(worlds, slots): the spreads of simulated sites per degree of freedom, redivided in common slots, and as they are
     sent."""
     setting = worlds.setting
-    pairs = [(retold(replace(setting, alignment=one.alignment)), one.alignment) for one in worlds.first(count)]
-    found = [in_slots_of(setting.truth, told, sent, setting.coupled) for told, sent in pairs]
+    pairs = [(redivide(replace(setting, alignment=one.alignment)), one.alignment) for one in worlds.first(count)]
+    found = [in_slots_of(setting.truth, redivided, sent, setting.coupled) for redivided, sent in pairs]
     relative, as_sent = zip(*found, strict=True)
     return np.array(relative), np.array(as_sent)
 
@@ -146,14 +146,14 @@ def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
     return replace(whole, most=MOST_OBSERVATIONS) if large else whole
 
 
-def in_slots_of(truth: Posterior, told: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Array, Array]:
+def in_slots_of(truth: Posterior, redivided: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Array, Array]:
     """The spreads of a simulated world, in the slots of the posterior that it was simulated from."""
-    factors, slots = told.problem(coupled).factors, truth.structure.components(coupled)
-    components = Components.of(factors, [reading.rows_of(each, coupled) for each in (truth, told.merged())])
+    factors, slots = redivided.problem(coupled).factors, truth.structure.components(coupled)
+    components = Components.of(factors, [reading.rows_of(each, coupled) for each in (truth, redivided.merged())])
     base = bases(components.factors, float(components.evidence.sum()), 2 * slots)
     losses = SlotSearch(components, np.arange(2 * slots), base, 2 * slots).join_losses()[:slots, slots:]
     order = linear_sum_assignment(losses)[1]
-    first, second = (reading.spread_of_components(each, coupled).relative[order] for each in (told, sent))
+    first, second = (reading.spread_of_components(each, coupled).relative[order] for each in (redivided, sent))
     return first, second
 
 

@@ -68,7 +68,7 @@ class Setting:
         length: the mean length of documents in words.
         sites: the posteriors that are simulated; default: all, in their canonical order.
         most: the most observations that a simulated site has.
-        told: what sites say of common slots, which is the truth in the place of the merge (`retold`).
+        redivided: what sites say of common slots, which is the truth in the place of the merge (`redivide`).
     """
 
     alignment: Alignment
@@ -77,11 +77,11 @@ class Setting:
     length: float = 100.0
     sites: tuple[int, ...] = ()
     most: float = np.inf
-    told: Alignment | None = None
+    redivided: Alignment | None = None
 
     @property
     def truth(self) -> Posterior:
-        return (self.told or self.alignment).merged()
+        return (self.redivided or self.alignment).merged()
 
     @property
     def coupled(self) -> CoupledSet:
@@ -99,7 +99,7 @@ class Setting:
     @cached_property
     def evidence(self) -> list[Array]:
         """For each simulated site, the number of observations (or words) in each slot."""
-        counts = reading.support(self.told or self.alignment, self.coupled)[list(self.chosen)]
+        counts = reading.support(self.redivided or self.alignment, self.coupled)[list(self.chosen)]
         return [site * (self.most / site.sum() if site.sum() > self.most else 1.0) for site in counts]
 
     @property
@@ -129,7 +129,7 @@ class Setting:
         """What the worlds depend on: the set of posteriors, and what they are simulated with."""
         posteriors = "".join(sorted(posterior.digest for posterior in self.alignment.posteriors))
         contents = hashlib.sha256(posteriors.encode()).digest()
-        settings = self.length, self.ascent, repr(self.solver), len(self.chosen), self.most, self.told is None
+        settings = self.length, self.ascent, repr(self.solver), len(self.chosen), self.most, self.redivided is None
         return contents, self.alignment.merged().digest, *settings
 
 
@@ -270,25 +270,27 @@ def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> l
 def in_common_terms(setting: Setting) -> Setting:
     """The setting with what all sites say together as the truth; of topics the merge is, as documents are not known."""
     counted = any(family.countable for family in setting.families.values())
-    return setting if counted else replace(setting, told=retold(setting))
+    return setting if counted else replace(setting, redivided=redivide(setting))
 
 
-def retold(setting: Setting) -> Alignment:
+def redivide(setting: Setting) -> Alignment:
     """The alignment of what all sites' fits say of the slots of an alignment; the same for the same posteriors."""
-    alignment, whole = setting.alignment, replace(setting, sites=(), most=np.inf, told=None)
+    alignment, whole = setting.alignment, replace(setting, sites=(), most=np.inf, redivided=None)
     structure = alignment.structure
     model = replace(setting.of_structure(structure), ascent=Ascent(passes=1))
     rng = np.random.default_rng(int.from_bytes(setting.key[0][8:16], "little"))
     drawn = [described(whole, place, rng) for place in range(len(whole.chosen))]
     own = [name for name in setting.coupled.factors if structure.families[name].over_components]
-    told = [parts_of(alignment.in_slots(site)) for site in whole.chosen]
+    contributions = [parts_of(alignment.in_slots(site)) for site in whole.chosen]
     common = parts_of(alignment.merged())
     for _ in range(ROUNDS):
         for place, (data, times) in enumerate(drawn):
-            belief = Posterior(structure, {**common, **{name: times * told[place][name] + SOME for name in own}})
-            told[place] = parts_of(model.contributed(belief, data), 1.0 / times)
-        common = {name: np.sum([each[name] for each in told], axis=0) for name in common}
-    return in_common_slots(alignment, whole.chosen, told)
+            belief = Posterior(
+                structure, {**common, **{name: times * contributions[place][name] + SOME for name in own}}
+            )
+            contributions[place] = parts_of(model.contributed(belief, data), 1.0 / times)
+        common = {name: np.sum([each[name] for each in contributions], axis=0) for name in common}
+    return in_common_slots(alignment, whole.chosen, contributions)
 
 
 def described(setting: Setting, place: int, rng: np.random.Generator) -> tuple[Any, float]:
@@ -304,9 +306,9 @@ def parts_of(posterior: Posterior, scale: float = 1.0) -> Contributions:
     return {name: scale * dense(part) for name, part in posterior.contribution.items()}
 
 
-def in_common_slots(alignment: Alignment, order: Sequence[int], told: Sequence[Contributions]) -> Alignment:
+def in_common_slots(alignment: Alignment, order: Sequence[int], contributions: Sequence[Contributions]) -> Alignment:
     structure = alignment.structure
-    by_site = {site: Posterior(structure, each) for site, each in zip(order, told, strict=True)}
+    by_site = {site: Posterior(structure, each) for site, each in zip(order, contributions, strict=True)}
     stays = {coupled: identity(structure.components(coupled)) for coupled in structure.symmetry}
     posteriors = [by_site[site] for site in sorted(by_site)]
     return Alignment(tuple(stays for _ in posteriors), (), posteriors, alignment.order, structure)

@@ -165,15 +165,15 @@ def of_components(
     coupled: CoupledSet,
     chance: Chance,
     usual: Array | None = None,
-    told: Alignment | None = None,
+    redivided: Alignment | None = None,
     reason: str = "",
 ) -> Heterogeneity:
     """The comparison of all sites, for each slot of a coupled set.
 
-    By chance 2D is distributed as `chance` says, of what sites have `told` in common slots where that is given; of what
-    they have sent it is `usual` times its freedom.
+    By chance 2D is distributed as `chance` says: of contributions `redivided` among common slots, where these are given.
+    Of those that were sent it is `usual` times its freedom.
     """
-    merged, relative = alignment.merged(), spread_of_components(told or alignment, coupled).relative
+    merged, relative = alignment.merged(), spread_of_components(redivided or alignment, coupled).relative
     evidence = alignment.shared()[coupled].evidence
     shares = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
     shares = shares / np.maximum(shares.sum(axis=0), 1.0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import decbayes as db
-from decbayes.calibration.worlds import ROUNDS, Setting, retold
+from decbayes.calibration.worlds import ROUNDS, Setting, redivide
 
 GRID = np.linspace(-8.0, 8.0, 1601)
 # Means and counts of two clusters of deviation 1 that overlap, at three sites that divide them differently.
@@ -26,46 +26,46 @@ def by_integration():
     totals = sum(counts for _, counts in sent)
     centres = sum(means * counts for means, counts in sent) / totals
     for _ in range(ROUNDS):
-        told = []
+        redivided = []
         for site, density in enumerate(densities):
             joint = weights[site] * norm.pdf(GRID[:, None], centres, 1.0)
             shares = 800 * (GRID[1] - GRID[0]) * density[:, None] * joint / joint.sum(axis=1, keepdims=True)
             weights[site] = shares.sum(axis=0) / 800
-            told.append((GRID @ shares / shares.sum(axis=0), shares.sum(axis=0)))
-        centres = sum(means * counts for means, counts in told) / sum(counts for _, counts in told)
-    return centres, told
+            redivided.append((GRID @ shares / shares.sum(axis=0), shares.sum(axis=0)))
+        centres = sum(means * counts for means, counts in redivided) / sum(counts for _, counts in redivided)
+    return centres, redivided
 
 
 @pytest.fixture(scope="module")
 def common():
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
     alignment = db.align([fitted(model, *fit) for fit in FITS], components=2)
-    return retold(Setting(alignment)), np.argsort(alignment.merged().mean("components")[:, 0])
+    return redivide(Setting(alignment)), np.argsort(alignment.merged().mean("components")[:, 0])
 
 
 def test_data_that_fits_describe_are_divided_by_what_all_sites_say(common):
-    told, order = common
+    redivided, order = common
     centres, expected = by_integration()
     # 4,000 points are drawn for each site: means of half of them are right to 0.05 or so, where clusters overlap.
-    np.testing.assert_allclose(told.merged().mean("components")[order, 0], centres, atol=0.1)
-    (coupled,) = told.structure.symmetry
-    counts = db.merging.support(told, coupled)[:, order]
+    np.testing.assert_allclose(redivided.merged().mean("components")[order, 0], centres, atol=0.1)
+    (coupled,) = redivided.structure.symmetry
+    counts = db.merging.support(redivided, coupled)[:, order]
     for site, (means, evidence) in enumerate(expected):
-        np.testing.assert_allclose(told.in_slots(site).mean("components")[order, 0], means, atol=0.15)
+        np.testing.assert_allclose(redivided.in_slots(site).mean("components")[order, 0], means, atol=0.15)
         np.testing.assert_allclose(counts[site], evidence, atol=60)
 
 
-def test_what_is_told_is_as_much_as_was_sent(common):
+def test_what_is_redivided_is_as_much_as_was_sent(common):
     (coupled,) = common[0].structure.symmetry
     np.testing.assert_allclose(db.merging.support(common[0], coupled).sum(axis=1), 800.0, rtol=1e-9)
 
 
-def test_clusters_that_are_apart_are_told_as_they_were_sent(rng):
+def test_clusters_that_are_apart_stay_as_they_were_sent(rng):
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
     sites = [fitted(model, (-20.0 + shift, 20.0), (50, 30)) for shift in (0.0, 0.4, 0.8)]
     alignment = db.align(sites, components=2)
-    told = retold(Setting(alignment))
+    redivided = redivide(Setting(alignment))
     for site in range(3):
-        sent, again = (each.in_slots(site).mean("components") for each in (alignment, told))
+        sent, again = (each.in_slots(site).mean("components") for each in (alignment, redivided))
         # Of 250 and 150 points.
         np.testing.assert_allclose(again, sent, atol=4.0 / np.sqrt(150))
