@@ -9,7 +9,7 @@ from planted import ATTACKS, rows
 
 import decbayes as db
 from decbayes.disclosure import Rules, guarded, prepared
-from decbayes.disclosure._origin import holds_sums_of
+from decbayes.disclosure.origin import holds_sums_of
 from decbayes.errors import NotDisclosed
 from decbayes.files import load
 from decbayes.models.core.registry import MODELS

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from decbayes.disclosure._exposure import Exposure, exposure
-from decbayes.disclosure._origin import Made, holds_sums_of
 from decbayes.disclosure.guarding import of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
+from decbayes.disclosure.origin import Made, holds_sums_of
 from decbayes.disclosure.preparing import check_coefficients, check_size
 from decbayes.disclosure.rarities import Statement, about_columns, about_moves, about_words, rare_things
 from decbayes.disclosure.releasing import difference, digest_of

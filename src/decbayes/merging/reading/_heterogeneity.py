@@ -170,7 +170,7 @@ def of_components(
 ) -> Heterogeneity:
     """The comparison of all sites, for each slot of a coupled set.
 
-    By chance 2D is distributed as `chance` says: of contributions `redivided` among common slots, where these are given.
+    By chance 2D is distributed as `chance` says: of contributions `redivided` among common slots, where they are given.
     Of those that were sent it is `usual` times its freedom.
     """
     merged, relative = alignment.merged(), spread_of_components(redivided or alignment, coupled).relative

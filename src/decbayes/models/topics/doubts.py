@@ -42,6 +42,8 @@ BEGINNING, AMONG, ONE_IN = 3, 2, 5
 
 def doubts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
     doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts)
+    if frozenset(" ".join(FUNCTION_WORDS.values()).split()).isdisjoint(map(str.lower, model.vocabulary)):
+        return doubted  # ranking all words takes as long as a pass
     return (*doubted, *function_words(Quality(posterior, BEGINNING)))
 
 

@@ -39,8 +39,8 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fitting, many, messages, plain
-from decbayes.disclosure._origin import Made, holds_sums_of
 from decbayes.disclosure.guarding import of_number
+from decbayes.disclosure.origin import Made, holds_sums_of
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.problem import Number as Slots
 from decbayes.models.core.registry import model_for

@@ -23,7 +23,7 @@ from decbayes.cli.shared.sharing import (
 from decbayes.cli.shared.terminal import many
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
-from decbayes.disclosure._origin import Made
+from decbayes.disclosure.origin import Made
 from decbayes.disclosure.preparing import Prepared
 from decbayes.disclosure.previewing import Preview
 from decbayes.disclosure.releasing import person_digests
