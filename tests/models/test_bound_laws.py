@@ -8,6 +8,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.families import dense
+from decbayes.models.core.ascent import best_climb
 
 # Models whose first bound is that of the start, before anything is learned; others have made a step by then.
 STEPWISE = [
@@ -132,3 +133,23 @@ def test_parts_of_observations_are_accounted_for_by_components_as_they_are_assig
         documents, words = np.nonzero(np.asarray(data.todense() if hasattr(data, "todense") else data))
         joint = model.assign(posterior, data)[documents] * posterior.mean("topics").T[words]
         np.testing.assert_allclose(shares, joint / joint.sum(axis=1, keepdims=True), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rounding", [-1e-13, 0.0, 1e-13])
+def test_rounding_does_not_choose_among_starts_that_reach_the_same_bound(rounding):
+    """Such starts often differ by labels alone, and a merge numbers its slots by them."""
+    starts, bounds = iter(range(3)), {0: -500.0, 1: -500.0 * (1 + rounding), 2: -500.0 * (1 - rounding)}
+    ascent = db.Ascent(passes=1, restarts=2)
+    reached = best_climb(
+        lambda: next(starts), lambda state: (state, bounds[state]), ascent=ascent, observations=10, progress=None
+    )
+    assert reached.state == 0
+
+
+def test_a_start_that_reaches_a_higher_bound_wins():
+    starts, bounds = iter(range(3)), [-500.0, -499.99999, -500.0]
+    ascent = db.Ascent(passes=1, restarts=2)
+    reached = best_climb(
+        lambda: next(starts), lambda state: (state, bounds[state]), ascent=ascent, observations=10, progress=None
+    )
+    assert reached.state == 1

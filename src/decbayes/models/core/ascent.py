@@ -12,6 +12,9 @@ from decbayes.posterior import Posterior
 
 State = TypeVar("State")
 
+# Bounds that differ by less, relative to their size, may be equal: sums of many terms are rounded.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, repr=False)
 class Fit:
@@ -143,6 +146,14 @@ class Climb(Generic[State]):
     def height(self) -> float:
         return self.bound[-1] if self.bound else -np.inf
 
+    def or_higher(self, later: "Climb[State]") -> "Climb[State]":
+        """The higher of two climbs; this one if rounding alone may tell them apart.
+
+        Two starts often reach the same optimum with other labels. Which of them wins must not depend on the processor.
+        """
+        rounding = ROUNDING * abs(self.height) if self.bound else 0.0
+        return later if later.height > self.height + rounding else self
+
 
 class Keep(NamedTuple, Generic[State]):
     """How a state becomes arrays by name, and comes back."""
@@ -221,7 +232,7 @@ def best_climb(
             begun, best = keep.climb(left), None if left.best is None else keep.climb(left.best)
         latest = climb(begun.state, step, ascent, observations, partial(announce, progress, restart), begun.bound)
         paused = None if keep is None else keep.paused(restart, latest, best)
-        best = latest if best is None else max(best, latest, key=lambda reached: reached.height)
+        best = latest if best is None else best.or_higher(latest)
         if latest.interrupted:
             return replace(best, interrupted=True, paused=paused)
     assert best is not None

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from operator import attrgetter, itemgetter
+from functools import reduce
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,7 +79,7 @@ class MixtureMoves(Moves[Natural]):
             return self._pieces(count, ascent, progress, bounds)
         moves, _ = self._under_own_prior(self._whole(), np.array([FIRST[-1]]))
         fits = [moves._climbed(count, ascent, progress, bounds) for _ in range(STARTS)]
-        best = max(fits, key=attrgetter("height"))
+        best = reduce(Climb.or_higher, fits)
         under, _ = self._under_own_prior(moves._statistics(best.state))
         return under._pieces(count, ascent, progress, bounds)
 

@@ -26,7 +26,7 @@ def fit_sites(
     best: list[Climb[Any]] = []
     for _ in range(ascent.restarts + 1):
         reached = climb_sites(search, gathered(tasks, size=size), ascent, [site.counts.tokens for site in sites])
-        best = [max(pair, key=lambda climb: climb.height) for pair in zip(best or reached, reached, strict=True)]
+        best = [one.or_higher(other) for one, other in zip(best or reached, reached, strict=True)]
     entries = kept_entries(search, [climb.state for climb in best])
     added = [partial(site.posterior_of, kept) for site, kept in zip(sites, entries, strict=True)]
     posteriors = gathered(added, size=size)
