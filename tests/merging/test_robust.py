@@ -121,7 +121,7 @@ def test_copies_count_once_whatever_their_labels_and_evidence(honest):
     merged = robust_merge([*posteriors, *copies])
     assert merged.posterior == robust_merge(posteriors).posterior
     assert [merged.sites[site].copy_of for site in (10, 12)] == [0, 2]
-    # Posteriors that differ only in their labels: content decides which of them counts, and the order of labels is chance.
+    # If two differ only in their labels, either may count: a merge is a function of a set.
     repeats = {frozenset((site, standing.copy_of)) for site, standing in enumerate(merged.sites) if standing.flagged}
     assert repeats == {frozenset(pair) for pair in ((0, 10), (1, 11), (2, 12))}
 
