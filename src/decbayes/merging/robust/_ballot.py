@@ -1,4 +1,4 @@
-"""Who counts, and for what; the alignment of those who do."""
+"""Which sites and components count, for how much, and the alignment of those that do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,46 +34,45 @@ from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, identity
 
-# Votes of the others that must be heard more for strangers to be left out.
+# Further votes of the others that must count before strangers are left out.
 BETTER = 0.5
-# A component that counts for less disagrees clearly: it loses more than twice what is tolerated, by so many nats. With
-# one or two parameters chance makes twice the tolerance now and then, above all where clusters overlap.
+# A component clearly disagrees if its weight is below CLEARLY and its loss exceeds twice the tolerance by NATS. With
+# one or two parameters, chance exceeds twice the tolerance now and then, mostly where clusters overlap.
 CLEARLY, NATS = 0.25, 3.0
-# With so many observations it must be twice that: losses of few vary more than those of many, above all if variances
-# are unknown.
+# With this many observations the limit doubles: losses vary more with few, mostly if variances are unknown.
 FEW = 5.0
-# The share of its evidence that must disagree clearly for a site to be flagged.
+# A site is flagged if more than this share of its evidence clearly disagrees.
 FLAGGED = 0.1
-# A site that shares less of its evidence with others is a stranger.
+# A site that shares no more than this part of its evidence with others is a stranger.
 SHARED = 0.5
-# What counts of how often a site has seen something that nobody confirms.
+# Weight of the frequency of a component that no other site confirms.
 UNCONFIRMED = 0.05
-# How often any honest component of a merge may count for less.
+# Probability that any honest component in a merge counts for less.
 MISTAKEN = 0.05
-# Weights are rounded to so many digits, since logarithms differ in their last bits between processors.
+# Weights are rounded to this many digits, because the last bits of logarithms differ between processors.
 DIGITS = 6
 
 Sites = NDArray[np.bool_]
-"""Some of the sites."""
+"""A mask of sites."""
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """Sites in canonical order, and how they are merged."""
+    """Sites in canonical order, and how to merge them."""
 
     posteriors: Sequence[Posterior]
     sets: Sequence[Mapping[CoupledSet, Permutation]]
-    """For each site, the components of each coupled set in canonical order."""
+    """Per site: the components of each coupled set in canonical order."""
     cap: float
     spare: bool
     judging: bool
-    """Whether there are enough sites to tell who is right; else all count in full."""
+    """Whether there are enough sites to recognise a majority; if not, all count in full."""
     components: Number = None
     solver: Solver | str | None = None
     progress: OnMatch | None = field(default=None, repr=False)
 
     def among(self, sites: Sequence[int]) -> "Ballot":
-        """Among some of the sites."""
+        """A ballot of only these sites."""
         return replace(
             self, posteriors=[self.posteriors[site] for site in sites], sets=[self.sets[site] for site in sites]
         )
@@ -90,7 +89,7 @@ class Ballot:
         return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
 
     def decided(self) -> "Outcome":
-        """Who counts, and for what; without the strangers if they take slots that others need, or further ones."""
+        """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""
         everybody = Outcome(self, self.settled(), tuple(range(len(self.posteriors))))
         strangers = everybody.strangers
         if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(strangers):
@@ -102,7 +101,7 @@ class Ballot:
         return without if better else everybody
 
     def settled(self) -> tuple[Settled, ...]:
-        """Slots for what most sites know, and what each component counts for in them."""
+        """Elect slots, and weigh each component in its slot."""
         parts = tuple(self._settled(group) for group in self.groups)
         return parts if self.judging else tuple(replace(part, weights=np.ones(len(part.labels))) for part in parts)
 
@@ -116,10 +115,10 @@ class Ballot:
         return self._aligned(voted, slots) if group.counted and is_vague(group, chosen, slots) else voted
 
     def _aligned(self, voted: Settled, slots: int) -> Settled:
-        """As in an alignment of all, unless the vote silences some or has further slots, and more votes are heard.
+        """The vote, or an ordinary alignment's slots in its place unless more votes count with the vote.
 
-        Where topics of sites usually differ so much that one may be any of several others, sites with topics of their
-        own are not silenced. In an alignment they take slots that the others need.
+        If topics usually differ so much that one agrees with several others, the vote silences no site with different
+        topics; in an alignment these would take slots that others need.
         """
         scales = [group.scale[group.site] for group in self.groups]
         alignment = aligned(self.weighted(self.posteriors, scales, scales), slots, self.solver or Grouping(passes=0))[0]
@@ -128,7 +127,7 @@ class Ballot:
         return voted if selective and voted.votes.sum() > first.votes.sum() + BETTER else first
 
     def slots(self, group: Group) -> int:
-        """The number of slots that was given, or the largest site's number of components."""
+        """The requested number of slots, or the largest site's number of components."""
         return self.components if isinstance(self.components, int) else max(map(len, group.order))
 
     def aligned(self, posteriors: Sequence[Posterior], least: int) -> Alignment:
@@ -138,7 +137,7 @@ class Ballot:
     def weighted(
         self, posteriors: Sequence[Posterior], weights: Sequence[Array], shares: Sequence[Array]
     ) -> list[Posterior]:
-        """All sites' posteriors with each component weighted; what says how frequent components are, by its share."""
+        """All posteriors with components weighted; factors for the frequency of components use `shares`."""
         weighted_posteriors = []
         for site, posterior in enumerate(posteriors):
             parts = dict(posterior.contribution)
@@ -154,11 +153,11 @@ class Ballot:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a robust merge comes to: who takes part, and what each component counts for."""
+    """The result of a ballot: which sites take part, and how much each component counts."""
 
     ballot: Ballot
     reached: tuple[Settled, ...]
-    """What each component counts for in its slot, group after group of factors."""
+    """Per group of factors: components in slots, as voted."""
     sites: tuple[int, ...]
 
     @property
@@ -167,37 +166,37 @@ class Outcome:
 
     @property
     def heard(self) -> Array:
-        """For each site, how many of its votes for components are heard."""
+        """Per site: the number of its votes for components that count."""
         free = [part.votes.sum(axis=1) for part in self.reached if part.group.coupled is not None]
         return np.sum(free, axis=0) if free else np.zeros(len(self.sites))
 
     @property
     def strangers(self) -> Sites:
-        """The sites most of whose evidence is in slots that the party of most sites does not know."""
+        """Sites with most of their evidence in slots that the majority's party does not know."""
         free = [~main_party(part) for part in self.reached if part.group.coupled is not None]
         return np.asarray(np.any(free, axis=0)) if free else np.zeros(len(self.sites), dtype=np.bool_)
 
     @cached_property
     def parts(self) -> tuple[Settled, ...]:
-        """With components that are mixtures of slots, or parts of one thing, counted as what they are together."""
+        """After allowing for mixtures, joins, components in parts and chance."""
         return tuple(map(final, self.reached)) if self.ballot.judging else self.reached
 
     @cached_property
     def against(self) -> Array:
-        """For each site, the share of its evidence that clearly disagrees, in the factors where that is most."""
+        """Per site: the share of its evidence that clearly disagrees, in the group where that is largest."""
         return np.asarray(np.max([of_sites(part.group, disagreeing(part)) for part in self.parts], axis=0))
 
     @cached_property
     def kept(self) -> Indices:
-        """The sites that count: those that disagree clearly do not, unless they are as many as the others."""
+        """Sites that count: all but those that clearly disagree, unless these are at least half of all sites."""
         flagged = self.against > FLAGGED
         return np.flatnonzero(~flagged | (2 * flagged.sum() >= len(flagged)))
 
     @cached_property
     def own(self) -> list[NDArray[np.bool_]]:
-        """What sites that are left out have found alone, and mostly agree otherwise: it gets slots of its own.
+        """Components that only one left-out site has found although it otherwise agrees: each gets its own slot.
 
-        Not among like sites, which know all slots: there it is in the place of what others know.
+        Similar sites would all know such a component, so there it is taken for a fault.
         """
         free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
@@ -208,18 +207,18 @@ class Outcome:
 
     @cached_property
     def merged(self) -> Indices:
-        """The sites of which something is merged."""
+        """Sites that contribute anything to the merge."""
         having = [part.group.site[own] for part, own in zip(self.parts, self.own, strict=True)]
         return np.unique(np.concatenate([self.kept, *having]))
 
     @cached_property
     def weights(self) -> list[Array]:
-        """What each component counts for: all evidence that others agree with."""
+        """How much each component counts."""
         scales = [uncapped(part)[part.group.site] for part in self.parts]
         return self._counted(scales, 1.0)
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
-        """Amounts of components: those of sites that count by their weights, else only what is a site's own."""
+        """Scaled weights of components; of left-out sites only components that nobody else has found count."""
         parts = zip(scales, self.parts, self.own, strict=True)
         return [
             rounded(scale * np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * own))
@@ -228,21 +227,21 @@ class Outcome:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The alignment of the sites that count, each component as it counts.
+        """The alignment of the sites that count, with weighted components.
 
-        How frequent components are is counted from what they vote with: nobody can check it.
+        Frequencies of components use capped evidence, since nobody can check them.
         """
         ballot = self.ballot
         shares = self._counted([part.group.scale[part.group.site] for part in self.parts], UNCONFIRMED)
         sites = self.merged.tolist()
-        # Not before: a message that is moved to where a lie is, too, is bent by the lie.
+        # Recentre only sites that count: a lie among the messages would distort the others.
         moved = dict(zip(sites, recentred([ballot.posteriors[site] for site in sites]), strict=True))
         heard = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
         weighted = ballot.weighted(heard, self.weights, shares)
         return ballot.aligned([weighted[site] for site in sites], self._least())
 
     def _least(self) -> int:
-        """The slots that the election has found and those for what single sites know, where these are more."""
+        """The number of elected slots plus those for single sites, if that is more than was asked for; else 0."""
         further = sum(int(own.sum()) for own in self.own)
         free = [part for part in self.parts if part.group.coupled is not None]
         more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
@@ -250,7 +249,7 @@ class Outcome:
 
     @property
     def spare(self) -> int:
-        """Slots beside those of the largest site, if nobody has given a number."""
+        """Slots beyond those of the largest site, if no number was requested."""
         structures = [posterior.structure for posterior in self.alignment.posteriors]
         return sum(
             self.alignment.structure.components(one) - max(structure.components(one) for structure in structures)
@@ -258,7 +257,7 @@ class Outcome:
         )
 
     def standings(self) -> list[tuple[float, float, float]]:
-        """For each site, the shares of its evidence that count, that clearly disagree, and that are its alone."""
+        """Per site: the shares of its evidence that count, that clearly disagree, and that no other site confirms."""
         counts, alone = [], []
         for part, weights in zip(self.parts, self.weights, strict=True):
             counts.append(of_sites(part.group, weights, nothing=1.0))
@@ -268,7 +267,7 @@ class Outcome:
         return [(float(counted), float(contradicted), float(single)) for counted, contradicted, single in shares]
 
     def by_slot(self) -> Array:
-        """Merged sites × slots, group after group: how much of the evidence that a site has there counts."""
+        """Merged sites × slots of all groups: the share of a site's evidence in each slot that counts."""
         by_group = []
         for group, weights in zip(self.ballot.groups, self.weights, strict=True):
             mine = np.isin(group.site, self.merged)
@@ -283,13 +282,13 @@ class Outcome:
 
 
 def is_vague(group: Group, chosen: Indices, slots: int) -> bool:
-    """Whether some agree with several of the elected, or with so few that slots are left."""
+    """Whether components agree with several elected candidates, or slots remain unfilled."""
     agreeing = (group.likeness.weights[:, chosen] > 0.5)[group.known].sum(axis=1)
     return bool(len(chosen) < slots or (agreeing > 1).any())
 
 
 def main_party(part: Settled) -> Sites:
-    """The sites that share most of their evidence with others of the party that has grown from the best known slot."""
+    """Sites that share most of their evidence with the party grown from the slot known to most sites."""
     known = part.votes > 0.5
     party, before = known[:, known.sum(axis=0).argmax()], -1
     while party.sum() > before:
@@ -311,7 +310,7 @@ def final(part: Settled) -> Settled:
 
 
 def forgiving(part: Settled) -> Settled:
-    """Of many components, some are beyond the tolerance by chance: these count, but do not say what a slot is."""
+    """Let components just beyond the tolerance count, as chance puts some there; they still do not define slots."""
     group = part.group
     by_chance = gammainccinv(0.5 * group.parameters, MISTAKEN / max(int(group.known.sum()), 1))
     weights = weights_of(part.lost, np.maximum(by_chance / chance(group.parameters), 1.0) * part.tolerance)
@@ -320,7 +319,7 @@ def forgiving(part: Settled) -> Settled:
 
 
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
-    """The slot of each component of a group, or of those of some sites, and how many slots there are."""
+    """The slot of each of a group's components, or of those of some sites, and the number of slots."""
     orders = group.order if sites is None else [group.order[site] for site in sites]
     if group.coupled is None:
         return np.concatenate(orders), len(alignment.structure.prior[group.names[0]])
@@ -329,13 +328,13 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
 
 
 def disagreeing(part: Settled) -> NDArray[np.bool_]:
-    """The components that clearly disagree with the others."""
+    """Components that clearly disagree with the others in their slot."""
     clear = (2.0 * part.tolerance + NATS) * (1.0 + FEW / np.maximum(part.group.evidence, 1.0))
     return np.asarray((part.weights < CLEARLY) & (part.lost > clear))
 
 
 def lonely(part: Settled) -> NDArray[np.bool_]:
-    """Those of them that no other site has either."""
+    """Components that clearly disagree and that no other site has."""
     group, likeness = part.group, part.group.likeness
     others = group.site[:, None] != group.site[likeness.candidates]
     agreeing = np.where(others, likeness.weights, 0.0).max(axis=1, initial=0.0)
@@ -343,26 +342,26 @@ def lonely(part: Settled) -> NDArray[np.bool_]:
 
 
 def fitting(part: Settled) -> Sites:
-    """The sites of which others confirm most, where sites are so unlike that one may have found something alone."""
+    """Sites confirmed by others for the most part, where sites differ enough for one to find something alone."""
     shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
     return np.asarray((shared > SHARED) & (part.chance(1.0) > UNLIKELY))
 
 
 def confirmed(part: Settled) -> NDArray[np.bool_]:
-    """The components in slots of which another site has something, too."""
+    """Components in slots where another site counts, too."""
     heard = part.votes > 0.5
     return np.asarray((heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0)
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:
-    """The mean of amounts over each site's evidence."""
+    """Each site's mean of the amounts, weighted by evidence."""
     total = np.bincount(group.site, group.evidence, group.sites)
     sums = np.bincount(group.site, group.evidence * np.asarray(amounts), group.sites)
     return np.asarray(np.divide(sums, total, out=np.full(group.sites, nothing), where=total > 0.0))
 
 
 def by_label(amounts: Array, order: Indices) -> Array:
-    """Amounts of components in canonical order, in the order of their labels."""
+    """Amounts in canonical order, reordered by label."""
     labelled = np.empty_like(amounts)
     labelled[order] = amounts
     return labelled
@@ -373,7 +372,7 @@ def rounded(weights: Array) -> Array:
 
 
 def weighted_part(family: Family, part: Contribution, weights: Array) -> Contribution:
-    """A contribution with each component weighted; a transition as the less of the two that it is between."""
+    """A contribution with components weighted; a transition gets the smaller weight of its two states."""
     if (weights == 1.0).all():
         return part
     return dense(part) * np.minimum(weights[:, None], weights) if family.two_sided else weighted_rows(part, weights)

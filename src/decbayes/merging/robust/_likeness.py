@@ -1,4 +1,4 @@
-"""How far components of different sites agree, two at a time; how much of a disagreement chance and custom explain."""
+"""Pairwise agreement of components, and how much disagreement chance and usual differences explain."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,19 +13,19 @@ from decbayes.families.matrices import Indices
 if TYPE_CHECKING:
     from decbayes.merging.robust.votes import Group
 
-# Deviations of chance that are tolerated, and times the usual loss per observation.
+# Tolerated deviations of chance, and tolerated multiple of the usual loss per observation.
 DEVIATIONS, USUAL = 2.5, 2.5
-# Of all comparisons these are taken for usual that lose least: faulty sites are fewer than the rest.
+# The usual loss is this quantile of all comparisons: faulty sites are a minority and lose more.
 QUARTER = 0.25
-# Of sites in the order of what they lose, the middle of the honest ones, if a third are faulty and lose most.
+# The median of the honest sites among all sites sorted by loss, if the third with the largest losses is faulty.
 HONEST = 1.0 / 3.0
-# Beyond so many times the tolerance a component counts for nothing: where variances are unknown, losses grow slowly.
+# Beyond this multiple of the tolerance a component counts for nothing. With unknown variances losses grow slowly.
 GONE = 3.0
-# Pairs of components that are compared, numbers in them, and sites with which all others are compared at least.
+# Limits on pairs of components and on numbers compared; the fewest sites that all others are compared with.
 MOST_PAIRS, MOST_NUMBERS, FEWEST_SITES = 250_000, 40_000_000, 7
-# Numbers in the rows that are compared at the same time (8 MiB).
+# Numbers compared at once (8 MiB).
 BLOCK = 1 << 20
-# Evidence that is none.
+# Less evidence than this is none.
 LITTLE = 1e-6
 
 Coefficients = tuple[Array, Array]
@@ -34,20 +34,20 @@ Coefficients = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Likeness:
-    """How far each component agrees with those that sites know, or with those of some sites where there are many."""
+    """How well each component agrees with the candidates: components that sites know, or a sample of them."""
 
     candidates: Indices
     lost: Array
-    """Components × candidates; infinite where they are not compared."""
+    """Components × candidates, in nats; infinite where not compared."""
     weights: Array
-    """What each component would count for, if a candidate were right."""
+    """Weight of each component if a candidate were right."""
     usual: float
     """Nats per observation by which components usually differ."""
 
     @classmethod
     def among(cls, group: "Group") -> "Likeness":
         candidates = chosen_candidates(group)
-        # Whoever is compared with speaks with the middle evidence at least, or little would contradict it.
+        # Candidates have at least the median evidence, since little could contradict one with less.
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
@@ -67,7 +67,7 @@ class Likeness:
 
 
 def chosen_candidates(group: "Group") -> Indices:
-    """The components that sites know; of many sites, those of every second one, or third, and so on."""
+    """Components that their sites know; if there are many, those of every second site, every third, and so on."""
     pairs = min(MOST_PAIRS, MOST_NUMBERS // max(rows.shape[1] for rows in group.rows))
     most = max(pairs // len(group.site), FEWEST_SITES * max(len(labels) for labels in group.order))
     every = -(-int(group.known.sum()) // most)
@@ -75,7 +75,7 @@ def chosen_candidates(group: "Group") -> Indices:
 
 
 def comparisons(group: "Group", candidates: Indices) -> list[tuple[Indices, Indices]]:
-    """Components, and places of candidates with which they are compared, some at a time: any, or those of one row."""
+    """Blocks of components and positions of candidates to compare: all, or those in the same row if slots are fixed."""
     blocks = []
     for row in [None] if group.coupled else np.unique(group.row).tolist():
         here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
@@ -90,10 +90,10 @@ def taken(vectors: Coefficients | None, places: Indices) -> Coefficients | None:
 
 
 def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) -> float:
-    """Nats per observation by which components of different sites differ, a quarter of them by less.
+    """Nats per observation by which components of different sites usually differ (lower quartile).
 
-    Which components belong together is not known yet, so those are compared that are nearest to each other; where there
-    is no choice of slots, sites are, by as much as they differ by more than chance.
+    Matches are not known yet, so each component is compared with its nearest one. Where slots are fixed, only the
+    difference beyond chance counts.
     """
     other = group.known[:, None] & (group.site[:, None] != group.site[candidates]) & np.isfinite(lost)
 
@@ -108,7 +108,7 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
     compared = other.any(axis=1)
     if not compared.any():
         return 0.0
-    # The largest of the lower quarter of each row.
+    # Position of each row's lower quartile.
     last = np.ceil(QUARTER * other[compared].sum(axis=1)).astype(np.intp) - 1
 
     def excess(chance_loss: Array) -> float:
@@ -116,40 +116,40 @@ def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) 
         quarter = np.take_along_axis(np.sort(rates, axis=1), last[:, None], axis=1)
         return float(np.quantile(quarter, HONEST))
 
-    # Where sites are alike, a quarter hardly ever loses more than three quarters would by chance, even if a third of
-    # them are faulty: then nothing is usual.
+    # If sites are alike, the lower quartile hardly ever exceeds the upper quartile of chance, even if a third are
+    # faulty: then no difference is usual.
     if excess(most) <= 0.0:
         return 0.0
-    # Two sites differ by twice as much as one site and the mean of many.
+    # Two sites differ twice as much as one site does from the mean of many.
     return float((chance(group.parameters) / by_chance).min()) / (2.0 * USUAL) * excess(half)
 
 
 def tolerated(parameters: Array, shared: ArrayLike, usual: float) -> Array:
-    """What chance makes of one thing and some deviations of it, or some times what is usual, if that is more.
+    """The loss that chance explains, or a multiple of the usual loss if that is more.
 
-    Sites differ by more than chance in counts of words, say: by so much per observation that both sides have.
+    Sites often differ by more than chance, for example in words: by a loss per observation of the shared evidence.
     """
     return np.asarray(np.maximum(chance(parameters), USUAL * usual * np.asarray(shared)))
 
 
 def chance(parameters: ArrayLike) -> Array:
-    """The mean of ½χ² and some deviations more."""
+    """The mean of ½χ² plus the tolerated deviations."""
     half = 0.5 * np.asarray(parameters)
     return np.asarray(half + DEVIATIONS * np.sqrt(half))
 
 
 def weights_of(lost: Array, tolerance: Array) -> Array:
-    """1 up to the tolerance t, (t / D)² beyond, and 0 from 3 t on."""
+    """1 up to the tolerance t, (t / D)² beyond it, and 0 from 3 t on."""
     weights = np.minimum(1.0, tolerance / np.maximum(lost, LITTLE)) ** 2
     return np.where(lost > GONE * tolerance, 0.0, weights)
 
 
 def agreement(lost: Array, tolerance: Array, parameters: Array) -> Array:
-    """1 up to what chance makes on average, less beyond that, and 0 from the tolerance on."""
+    """1 up to the mean by chance, falling to 0 at the tolerance."""
     average = tolerance * 0.5 * parameters / chance(parameters)
     return np.asarray(np.clip((tolerance - lost) / (tolerance - average), 0.0, 1.0))
 
 
 def in_common(first: Array, second: Array) -> Array:
-    """The evidence on which a comparison rests: half the harmonic mean."""
+    """The evidence that a comparison rests on: half the harmonic mean."""
     return np.asarray(first * second / np.maximum(first + second, LITTLE))

@@ -1,4 +1,4 @@
-"""What each component counts for in its slot, and who is given a slot: what most sites know."""
+"""Which components get a slot, and how much each component counts in its slot."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,35 +12,37 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.robust._likeness import LITTLE, agreement, in_common, weights_of
 from decbayes.merging.robust.votes import Group, Sums, xlogx
 
-# How often weights follow from what the others have in a slot.
+# Rounds of weighing each component against the others in its slot.
 ROUNDS = 5
-# Components that are tried as the beginning of a slot that is given.
+# Starting components tried for each fixed slot.
 BEGINNINGS = 8
-# Sites that must share something for a slot beside those that there are.
+# Votes needed to add a slot beyond the requested number.
 BORN = 2.0
-# Rounds of exchanges in an election, what a vote more is at least, and what counts of votes that are mostly heard.
+# Rounds of exchanges in an election; the smallest gain that counts as a vote; weight of gains for components that
+# already agree with an elected one.
 EXCHANGES, MORE, FAINT = 3, 1e-9, 1e-3
-# Steps in which a component of counts is explained as a mixture of slots.
+# EM steps that explain counts as a mixture of slots.
 STEPS = 8
-# Scales that are tried for a site above the cap, and the squared deviations that each parameter may move by. Honest
-# sites move it by one at most on average, and a site whose claims are large throughout is given less.
+# Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others.
+# Honest sites move them by one on average; a site that claims much about every coefficient may move them less.
 SCALES, EACH, LARGE_THROUGHOUT = 12, 1.0, 0.25
-# A site that counts for less stays at the cap.
+# A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
-# The slots nearest to a component that may be two of them in one, and the shares of the first that are tried.
+# A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
+# in a slot that makes up no more than SMALL_PART of it.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
 SMALL_PART = 0.15
-# Parameters that a component must have for that: of few, those between two slots are often so by chance.
+# Fewest parameters for that: with fewer, a component often lies between two slots by chance.
 FREE = 4
-# A slot that few sites know is there by chance, or not with less than this probability.
+# A slot known to few sites is doubtful if chance explains so few with a probability below this.
 UNLIKELY = 1e-4
-# Pseudo-counts of a slot, and the share of a mixture that other slots begin with.
+# Pseudo-counts of a slot's profile, and the initial share of all other slots in a mixture.
 FEW, ELSEWHERE = 0.01, 0.1
 
 
 @dataclass(frozen=True)
 class Settled:
-    """The components of a group in slots: what each counts for there, and by how much it disagrees."""
+    """A group's components in slots: how much each counts there, and how many nats it disagrees by."""
 
     group: Group
     slots: int
@@ -51,43 +53,43 @@ class Settled:
 
     @property
     def votes(self) -> Array:
-        """(sites, slots): what is heard of each site's vote; it has one per slot."""
+        """(sites, slots): the part of each site's vote that counts; it has one vote per slot."""
         heard = np.zeros((self.group.sites, self.slots))
         np.maximum.at(heard, (self.group.site, self.labels), self.group.votes * self.weights)
         return heard
 
     @cached_property
     def coverage(self) -> float:
-        """How likely a site knows what the merge has a slot for, of slots that more sites know than may be faulty."""
+        """How likely a site knows a slot, judged by slots that more sites know than may be faulty."""
         known = self.votes > 0.5
         sure = known[:, known.sum(axis=0) > tolerated_faults(self.group.sites)]
         return float(sure.sum() / (sure.size + 1.0))
 
     def chance(self, sites: ArrayLike) -> Array:
-        """How likely at most so many sites know something that is there for all to see."""
+        """How likely at most this many sites know a component that all could have found."""
         return np.asarray(bdtr(sites, self.group.sites, self.coverage))
 
     @property
     def core(self) -> Array:
-        """1 for components that agree with the others, else 0: these say what a slot is.
+        """1 for components that agree fully, else 0: only these define a slot.
 
-        Part of a component that disagrees could be more than all others have, in some direction.
+        Even part of a component that disagrees could outweigh all others in some direction.
         """
         return (self.weights >= 1.0).astype(np.float64)
 
     def totals(self) -> Sums:
-        """What the core has in each slot."""
+        """Sums of the core in each slot."""
         return self.group.sums(self.labels, self.core, self.slots)
 
     def others(self) -> Sums:
-        """For each component, what all others of the core have in its slot."""
+        """Per component: the sum of the rest of the core in its slot."""
         totals, evidence = self.totals()
         pairs = zip(totals, self.group.rows, strict=True)
         rest = [total[self.labels] - self.core[:, None] * rows for total, rows in pairs]
         return rest, evidence[self.labels] - self.core * self.group.evidence
 
     def weighed(self, others: Sums) -> "Settled":
-        """With the weights that follow from how far each component agrees with those others."""
+        """Weigh each component by how well it agrees with the given others."""
         group = self.group
         lost = group.claims_lose(others)
         return self.losing(lost, group.tolerance(in_common(group.heard, others[1])))
@@ -100,9 +102,9 @@ class Settled:
         return self.weights, self.lost, self.tolerance
 
     def lasting(self) -> "Settled":
-        """With the weights that follow from those here, again and again until the core stays the same.
+        """Weigh components against the core until the core is stable.
 
-        Who agrees with a core that does not last agrees with nobody: parties that exclude each other take turns.
+        If it never is, parties that exclude each other alternate: take the lower weight of the last two rounds.
         """
         reached = self
         for _ in range(ROUNDS):
@@ -115,15 +117,15 @@ class Settled:
 
 
 def tolerated_faults(sites: int) -> int:
-    """How many faulty sites a component must not rest on: fewer than a third."""
+    """The number of faulty sites that must not be able to support a component alone: fewer than a third."""
     return (sites - 1) // 3
 
 
 def settled(group: Group, labels: Indices, slots: int) -> Settled:
-    """Weights of components in given slots, each of which begins at the component that most sites agree with.
+    """Weigh components in the given slots, starting from the component that most sites agree with.
 
-    Where slots are given, several beginnings are tried: a site that knows little of some coefficient agrees with
-    everybody. The one that sites agree with best in the end is taken.
+    Where slots are fixed, try several starts, because a site that knows little about some coefficient agrees with
+    everybody, and take the one with the best agreement in the end.
     """
     begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
     if not len(group.likeness.candidates):
@@ -137,7 +139,7 @@ def settled(group: Group, labels: Indices, slots: int) -> Settled:
 
 
 def most_heard(begun: Settled, places: Indices) -> Settled:
-    """The best of several beginnings, each with those for a core that agree with one candidate."""
+    """The best of several starts; the first core of each is the components that agree with one candidate."""
     group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
     agreeing = (places >= 0) & (group.likeness.weights[everybody, places] >= 1.0)
     cores = np.array([*dict.fromkeys(map(tuple, agreeing.tolist()))], dtype=np.float64)
@@ -153,15 +155,15 @@ def most_heard(begun: Settled, places: Indices) -> Settled:
 
 
 def by_slot(begun: Settled, amounts: Array) -> Array:
-    """(times, slots): the sum of amounts of components, once for each beginning."""
+    """(starts, slots): sums of the components' amounts."""
     return np.array([np.bincount(begun.labels, row, begun.slots) for row in amounts])
 
 
 def trust(tried: Settled, first: Indices, begun: Settled) -> Array:
-    """(times, components): what a vote for each beginning counts for, beside one for the first.
+    """(starts, components): the weight of a vote for each start compared with the first one.
 
-    Half, if a site claims far more than others to know the coefficient in which both differ most: in other units, a few
-    know it better than all others together.
+    It is halved for a site that claims to know far more than others about the coefficient in which the two differ most:
+    with wrong units, few sites seem to know it better than all others together.
     """
     group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
     about = np.zeros((len(tried.labels) // len(everybody), slots), dtype=np.intp)
@@ -174,9 +176,9 @@ def trust(tried: Settled, first: Indices, begun: Settled) -> Array:
 
 
 def middles(group: Group, labels: Indices, slots: int) -> Indices:
-    """(beginnings, slots): the candidate that most sites of a slot agree with, then others, those with fewer last.
+    """(starts, slots): the candidate that most sites in a slot agree with, then others by falling agreement.
 
-    They are places in the list of candidates, −1 where nobody knows any.
+    Values are positions in the list of candidates, −1 where there is none.
     """
     likeness, chosen = group.likeness, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
     for slot in range(slots):
@@ -189,9 +191,9 @@ def middles(group: Group, labels: Indices, slots: int) -> Indices:
 
 
 def support(group: Group, components: Indices, agreeing: Array) -> Array:
-    """The votes of all sites for each candidate (column): one vote per site, that of its most agreeing component.
+    """Votes of all sites for each candidate (column): one per site, by its component that agrees best.
 
-    Components are in the order of their sites.
+    Components must be sorted by site.
     """
     _, first_of_site = np.unique(group.site[components], return_index=True)
     votes = np.maximum.reduceat(group.votes[components, None] * agreeing, first_of_site, axis=0)
@@ -199,9 +201,9 @@ def support(group: Group, components: Indices, agreeing: Array) -> Array:
 
 
 def elected(group: Group, slots: int, spare: int) -> Indices:
-    """The places of the candidates that most sites agree with, one for each slot: one after the other, then exchanges.
+    """Positions of the candidates that get slots: greedily those that most sites agree with, then by exchanges.
 
-    Of the spare slots those are taken that at least two sites need.
+    A spare slot is used if at least two sites need it.
     """
     everybody, weights = np.arange(len(group.site)), group.likeness.weights
 
@@ -228,7 +230,7 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
 
 
 def gathered(group: Group, places: Indices) -> Indices:
-    """The slot of each component: that of the elected candidate it is nearest to, then of the core that this has."""
+    """Each component's slot: first that of the closest elected candidate, then that of the closest core."""
     chosen, everybody = group.likeness.candidates[places], np.arange(len(group.site))
     slots, labels = len(chosen), group.likeness.weights[:, places].argmax(axis=1)
     totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
@@ -251,9 +253,9 @@ def gathered(group: Group, places: Indices) -> Indices:
 
 
 def credible(reached: Settled) -> Settled:
-    """Without slots that few sites know, in the place of what nearly all others know.
+    """Drop slots that only few sites know although nearly all should, and reassign their components.
 
-    Few are no more than may be faulty, and too few for chance. What is in these slots is compared with those left.
+    Few means no more than may be faulty, and fewer than chance explains.
     """
     group, known = reached.group, reached.votes > 0.5
     heard = known.sum(axis=0)
@@ -279,7 +281,7 @@ def credible(reached: Settled) -> Settled:
 
 
 def lenient(reached: Settled) -> Settled:
-    """What a site has in a slot may be one thing in parts: then each part counts if all of it together agrees."""
+    """Let several components of one site in a slot count if their sum agrees: they may be parts of one."""
     group, slots = reached.group, reached.slots
     key = group.site * slots + reached.labels
     whole, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.core))
@@ -293,10 +295,10 @@ def lenient(reached: Settled) -> Settled:
 
 
 def joins(reached: Settled) -> Settled:
-    """A component may be two slots in one, found by a poor fit: it counts for less, but contradicts nobody.
+    """Let a component be a join of two slots, which a poor fit may find: it counts for less but contradicts nobody.
 
-    So each that counts for less is compared with two slots together, in several proportions. Its site must have nothing
-    else in a slot that is more than a small part of it.
+    Components that count for less are compared with pairs of nearby slots in several proportions. The site must have no
+    other component in a slot that makes up more than a small part of the join.
     """
     group, (totals, evidence), known = reached.group, reached.totals(), reached.votes > 0.5
     filled, lost = np.flatnonzero(evidence > LITTLE), reached.lost.copy()
@@ -314,7 +316,7 @@ def joins(reached: Settled) -> Settled:
         has = known[group.site[component]]
         possible = ~np.any([has[slots] & (part > SMALL_PART) for slots, part in parts], axis=0)
         parts = [(slots[possible], part[possible]) for slots, part in parts]
-        # As much of both as there is, in this proportion.
+        # The most evidence that both slots can supply in this proportion.
         size = np.min([evidence[slots] / part for slots, part in parts], axis=0)
         rows = [
             sum((size * part / evidence[slots])[:, None] * total[slots] for slots, part in parts) for total in totals
@@ -328,7 +330,7 @@ def repeated(sums: Sums, times: int) -> Sums:
 
 
 def as_mixtures(reached: Settled) -> Settled:
-    """Counts of a component may be those of several slots, as the merge divides them: then it agrees with all these."""
+    """Let counts come from several slots, as the merge divides them: the component then agrees with all of these."""
     group = reached.group
     (totals,), _ = reached.totals()
     lost = np.concatenate([mixture_losses(reached, totals, site) for site in range(group.sites)])
@@ -336,7 +338,7 @@ def as_mixtures(reached: Settled) -> Settled:
 
 
 def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
-    """D of each of a site's components and the best mixture of what the other sites have in slots."""
+    """D between each of a site's components and the best mixture of the other sites' slots."""
     group = reached.group
     places = np.flatnonzero(group.site == site)
     counts, labels = group.claims[0][0][places], reached.labels[places]
@@ -355,7 +357,7 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     expected = np.zeros_like(counts)
     predicted = shares @ profiles
     received = np.empty_like(shares)
-    # Slot by slot: what it receives changes it, which costs what was there before.
+    # Counts added to a slot change its profile, which costs the counts already there.
     for slot in range(reached.slots):
         part = counts * shares[:, slot, None] * profiles[slot] / predicted
         received[:, slot] = part.sum(axis=1)
@@ -368,10 +370,10 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
 
 
 def uncapped(reached: Settled) -> Array:
-    """For each site, how much of its evidence counts.
+    """Per site: the share of its evidence that counts.
 
-    A site above the cap that does not disagree by much counts for as much as moves nothing by more than about a
-    deviation; if only some of its coefficients are above it, by no more than chance does on average.
+    A site above the cap that mostly agrees counts for as much as it can without moving the others by more than about a
+    deviation; if only some of its coefficients exceed the cap, by no more than chance does on average.
     """
     group = reached.group
     doubted = np.bincount(group.site, group.known & (reached.weights < DOUBTED), group.sites) > 0

@@ -1,17 +1,17 @@
 """A merge that names sites which clearly disagree with most others, and hardly moves with them.
 
-In this order: copies count once. No site votes with more than `cap` times the median site's evidence, or, where there
-is no choice of slots, with more than one vote. Components of all sites are compared two at a time, as they were sent,
-each by the evidence that its site claims (`votes.py`, `_likeness.py`), and slots go to what most sites agree with: what
-few sites claim takes no slot from what more sites know. A component that disagrees with the others of its slot by more
-than chance, or than is usual, counts for less, and for nothing if it is far more (`_slots.py`). A site that clearly
-disagrees is left out, and so is one that shares nothing with anybody if the others are heard better without it. Only
-then are the others recentred and aligned, as usual, each component as it counts (`_ballot.py`). What one of unlike
-sites alone has found can neither be confirmed nor refuted: it gets a slot of its own, with little weight, and a remark
-names it.
+1. Copies of a site count once. No site votes with more than `cap` times the median site's evidence; where slots are
+   fixed, no site has more than one vote.
+2. All components are compared in pairs, as sent, at the evidence their sites claim (`votes.py`, `_likeness.py`). Slots
+   go to the components that most sites agree with, so few sites cannot take a slot from many.
+3. A component that disagrees with the rest of its slot by more than chance or usual differences explain counts for
+   less, or for nothing if it is far off (`_slots.py`). Sites that clearly disagree are left out. So are sites that
+   share nothing with the others, if more of the others' votes count without them.
+4. The remaining sites are recentred and aligned as usual, with their weights (`_ballot.py`). A component that only one
+   site has found can be neither confirmed nor refuted: it gets its own slot with little weight, and a remark.
 
-If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and left
-out.
+This names and leaves out sites that clearly disagree as long as more honest sites know a component than faulty sites
+contradict it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,11 +33,12 @@ from decbayes.merging.robust.votes import AVERAGE, KNOWN, Group
 from decbayes.posterior import Posterior
 from decbayes.remarks import Later, Remark, listed, ordered, warnings_in
 
-# Sites are copies if chance would hardly make them so alike, and the usual two sites are so many times less alike.
+# Two sites are copies if chance would make them this similar with probability below CHANCE, and a typical pair of sites
+# is LESS_ALIKE times less similar.
 CHANCE, LESS_ALIKE = 1e-6, 100.0
-# Profiles that differ by less, relative to their size, are the same.
+# Profiles whose relative difference is smaller than this are equal.
 SAME = 1e-9
-# A site is flagged, too, if nobody else confirms more of its evidence.
+# A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
 ASK = (
     "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be "
@@ -45,7 +46,7 @@ ASK = (
 )
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
-# Who is right can be told from so many sites on.
+# The smallest number of sites in which a majority can be recognised.
 FEWEST = 3
 TOO_FEW = Remark(
     "no majority",
@@ -56,11 +57,11 @@ TOO_FEW = Remark(
 
 @dataclass(frozen=True)
 class Robust:
-    """How a robust merge counts: `db.merge(posteriors, robust=db.merging.Robust(cap=2.0))`.
+    """Settings of a robust merge: `db.merge(posteriors, robust=db.merging.Robust(cap=2.0))`.
 
     Attributes:
-        cap: the most evidence with which a site counts, in units of the median site's. A larger site with which the
-            others agree counts for more, as long as it moves them by no more than about a deviation.
+        cap: the most evidence a site counts with, relative to the median site's. A larger site that the others agree
+            with counts for more, as long as it moves their estimates by no more than about one deviation.
 
     >>> db.merging.Robust(cap=2.0)
     Robust(cap=2.0)
@@ -82,7 +83,7 @@ class Standing:
         against: the share that clearly disagrees with what more sites say.
         alone: the share that no other site confirms.
         copy_of: the site that it repeats, or None.
-        left_out: whether it was left out, since it shares nothing with anybody.
+        left_out: whether it was left out because it shares nothing with the other sites.
 
     >>> standing = db.merging.Standing(counts=0.0, against=0.6)
     >>> standing.flagged, standing.reason()
@@ -97,11 +98,11 @@ class Standing:
 
     @property
     def flagged(self) -> bool:
-        """Whether somebody should look at the site."""
+        """Whether somebody should check this site."""
         return self.copy_of is not None or self.left_out or self.against > FLAGGED or self.alone > ALONE
 
     def reason(self, names: Sequence[str] | None = None) -> str:
-        """Why the site counts for less or should be looked at, in a few words; empty if neither."""
+        """Why the site counts for less or should be checked, in a few words; empty if neither."""
         if self.copy_of is not None:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
         if self.left_out:
@@ -125,8 +126,8 @@ class RobustMerge:
         weights: sites × slots, how much of each site's evidence counts there, from 0 to 1.
         sites: what became of each site.
         alignment: the alignment of the sites that were merged, as they count.
-        merged: the numbers of these sites; of some only what no other site has found.
-        spare: how many slots there are beside those asked for.
+        merged: the numbers of these sites. Some contribute only components that no other site has found.
+        spare: the number of slots beyond those requested.
         judged: whether there were enough sites with data to tell which ones are right.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
@@ -152,7 +153,7 @@ class RobustMerge:
         return self._with(sites, quick_remarks(self.alignment, [sites[site] for site in self.merged]))
 
     def warnings(self) -> tuple[Remark, ...]:
-        """The warnings among the remarks; of topics these are found sooner than the rest."""
+        """The warnings among the remarks; for topics this is faster than all remarks."""
         sites = self._numbered()
         return warnings_in(self._with(sites, remarks_in_time(self.alignment, [sites[site] for site in self.merged])[1]))
 
@@ -160,7 +161,7 @@ class RobustMerge:
         return tuple(f"site {site}" for site in range(len(self.sites)))
 
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
-        """Those of a robust merge, and the usual ones: slots that were added make the shares of slots unlike anyway."""
+        """Remarks of a robust merge, then the usual ones; added slots always make shares differ, so that is omitted."""
         fitting = [remark for remark in usual if remark.kind != "unlike shares" or not self.spare]
         return ordered([*([] if self.judged else [TOO_FEW]), *self._of_sites(sites), *self._of_slots(sites), *fitting])
 
@@ -184,11 +185,11 @@ class RobustMerge:
 
     @property
     def tolerated(self) -> int:
-        """How many faulty sites a component must not rest on: fewer than a third."""
+        """The number of faulty sites that must not be able to support a component alone: fewer than a third."""
         return tolerated_faults(len(self.sites))
 
     def thin_slots(self) -> dict[int, list[int]]:
-        """The slots that no more sites support than may be faulty, and these sites: nobody can check them."""
+        """Slots supported by no more sites than may be faulty, with those sites: nobody else can check them."""
         slots: dict[int, list[int]] = {}
         for coupled in self.alignment.structure.symmetry if self.tolerated else ():
             pairs = zip(self.alignment.slots(coupled), evidence_by_site(self.alignment.problem(coupled)), strict=True)
@@ -202,7 +203,7 @@ class RobustMerge:
         return slots
 
     def reasons(self, names: Sequence[str] | None = None) -> dict[int, str]:
-        """Why sites were left out, count for less or should be looked at; the others are not in it."""
+        """Why sites were left out, count for less or should be checked; sites without a reason are omitted."""
         reasons = {site: standing.reason(names) for site, standing in enumerate(self.sites)}
         return {site: reason for site, reason in reasons.items() if reason}
 
@@ -217,17 +218,17 @@ def robust_merge(
 ) -> RobustMerge:
     """Merge without the sites that clearly disagree with most others, and see which these are.
 
-    If more honest sites know a component than faulty ones contradict it, sites that disagree clearly are named and
-    left out. If nobody stands out, this is the usual merge. Nothing can be told from fewer than three sites, about what
-    one site alone has found, or about differences that chance makes, too.
+    Sites that clearly disagree are named and left out, as long as more honest sites know a component than faulty ones
+    contradict it. If no site stands out, this is the usual merge. It cannot judge fewer than three sites, components
+    that only one site has found, or differences that chance could explain.
 
     Args:
         posteriors: one per site, of one structure; numbers of components may differ.
         robust: the cap. Default: `Robust()`.
-        components: the number of slots, as for `merge`. Only by default there are further slots for components that
-            two sites or more have found and no other slot holds.
+        components: the number of slots, as for `merge`. By default, components that at least two sites have found and
+            that fit no other slot get further slots.
         solver: how to align, an object of `db.solvers` or its name.
-        progress: called without arguments whenever one more site was matched.
+        progress: called without arguments after each site is matched.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
@@ -253,10 +254,10 @@ def robust_merge(
 
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:
-    """Sites that repeat an earlier one, exactly or nearly, whatever their labels and their amounts of evidence."""
+    """Sites that repeat an earlier one, exactly or nearly, regardless of labels and amounts of evidence."""
     lost, parameters = np.zeros((groups[0].sites,) * 2), np.zeros(groups[0].sites)
     for group in groups:
-        # At what both claim: at what they vote with, sites that are scaled down far are alike by saying nothing.
+        # At the claimed evidence: sites scaled down to almost nothing would all look alike.
         lost += site_losses(group) / np.minimum(group.voting[:, None], group.voting)
         parameters += np.bincount(group.site, group.parameters * group.known, group.sites)
     lost = np.minimum(lost, lost.T)
@@ -271,7 +272,7 @@ def copies(groups: Sequence[Group]) -> dict[int, int]:
 
 
 def site_losses(group: Group) -> Array:
-    """(sites, sites): what the components of one site lose beside those of another; infinite if not compared."""
+    """(sites, sites): nats lost by the components of one site next to another's; infinite if not compared."""
     candidates = group.likeness.candidates
     distances = np.full((group.sites, group.sites), np.inf)
     for site in np.unique(group.site[candidates]).tolist():
@@ -281,7 +282,7 @@ def site_losses(group: Group) -> Array:
 
 
 def same_profiles(group: Group) -> Array:
-    """(sites, sites): whether all components of two sites together are the same, per observation."""
+    """(sites, sites): whether two sites have the same sum of components per observation."""
     evidence = np.maximum(np.bincount(group.site, group.evidence, group.sites), LITTLE)
     profiles = np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)
     profiles = profiles / evidence[:, None]
@@ -292,7 +293,7 @@ def same_profiles(group: Group) -> Array:
 def described(
     outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int], judged: bool
 ) -> RobustMerge:
-    """The outcome in the caller's order; `counted` are the places of all but copies in the canonical order."""
+    """The outcome in the caller's order; `counted` are the canonical positions of all sites except copies."""
     shares = dict(zip(outcome.sites, outcome.standings(), strict=True))
     standings = {order[counted[site]]: Standing(*share) for site, share in shares.items()}
     standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}

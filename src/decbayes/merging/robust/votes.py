@@ -1,10 +1,10 @@
-"""By how many nats components disagree, how much of that is chance, and what each of them counts for.
+"""How many nats components disagree by, and how many votes each has.
 
     D(c, r) = F(c) + F(r) − F(c + r),   F(c) = sup_θ ⟨c, T(θ)⟩
 
-is what the data of c and r lose if one parameter must do for both. If they are of one thing, chance makes ½χ²_p of it,
-p the number of parameters. A Bayes factor would add Occam's bonus for fewer parameters, which lets several deviations
-pass.
+is the log-likelihood that the data behind c and r lose by sharing one parameter. If they do share it, D is ½χ²_p by
+chance, where p is the number of parameters. A Bayes factor would add Occam's bonus for fewer parameters, which lets
+differences of several deviations pass.
 """
 
 from collections.abc import Sequence
@@ -26,49 +26,49 @@ from decbayes.merging.robust._likeness import LITTLE, Coefficients, Likeness, ch
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
-# A site knows a component that holds so much of its evidence, or this part of what its components have on average.
+# A site knows a component that has this share of its evidence, or this fraction of its average component's evidence.
 KNOWN, AVERAGE = 0.05, 0.25
-# Times what a site votes with at which it is judged, at most: the others then decide how far both may differ.
+# A site is judged at no more than this multiple of the evidence it votes with; beyond it the others' evidence decides.
 ENOUGH = 30.0
-# The step of a numerical derivative.
+# Step of the numerical derivative.
 STEP = 1e-3
-# Columns of counts that are compared one by one; all others, which are rarer, are one.
+# The most frequent columns of counts are compared one by one; all rarer ones are pooled.
 COLUMNS = 400
-# A factor that claims so many times the observations that its component has is believed: it then has them.
+# If a factor claims this many times its component's observations, the claim replaces them.
 CLAIMED = 2.0
-# The prior's weight beside that of an observation, at most.
+# Largest weight of the prior relative to one observation.
 LIGHT = 0.05
-# The precision of what rows do not say, in units of what they say best.
+# Precision of directions without information, relative to the best known one.
 NOTHING = 1e-9
 
 Sums = tuple[Sequence[Array], Array]
-"""Rows of each factor, and their evidence."""
+"""Rows of each factor, and the evidence of each row."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The components of all sites in one group of factors as one list, each at the evidence with which it votes.
+    """The components of all sites in one group of factors as one list, each at the evidence it votes with.
 
-    A site votes with less than it claims if that is far more than others have. It is judged by what it claims. Where
-    there is no choice of slots, it votes with all that it claims, since no vote is more than one.
+    A site with far more evidence than others votes with less than it claims, but is judged by what it claims. Where
+    slots are fixed it votes with everything it claims, since it has only one vote per slot.
     """
 
     names: tuple[str, ...]
     coupled: CoupledSet | None
     factors: tuple[Factor, ...] = field(repr=False)
     order: tuple[Indices, ...]
-    """For each site, its components in an order that does not depend on labels; the list is in it."""
+    """Each site's components in an order that does not depend on labels; the list follows it."""
     scale: Array
-    """For each site, by how much its evidence is scaled down in the merge, unless others agree with it."""
+    """Per site: the factor by which its evidence is scaled down in the merge, unless others agree with it."""
     rows: tuple[Array, ...]
     evidence: Array
     base: tuple[Array, ...]
     counted: bool
-    """Whether rows are counts of words or the like."""
+    """Whether rows are counts, for example of words."""
     modesty: Array
-    """For each component and coefficient, by how much what it says of it would be scaled down."""
+    """Components × coefficients: the factor by which information about each coefficient would be scaled down."""
     amounts: Array
-    """For each site, by how much all its evidence would be."""
+    """Per site: the factor by which all its evidence would be scaled down."""
 
     @classmethod
     def of(
@@ -118,12 +118,12 @@ class Group:
 
     @cached_property
     def row(self) -> Indices:
-        """The row that each component is in at its own site: its slot, where there is no choice of slots."""
+        """Each component's row at its site, which is its slot where slots are fixed."""
         return np.concatenate(self.order)
 
     @cached_property
     def parameters(self) -> Array:
-        """How many parameters each component's own data can tell apart."""
+        """The number of parameters that each component's data can distinguish."""
         if self.counted:
             freedom = np.sum([np.minimum(rows, 1.0).sum(axis=1) - 1.0 for rows in self.rows], axis=0)
         else:
@@ -133,7 +133,7 @@ class Group:
 
     @cached_property
     def votes(self) -> Array:
-        """1 for a component that its site knows well, less for one that hardly has evidence."""
+        """1 for a component that its site knows well, less for one with hardly any evidence."""
         site_evidence = np.bincount(self.site, self.evidence, self.sites)
         count = np.bincount(self.site, minlength=self.sites)
         enough = np.maximum(site_evidence * np.minimum(KNOWN, AVERAGE / count), LITTLE)
@@ -145,25 +145,25 @@ class Group:
 
     @property
     def voting(self) -> Array:
-        """For each site, the part of its evidence with which it votes."""
+        """Per site: the share of its evidence that it votes with."""
         return self.scale if self.coupled is not None else np.ones(self.sites)
 
     @cached_property
     def claim(self) -> Array:
-        """How much more than it votes with each component claims; more than enough is as good as all."""
+        """Claimed evidence of each component relative to what it votes with, at most ENOUGH."""
         return np.minimum(1.0 / self.voting, ENOUGH)[self.site]
 
     @cached_property
     def claims(self) -> Sums:
-        """The components at the evidence that their sites claim."""
+        """The components at the evidence their sites claim."""
         if (self.claim == 1.0).all():
             return self.rows, self.evidence
         return [self.claim[:, None] * rows for rows in self.rows], self.claim * self.evidence
 
     @cached_property
     def heard(self) -> Array:
-        """The evidence by which sites may differ as usual. Without a choice of slots it is capped, or the more a site
-        claims, the further off it may be."""
+        """The evidence over which usual differences accumulate. Where slots are fixed it is capped: otherwise a site
+        that claims more could be further off."""
         return self.claims[1] if self.coupled is not None else self.amounts[self.site] * self.evidence
 
     @cached_property
@@ -180,28 +180,28 @@ class Group:
 
     @cached_property
     def coefficients(self) -> Coefficients | None:
-        """Those of each component, where there is one vector of several and no choice of slots."""
+        """Coefficients of each component; None unless slots are fixed and there is one vector of several."""
         return self.coefficients_of(self.claims[0])
 
     def coefficients_of(self, rows: Sequence[Array]) -> Coefficients | None:
         return coefficients(self.factors[0], rows[0]) if self.coupled is None and len(rows) == 1 else None
 
     def losses(self, mine: Sums, others: Sums) -> Array:
-        """D of each row and another; none where the other says nothing, infinite where a row alone is improper."""
+        """D between rows and others: zero where others have no evidence, infinite where a row alone is improper."""
         vectors = self.coefficients_of(mine[0]), self.coefficients_of(others[0])
         return self.lost(mine, self.peak(*mine), vectors[0], others, self.peak(*others), vectors[1])
 
     def claims_lose(self, others: Sums) -> Array:
-        """D of what each component claims and of another one."""
+        """D between each component as claimed and the others."""
         theirs = self.coefficients_of(others[0])
         return self.lost(self.claims, self.alone, self.coefficients, others, self.peak(*others), theirs)
 
     def moved(self, mine: Sums, others: Sums) -> Array:
-        """Nats that the others lose if each row is joined with them: ½ δ² if they move by δ of their deviations.
+        """Nats that others lose when a row joins them: ½ δ² if they move by δ of their deviations.
 
             F(r) − ⟨r, T(θ)⟩ at the peak θ of c + r, where ⟨c, T(θ)⟩ = d/ds F(s c + r) at s = 1
 
-        Rows may have several amounts, one after the other in the first dimension; the others have one.
+        Rows may come at several amounts along their first dimension; others have one.
         """
         times = np.array([1.0 - STEP, 1.0, 1.0 + STEP])[:, None, None]
         evidence = times * mine[1] + others[1]
@@ -219,7 +219,7 @@ class Group:
         rest: Array,
         theirs: Coefficients | None,
     ) -> Array:
-        """D, from the peaks and the coefficients of both."""
+        """D, given the peaks and coefficients of both sides."""
         (rows, evidence), (more, further) = mine, others
         together = self.peak([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
         lost = np.maximum(alone + rest - together, 0.0)
@@ -229,11 +229,11 @@ class Group:
         return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
 
     def tolerance(self, shared: Array, chosen: Indices | slice = slice(None)) -> Array:
-        """Nats that components may lose beside others with which they have so much evidence in common."""
+        """Nats that components may lose next to others, given the evidence they share."""
         return tolerated(self.parameters[chosen], shared, self.likeness.usual)
 
     def sums(self, labels: Indices, weights: Array, slots: int) -> Sums:
-        """What slots hold of the components, weighted."""
+        """Weighted sums of the components in each slot."""
         totals = [np.zeros((slots, rows.shape[1])) for rows in self.rows]
         for total, rows in zip(totals, self.rows, strict=True):
             np.add.at(total, labels, weights[:, None] * rows)
@@ -244,11 +244,11 @@ class Group:
         return Likeness.among(self)
 
     def repeated(self, times: int) -> "Group":
-        """The same components several times, as those of further sites."""
+        """The same components several times, as if from further sites."""
         rows = tuple(np.tile(part, (times, 1)) for part in self.rows)
         evidence, scale = np.tile(self.evidence, times), np.tile(self.scale, times)
         group = replace(self, order=self.order * times, scale=scale, rows=rows, evidence=evidence)
-        # What is known of them is not found again.
+        # Tile cached values instead of computing them again.
         known = {
             name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone", "claim", "heard")
         }
@@ -259,9 +259,9 @@ class Group:
 
 
 def one_by_one(first: Coefficients, second: Coefficients, free: Array) -> Array:
-    """What the coefficient that differs most would lose if all did: a fault is often in one column of many.
+    """D if all coefficients differed as much as the one that differs most: faults are often in a single column.
 
-    In units in which it is tolerated as often as the loss of all coefficients together.
+    It is scaled so that chance exceeds the tolerance as often as with the loss of all coefficients together.
     """
     (mean, variance), (other, further) = first, second
     largest = (0.5 * (mean - other) ** 2 / (variance + further)).max(axis=1)
@@ -269,7 +269,7 @@ def one_by_one(first: Coefficients, second: Coefficients, free: Array) -> Array:
 
 
 def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
-    """The means and variances of a vector of several parameters that rows are about; None where they are not."""
+    """Means and variances of the parameter vector that rows describe; None without a vector of several."""
     expansion = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
     if expansion is None or expansion[0].shape[1] < 2:
         return None
@@ -281,7 +281,7 @@ def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
 
 
 def brought_along(factor: Factor, evidence: float) -> Array:
-    """What each observation brings of the prior, so that there is a maximum: little of a prior that weighs much."""
+    """The share of the prior added per observation so that F has a maximum; small if the prior weighs much."""
     prior, family = factor.prior.mean(axis=0, keepdims=True), factor.family
     whole = prior - family.apex(prior.shape[1])
     weight = max(float(family.observations(prior, family.rows(whole))[0]), LITTLE)
@@ -289,7 +289,7 @@ def brought_along(factor: Factor, evidence: float) -> Array:
 
 
 def claimed(evidence: Array, claims: Array) -> Array:
-    """The evidence, or what a factor claims in units of the usual claim, if that is far more."""
+    """The evidence, or what a factor claims relative to the usual claim, if that is far more."""
     both = (evidence > LITTLE) & (claims > 0.0)
     if not both.any():
         return evidence
@@ -298,9 +298,9 @@ def claimed(evidence: Array, claims: Array) -> Array:
 
 
 def modest(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Array) -> Array:
-    """Components × coefficients: by how much the precision of each would be scaled down, as evidence is.
+    """Components × coefficients: the factor that caps each precision as `capped` does evidence, else `otherwise`.
 
-    In other units it may be ten thousand times as much. Without coefficients, something `otherwise`.
+    Wrong units can make a precision ten thousand times larger.
     """
     rows = [part.written_out() for part in contents]
     expansion = factor.family.quadratic(np.concatenate(rows), np.concatenate([factor.prior + part for part in rows]))
@@ -312,13 +312,13 @@ def modest(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Arra
 
 
 def capped(evidence: Array, cap: float) -> Array:
-    """By how much each site's evidence is scaled down, so that it is at most `cap` times the median site's."""
+    """Factors that scale each site's evidence down to at most `cap` times the median site's."""
     most = cap * np.median(evidence[evidence > 0.0]) if (evidence > 0.0).any() else 0.0
     return np.asarray(np.divide(most, evidence, out=np.ones(len(evidence)), where=evidence > most))
 
 
 def frequent(counts: csr_array) -> Array:
-    """The most frequent columns, and all others as one; what is below zero is nothing."""
+    """The most frequent columns, and all others pooled into one; negative counts become zero."""
     counts = counts.maximum(0.0)
     if counts.shape[1] <= COLUMNS:
         return np.asarray(counts.toarray())
