@@ -11,8 +11,7 @@ from test_votes import group_of, half_g, means_of, settled
 
 import decbayes as db
 from decbayes.merging.robust import _likeness
-from decbayes.merging.robust._slots import elected, lenient, mixture_losses, uncapped
-from decbayes.merging.robust._slots import settled as slots_settled
+from decbayes.merging.robust._slots import allowing_parts, elected, mixture_losses, uncapped, weigh
 
 
 def test_a_component_is_compared_with_all_others_of_its_slot_that_agree(rng):
@@ -34,7 +33,7 @@ def test_whoever_agrees_with_the_beginning_of_a_slot_is_heard_there(first):
     group = group_of(means_of(*near, (9.0, 30), (9.05, 30), (50.0, 30)))
     nothing = settled(group, [0] * 8 + [1], [0.0] * 9, 2)
     begun = replace(nothing, weights=np.where(np.arange(9) == first, 1.0, 0.0))
-    reached = begun.lasting()
+    reached = begun.stabilised()
     expected = [int(first < 6)] * 6 + [int(first == 6)] * 2 + [1]
     np.testing.assert_array_equal(reached.weights, expected)
     np.testing.assert_array_equal(reached.core, expected)
@@ -65,7 +64,7 @@ def test_two_parts_of_one_thing_count_if_they_agree_together(rng):
     labels = np.array([int(row[:2].sum() < row[2:].sum()) for row in group.rows[0]])
     in_parts = (group.site == 4) & (labels == 0)
     assert (in_parts.sum(), ((group.site == 4) & (labels == 1)).sum()) == (2, 1)
-    reached = lenient(settled(group, labels, np.where(group.site == 4, 0.0, 1.0), 2))
+    reached = allowing_parts(settled(group, labels, np.where(group.site == 4, 0.0, 1.0), 2))
     np.testing.assert_array_equal(reached.weights, np.where((group.site < 4) | in_parts, 1.0, 0.0))
 
 
@@ -123,8 +122,8 @@ def test_a_site_that_agrees_with_both_parties_does_not_make_them_agree():
     begin as one. Then nobody agrees with the others, then again all with the little that is left, and so on."""
     group = group_of(means_of(*((0.02 * site, 200) for site in range(6)), *[(2.0, 300)] * 3, (1.0, 1)))
     begun = settled(group, [0] * 10, np.ones(10), 1)
-    assert begun.lasting().weights[:9].max() < 1.0, "all together do not last"
-    reached = slots_settled(group, np.zeros(10, dtype=np.intp), 1)
+    assert begun.stabilised().weights[:9].max() < 1.0, "all together do not last"
+    reached = weigh(group, np.zeros(10, dtype=np.intp), 1)
     np.testing.assert_array_equal(reached.weights[:9], [1.0] * 6 + [0.0] * 3)
 
 
@@ -133,11 +132,11 @@ def test_a_claim_is_refuted_at_the_evidence_that_it_claims():
     others = [(0.001 * site, 20) for site in range(5)]
     modest, bold = (group_of(means_of(*others, (0.6, count)), cap=1.5) for count in (30, 2000))
     assert bold.scale[5] == pytest.approx(30 / 2000), "what it counts for is another question"
-    weights = [slots_settled(group, np.zeros(6, dtype=np.intp), 1).weights[5] for group in (modest, bold)]
+    weights = [weigh(group, np.zeros(6, dtype=np.intp), 1).weights[5] for group in (modest, bold)]
     assert weights[0] == 1.0 > weights[1]
     # ½ d² / (1 / P + 1 / Q) with precisions P and Q.
     rest = [np.zeros_like(rows) + rows[:5].sum(axis=0) for rows in bold.rows], np.full(6, 100.0)
-    assert bold.claims_lose(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / 2000), rel=0.01)
+    assert bold.claim_losses(rest)[5] == pytest.approx(0.5 * 0.6**2 / (2.0 / 100 + 2.0 / 2000), rel=0.01)
 
 
 def test_a_site_may_not_be_further_off_the_more_it_claims():
@@ -145,7 +144,7 @@ def test_a_site_may_not_be_further_off_the_more_it_claims():
     others = [(float(site), 50) for site in range(8)]
     groups = [group_of(means_of(*others, (40.0, 50 * claim)), cap=1.5) for claim in (10, 1000)]
     assert groups[0].likeness.usual > 0.0
-    few, many = (slots_settled(group, np.zeros(9, dtype=np.intp), 1) for group in groups)
+    few, many = (weigh(group, np.zeros(9, dtype=np.intp), 1) for group in groups)
     assert few.tolerance[8] == pytest.approx(many.tolerance[8], rel=0.01)
     assert few.weights[8] == many.weights[8] == 0.0
 

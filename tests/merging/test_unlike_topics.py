@@ -11,7 +11,7 @@ from test_votes import half_g, settled
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._ballot import Ballot
-from decbayes.merging.robust._slots import credible
+from decbayes.merging.robust._slots import without_doubtful_slots
 
 KNOWN = np.array([[60.0, 30.0, 10.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 50.0, 45.0, 0.0]])
 ODD = np.array([10.0, 0.0, 0.0, 30.0, 20.0, 40.0])
@@ -41,7 +41,7 @@ def test_what_one_site_has_in_the_place_of_what_nearly_all_know_is_compared_with
     slots = np.array([2, 0, 1])[kinds]  # the first slot is the second topic, the middle one the odd topic
     lost, tolerance = np.linspace(0.1, 0.9, len(kinds)), np.linspace(1.0, 2.0, len(kinds))
     before = replace(settled(group, slots, np.ones(len(kinds)), 3), lost=lost, tolerance=tolerance)
-    found = credible(before)
+    found = without_doubtful_slots(before)
     known = 2 * sites - 1
     assert before.coverage == pytest.approx(known / (2 * sites + 1))
     assert (binom.cdf(1, sites, before.coverage) < 1e-4) == doubted

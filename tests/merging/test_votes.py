@@ -16,7 +16,7 @@ from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.robust import _likeness, votes
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
-from decbayes.merging.robust._slots import Settled, elected, middles, mixture_losses
+from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates
 
 MEAN = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
 MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))
@@ -161,7 +161,7 @@ def test_means_that_differ_by_chance_are_tolerated_as_chance_is_and_others_more(
 
 
 def settled(group, labels, weights, slots):
-    return Settled(group, slots, np.array(labels), np.array(weights), *np.zeros((2, len(labels))))
+    return SlotWeights(group, slots, np.array(labels), np.array(weights), *np.zeros((2, len(labels))))
 
 
 def test_a_site_has_one_vote_per_slot():
@@ -177,7 +177,7 @@ def test_a_slot_begins_with_what_most_sites_agree_with():
     group = group_of(
         means_of(*((0.01 * site, 30) for site in range(4)), *((9.0 + 0.01 * site, 30) for site in range(3)))
     )
-    chosen = middles(group, np.zeros(7, dtype=np.intp), 2)
+    chosen = starting_candidates(group, np.zeros(7, dtype=np.intp), 2)
     assert chosen[0, 0] < 4
     assert chosen[-1, 0] >= 4
     np.testing.assert_array_equal(chosen[:, 1], -1)

@@ -60,9 +60,9 @@ def of_group(group):
     rng, size = np.random.default_rng(3), len(group.site)
     drawn = (rng.integers(slots, size=size), rng.choice([0.0, 0.2, 0.7, 1.0], size), 9.0 * rng.random(size))
     starts = {
-        "settled": _slots.settled(group, drawn[0] if group.coupled else group.row, slots),
-        "gathered": _slots.settled(group, _slots.gathered(group, elected), len(elected)),
-        "drawn": _slots.Settled(group, slots, *drawn, 1.0 + rng.random(size)),
+        "settled": _slots.weigh(group, drawn[0] if group.coupled else group.row, slots),
+        "gathered": _slots.weigh(group, _slots.nearest_slots(group, elected), len(elected)),
+        "drawn": _slots.SlotWeights(group, slots, *drawn, 1.0 + rng.random(size)),
     }
     found = {
         "scale": group.scale, "evidence": group.evidence, "parameters": group.parameters, "votes": group.votes,
@@ -73,10 +73,10 @@ def of_group(group):
     }  # fmt: skip
     for name, reached in starts.items():
         found[name] = settled_parts(reached)
-        found[f"{name}, final"] = _ballot.final(reached).judged
-        found[f"{name}, credible"] = _slots.credible(reached).judged
+        found[f"{name}, final"] = _ballot.with_allowances(reached).verdict
+        found[f"{name}, credible"] = _slots.without_doubtful_slots(reached).verdict
         if group.coupled and not group.counted:
-            found[f"{name}, in parts"] = _slots.lenient(reached).judged, _slots.joins(reached).judged
+            found[f"{name}, in parts"] = _slots.allowing_parts(reached).verdict, _slots.allowing_joins(reached).verdict
     return found
 
 
@@ -84,7 +84,7 @@ def settled_parts(reached):
     amounts = np.linspace(0.5, 2.0, len(reached.labels))
     mine = [amounts[:, None] * rows for rows in reached.group.rows], amounts * reached.group.evidence
     return {
-        "judged": (reached.labels, *reached.judged), "votes": reached.votes, "uncapped": _slots.uncapped(reached),
+        "judged": (reached.labels, *reached.verdict), "votes": reached.votes, "uncapped": _slots.uncapped(reached),
         "coverage": reached.coverage, "chance": reached.chance([0, 1, 2]), "others": reached.others(),
         "moved": reached.group.moved(mine, reached.others()), "party": _ballot.main_party(reached),
         "disagreeing": _ballot.disagreeing(reached), "lonely": _ballot.lonely(reached),
@@ -100,10 +100,10 @@ def elected_of(name):
     """The election of a robust merge, part by part."""
     ballot = ballot_of(unlike_sites(name))
     outcome = ballot.decided()
-    best = _ballot.Outcome(ballot, ballot.settled(), tuple(range(len(ballot.posteriors))))
+    best = _ballot.Outcome(ballot, ballot.weighed(), tuple(range(len(ballot.posteriors))))
     return {
         "best": (best.heard, best.strangers, best.slots, [part.labels for part in best.parts]),
-        "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.own),
+        "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.unshared),
         "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare),
         "copies": [robust.copies(ballot_of([*ballot.posteriors[:4], *ballot.posteriors[1:3]]).groups)],
     }

@@ -20,15 +20,15 @@ from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._likeness import GONE, chance, weights_of
 from decbayes.merging.robust._slots import (
     UNLIKELY,
-    Settled,
-    as_mixtures,
-    credible,
+    SlotWeights,
+    allowing_joins,
+    allowing_mixtures,
+    allowing_parts,
     elected,
-    gathered,
-    joins,
-    lenient,
-    settled,
+    nearest_slots,
     uncapped,
+    weigh,
+    without_doubtful_slots,
 )
 from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
@@ -90,31 +90,31 @@ class Ballot:
 
     def decided(self) -> "Outcome":
         """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""
-        everybody = Outcome(self, self.settled(), tuple(range(len(self.posteriors))))
+        everybody = Outcome(self, self.weighed(), tuple(range(len(self.posteriors))))
         strangers = everybody.strangers
         if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(strangers):
             return everybody
         kept = np.flatnonzero(~strangers)
         rest = self.among(kept.tolist())
-        without = Outcome(rest, rest.settled(), tuple(kept.tolist()))
+        without = Outcome(rest, rest.weighed(), tuple(kept.tolist()))
         better = without.slots < everybody.slots or without.heard.sum() > everybody.heard[kept].sum() + BETTER
         return without if better else everybody
 
-    def settled(self) -> tuple[Settled, ...]:
+    def weighed(self) -> tuple[SlotWeights, ...]:
         """Elect slots, and weigh each component in its slot."""
-        parts = tuple(self._settled(group) for group in self.groups)
+        parts = tuple(self._weighed(group) for group in self.groups)
         return parts if self.judging else tuple(replace(part, weights=np.ones(len(part.labels))) for part in parts)
 
-    def _settled(self, group: Group) -> Settled:
+    def _weighed(self, group: Group) -> SlotWeights:
         structure = self.posteriors[0].structure
         if group.coupled is None:
-            return settled(group, group.row, len(structure.prior[group.names[0]]))
+            return weigh(group, group.row, len(structure.prior[group.names[0]]))
         slots = self.slots(group)
         chosen = elected(group, slots, slots if self.spare and structure.resizable else 0)
-        voted = settled(group, gathered(group, chosen), max(slots, len(chosen)))
+        voted = weigh(group, nearest_slots(group, chosen), max(slots, len(chosen)))
         return self._aligned(voted, slots) if group.counted and is_vague(group, chosen, slots) else voted
 
-    def _aligned(self, voted: Settled, slots: int) -> Settled:
+    def _aligned(self, voted: SlotWeights, slots: int) -> SlotWeights:
         """The vote, or an ordinary alignment's slots in its place unless more votes count with the vote.
 
         If topics usually differ so much that one agrees with several others, the vote silences no site with different
@@ -122,17 +122,13 @@ class Ballot:
         """
         scales = [group.scale[group.site] for group in self.groups]
         alignment = aligned(self.weighted(self.posteriors, scales, scales), slots, self.solver or Grouping(passes=0))[0]
-        first = settled(voted.group, *slots_in(alignment, voted.group))
+        usual = weigh(voted.group, *slots_in(alignment, voted.group))
         selective = (voted.weights < 0.5)[voted.group.known].any() or voted.slots > slots
-        return voted if selective and voted.votes.sum() > first.votes.sum() + BETTER else first
+        return voted if selective and voted.votes.sum() > usual.votes.sum() + BETTER else usual
 
     def slots(self, group: Group) -> int:
         """The requested number of slots, or the largest site's number of components."""
         return self.components if isinstance(self.components, int) else max(map(len, group.order))
-
-    def aligned(self, posteriors: Sequence[Posterior], least: int) -> Alignment:
-        components = None if self.spare else self.components
-        return aligned(posteriors, components, self.solver, None, self.progress, least)[0]
 
     def weighted(
         self, posteriors: Sequence[Posterior], weights: Sequence[Array], shares: Sequence[Array]
@@ -156,30 +152,30 @@ class Outcome:
     """The result of a ballot: which sites take part, and how much each component counts."""
 
     ballot: Ballot
-    reached: tuple[Settled, ...]
+    weighed: tuple[SlotWeights, ...]
     """Per group of factors: components in slots, as voted."""
     sites: tuple[int, ...]
 
     @property
     def slots(self) -> int:
-        return sum(part.slots for part in self.reached)
+        return sum(part.slots for part in self.weighed)
 
     @property
     def heard(self) -> Array:
         """Per site: the number of its votes for components that count."""
-        free = [part.votes.sum(axis=1) for part in self.reached if part.group.coupled is not None]
+        free = [part.votes.sum(axis=1) for part in self.weighed if part.group.coupled is not None]
         return np.sum(free, axis=0) if free else np.zeros(len(self.sites))
 
     @property
     def strangers(self) -> Sites:
         """Sites with most of their evidence in slots that the majority's party does not know."""
-        free = [~main_party(part) for part in self.reached if part.group.coupled is not None]
+        free = [~main_party(part) for part in self.weighed if part.group.coupled is not None]
         return np.asarray(np.any(free, axis=0)) if free else np.zeros(len(self.sites), dtype=np.bool_)
 
     @cached_property
-    def parts(self) -> tuple[Settled, ...]:
-        """After allowing for mixtures, joins, components in parts and chance."""
-        return tuple(map(final, self.reached)) if self.ballot.judging else self.reached
+    def parts(self) -> tuple[SlotWeights, ...]:
+        """After allowing for mixtures, allowing_joins, components in parts and chance."""
+        return tuple(map(with_allowances, self.weighed)) if self.ballot.judging else self.weighed
 
     @cached_property
     def against(self) -> Array:
@@ -193,7 +189,7 @@ class Outcome:
         return np.flatnonzero(~flagged | (2 * flagged.sum() >= len(flagged)))
 
     @cached_property
-    def own(self) -> list[NDArray[np.bool_]]:
+    def unshared(self) -> list[NDArray[np.bool_]]:
         """Components that only one left-out site has found although it otherwise agrees: each gets its own slot.
 
         Similar sites would all know such a component, so there it is taken for a fault.
@@ -208,7 +204,7 @@ class Outcome:
     @cached_property
     def merged(self) -> Indices:
         """Sites that contribute anything to the merge."""
-        having = [part.group.site[own] for part, own in zip(self.parts, self.own, strict=True)]
+        having = [part.group.site[unshared] for part, unshared in zip(self.parts, self.unshared, strict=True)]
         return np.unique(np.concatenate([self.kept, *having]))
 
     @cached_property
@@ -219,11 +215,11 @@ class Outcome:
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; of left-out sites only components that nobody else has found count."""
-        parts = zip(scales, self.parts, self.own, strict=True)
-        return [
-            rounded(scale * np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * own))
-            for scale, part, own in parts
-        ]
+        amounts = []
+        for scale, part, unshared in zip(scales, self.parts, self.unshared, strict=True):
+            counted = np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * unshared)
+            amounts.append(np.round(scale * counted, DIGITS))
+        return amounts
 
     @cached_property
     def alignment(self) -> Alignment:
@@ -236,13 +232,14 @@ class Outcome:
         sites = self.merged.tolist()
         # Recentre only sites that count: a lie among the messages would distort the others.
         moved = dict(zip(sites, recentred([ballot.posteriors[site] for site in sites]), strict=True))
-        heard = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
-        weighted = ballot.weighted(heard, self.weights, shares)
-        return ballot.aligned([weighted[site] for site in sites], self._least())
+        recentred_sites = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
+        weighted = ballot.weighted(recentred_sites, self.weights, shares)
+        posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
+        return aligned(posteriors, components, ballot.solver, None, ballot.progress, self._least())[0]
 
     def _least(self) -> int:
         """The number of elected slots plus those for single sites, if that is more than was asked for; else 0."""
-        further = sum(int(own.sum()) for own in self.own)
+        further = sum(int(unshared.sum()) for unshared in self.unshared)
         free = [part for part in self.parts if part.group.coupled is not None]
         more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
         return max(part.slots + further for part in free) if more else 0
@@ -287,7 +284,7 @@ def is_vague(group: Group, chosen: Indices, slots: int) -> bool:
     return bool(len(chosen) < slots or (agreeing > 1).any())
 
 
-def main_party(part: Settled) -> Sites:
+def main_party(part: SlotWeights) -> Sites:
     """Sites that share most of their evidence with the party grown from the slot known to most sites."""
     known = part.votes > 0.5
     party, before = known[:, known.sum(axis=0).argmax()], -1
@@ -300,16 +297,16 @@ def main_party(part: Settled) -> Sites:
     return np.asarray(close)
 
 
-def final(part: Settled) -> Settled:
+def with_allowances(part: SlotWeights) -> SlotWeights:
     if part.group.coupled is None:
-        return forgiving(part)
-    part = credible(part)
+        return allowing_chance(part)
+    part = without_doubtful_slots(part)
     if part.group.counted and len(part.group.rows) == 1:
-        return forgiving(lenient(as_mixtures(part)))
-    return joins(forgiving(lenient(part)))
+        return allowing_chance(allowing_parts(allowing_mixtures(part)))
+    return allowing_joins(allowing_chance(allowing_parts(part)))
 
 
-def forgiving(part: Settled) -> Settled:
+def allowing_chance(part: SlotWeights) -> SlotWeights:
     """Let components just beyond the tolerance count, as chance puts some there; they still do not define slots."""
     group = part.group
     by_chance = gammainccinv(0.5 * group.parameters, MISTAKEN / max(int(group.known.sum()), 1))
@@ -327,13 +324,13 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
     return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
 
 
-def disagreeing(part: Settled) -> NDArray[np.bool_]:
+def disagreeing(part: SlotWeights) -> NDArray[np.bool_]:
     """Components that clearly disagree with the others in their slot."""
     clear = (2.0 * part.tolerance + NATS) * (1.0 + FEW / np.maximum(part.group.evidence, 1.0))
     return np.asarray((part.weights < CLEARLY) & (part.lost > clear))
 
 
-def lonely(part: Settled) -> NDArray[np.bool_]:
+def lonely(part: SlotWeights) -> NDArray[np.bool_]:
     """Components that clearly disagree and that no other site has."""
     group, likeness = part.group, part.group.likeness
     others = group.site[:, None] != group.site[likeness.candidates]
@@ -341,13 +338,13 @@ def lonely(part: Settled) -> NDArray[np.bool_]:
     return np.asarray(group.known & disagreeing(part) & (agreeing <= 0.5))
 
 
-def fitting(part: Settled) -> Sites:
+def fitting(part: SlotWeights) -> Sites:
     """Sites confirmed by others for the most part, where sites differ enough for one to find something alone."""
     shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
     return np.asarray((shared > SHARED) & (part.chance(1.0) > UNLIKELY))
 
 
-def confirmed(part: Settled) -> NDArray[np.bool_]:
+def confirmed(part: SlotWeights) -> NDArray[np.bool_]:
     """Components in slots where another site counts, too."""
     heard = part.votes > 0.5
     return np.asarray((heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0)
@@ -365,10 +362,6 @@ def by_label(amounts: Array, order: Indices) -> Array:
     labelled = np.empty_like(amounts)
     labelled[order] = amounts
     return labelled
-
-
-def rounded(weights: Array) -> Array:
-    return np.round(weights, DIGITS)
 
 
 def weighted_part(family: Family, part: Contribution, weights: Array) -> Contribution:

@@ -52,14 +52,15 @@ class Likeness:
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
         alone, rest = group.peak(group.rows, group.evidence), group.peak(*loud)
-        own, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
+        vectors, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
             more = [rows[second] for rows in loud[0]], loud[1][second]
             mine = [rows[first] for rows in group.rows], group.evidence[first]
-            vectors = taken(own, first), taken(theirs, second)
-            lost[first, second] = group.lost(mine, alone[first], vectors[0], more, rest[second], vectors[1])
+            lost[first, second] = group.lost(
+                mine, alone[first], taken(vectors, first), more, rest[second], taken(theirs, second)
+            )
             shared[first, second] = in_common(mine[1], more[1])
         usual = usual_loss(group, candidates, lost, shared)
         fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
@@ -78,10 +79,10 @@ def comparisons(group: "Group", candidates: Indices) -> list[tuple[Indices, Indi
     """Blocks of components and positions of candidates to compare: all, or those in the same row if slots are fixed."""
     blocks = []
     for row in [None] if group.coupled else np.unique(group.row).tolist():
-        here = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
-        places = np.flatnonzero(np.isin(candidates, here))
-        at_once = max(1, BLOCK // max(1, len(here) * max(rows.shape[1] for rows in group.rows)))
-        blocks += [(here, places[first : first + at_once]) for first in range(0, len(places), at_once)]
+        components = np.flatnonzero(group.row == row) if row is not None else np.arange(len(group.site))
+        places = np.flatnonzero(np.isin(candidates, components))
+        at_once = max(1, BLOCK // max(1, len(components) * max(rows.shape[1] for rows in group.rows)))
+        blocks += [(components, places[first : first + at_once]) for first in range(0, len(places), at_once)]
     return blocks
 
 

@@ -15,17 +15,17 @@ from decbayes.merging.robust.votes import Group, Sums, xlogx
 # Rounds of weighing each component against the others in its slot.
 ROUNDS = 5
 # Starting components tried for each fixed slot.
-BEGINNINGS = 8
+STARTS = 8
 # Votes needed to add a slot beyond the requested number.
-BORN = 2.0
+VOTES_FOR_NEW_SLOT = 2.0
 # Rounds of exchanges in an election; the smallest gain that counts as a vote; weight of gains for components that
 # already agree with an elected one.
-EXCHANGES, MORE, FAINT = 3, 1e-9, 1e-3
+EXCHANGES, LEAST_GAIN, COVERED = 3, 1e-9, 1e-3
 # EM steps that explain counts as a mixture of slots.
 STEPS = 8
 # Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others.
 # Honest sites move them by one on average; a site that claims much about every coefficient may move them less.
-SCALES, EACH, LARGE_THROUGHOUT = 12, 1.0, 0.25
+SCALES, PER_PARAMETER, LARGE_THROUGHOUT = 12, 1.0, 0.25
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
 # A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
@@ -33,7 +33,7 @@ DOUBTED = 0.4
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
 SMALL_PART = 0.15
 # Fewest parameters for that: with fewer, a component often lies between two slots by chance.
-FREE = 4
+FEWEST_PARAMETERS = 4
 # A slot known to few sites is doubtful if chance explains so few with a probability below this.
 UNLIKELY = 1e-4
 # Pseudo-counts of a slot's profile, and the initial share of all other slots in a mixture.
@@ -41,7 +41,7 @@ FEW, ELSEWHERE = 0.01, 0.1
 
 
 @dataclass(frozen=True)
-class Settled:
+class SlotWeights:
     """A group's components in slots: how much each counts there, and how many nats it disagrees by."""
 
     group: Group
@@ -88,32 +88,32 @@ class Settled:
         rest = [total[self.labels] - self.core[:, None] * rows for total, rows in pairs]
         return rest, evidence[self.labels] - self.core * self.group.evidence
 
-    def weighed(self, others: Sums) -> "Settled":
+    def reweighed(self, others: Sums) -> "SlotWeights":
         """Weigh each component by how well it agrees with the given others."""
         group = self.group
-        lost = group.claims_lose(others)
-        return self.losing(lost, group.tolerance(in_common(group.heard, others[1])))
+        lost = group.claim_losses(others)
+        return self.with_losses(lost, group.tolerance(in_common(group.tolerance_evidence, others[1])))
 
-    def losing(self, lost: Array, tolerance: Array) -> "Settled":
+    def with_losses(self, lost: Array, tolerance: Array) -> "SlotWeights":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
 
     @property
-    def judged(self) -> tuple[Array, Array, Array]:
+    def verdict(self) -> tuple[Array, Array, Array]:
         return self.weights, self.lost, self.tolerance
 
-    def lasting(self) -> "Settled":
+    def stabilised(self) -> "SlotWeights":
         """Weigh components against the core until the core is stable.
 
         If it never is, parties that exclude each other alternate: take the lower weight of the last two rounds.
         """
-        reached = self
+        weighed = self
         for _ in range(ROUNDS):
-            before, reached = reached, reached.weighed(reached.others())
-            if (reached.core == before.core).all():
-                return reached
-        pairs = zip(reached.judged, before.judged, strict=True)
-        fewer = [np.where(reached.weights <= before.weights, now, then) for now, then in pairs]
-        return Settled(self.group, self.slots, self.labels, *fewer)
+            before, weighed = weighed, weighed.reweighed(weighed.others())
+            if (weighed.core == before.core).all():
+                return weighed
+        pairs = zip(weighed.verdict, before.verdict, strict=True)
+        lower = [np.where(weighed.weights <= before.weights, now, then) for now, then in pairs]
+        return SlotWeights(self.group, self.slots, self.labels, *lower)
 
 
 def tolerated_faults(sites: int) -> int:
@@ -121,72 +121,74 @@ def tolerated_faults(sites: int) -> int:
     return (sites - 1) // 3
 
 
-def settled(group: Group, labels: Indices, slots: int) -> Settled:
+def weigh(group: Group, labels: Indices, slots: int) -> SlotWeights:
     """Weigh components in the given slots, starting from the component that most sites agree with.
 
     Where slots are fixed, try several starts, because a site that knows little about some coefficient agrees with
     everybody, and take the one with the best agreement in the end.
     """
-    begun = Settled(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
+    start = SlotWeights(group, slots, labels, *(np.ones(len(labels)) for _ in range(3)))
     if not len(group.likeness.candidates):
-        return begun
-    places = middles(group, labels, slots)[:, labels]
+        return start
+    places = starting_candidates(group, labels, slots)[:, labels]
     if group.coupled is None:
-        return most_heard(begun, places)
+        return best_start(start, places)
     known, centre = places[0] >= 0, group.likeness.candidates[places[0]]
     rows = [np.where(known[:, None], rows[centre], 0.0) for rows in group.rows]
-    return begun.weighed((rows, np.where(known, group.evidence[centre], 0.0))).lasting()
+    return start.reweighed((rows, np.where(known, group.evidence[centre], 0.0))).stabilised()
 
 
-def most_heard(begun: Settled, places: Indices) -> Settled:
+def best_start(start: SlotWeights, places: Indices) -> SlotWeights:
     """The best of several starts; the first core of each is the components that agree with one candidate."""
-    group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
+    group, slots, everybody = start.group, start.slots, np.arange(len(start.labels))
     agreeing = (places >= 0) & (group.likeness.weights[everybody, places] >= 1.0)
     cores = np.array([*dict.fromkeys(map(tuple, agreeing.tolist()))], dtype=np.float64)
     times = len(cores)
-    labels = (begun.labels + slots * np.arange(times)[:, None]).ravel()
+    labels = (start.labels + slots * np.arange(times)[:, None]).ravel()
     nothing = np.zeros(cores.size)
-    tried = Settled(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).lasting()
+    tried = SlotWeights(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).stabilised()
     votes = tried.group.votes * agreement(tried.lost, tried.tolerance, tried.group.parameters)
-    first = by_slot(begun, votes.reshape(times, -1)).argmax(axis=0)
-    ahead = votes.reshape(times, -1) - votes.reshape(times, -1)[first[begun.labels], everybody]
-    best = by_slot(begun, trust(tried, first, begun) * ahead).argmax(axis=0)[begun.labels]
-    return Settled(group, slots, begun.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.judged))
+    first = by_slot(start, votes.reshape(times, -1)).argmax(axis=0)
+    ahead = votes.reshape(times, -1) - votes.reshape(times, -1)[first[start.labels], everybody]
+    best = by_slot(start, trust(tried, first, start) * ahead).argmax(axis=0)[start.labels]
+    return SlotWeights(
+        group, slots, start.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.verdict)
+    )
 
 
-def by_slot(begun: Settled, amounts: Array) -> Array:
+def by_slot(start: SlotWeights, amounts: Array) -> Array:
     """(starts, slots): sums of the components' amounts."""
-    return np.array([np.bincount(begun.labels, row, begun.slots) for row in amounts])
+    return np.array([np.bincount(start.labels, row, start.slots) for row in amounts])
 
 
-def trust(tried: Settled, first: Indices, begun: Settled) -> Array:
+def trust(tried: SlotWeights, first: Indices, start: SlotWeights) -> Array:
     """(starts, components): the weight of a vote for each start compared with the first one.
 
     It is halved for a site that claims to know far more than others about the coefficient in which the two differ most:
     with wrong units, few sites seem to know it better than all others together.
     """
-    group, slots, everybody = begun.group, begun.slots, np.arange(len(begun.labels))
+    group, slots, everybody = start.group, start.slots, np.arange(len(start.labels))
     about = np.zeros((len(tried.labels) // len(everybody), slots), dtype=np.intp)
     vectors = group.coefficients_of(tried.totals()[0])
     if vectors is not None:
         mean, variance = (part.reshape(len(about), slots, -1) for part in vectors)
         taken = first, np.arange(slots)
         about = ((mean - mean[taken]) ** 2 / (variance + variance[taken])).argmax(axis=2)
-    return np.asarray(0.5 + 0.5 * group.modesty[everybody, about[:, begun.labels]])
+    return np.asarray(0.5 + 0.5 * group.coefficient_scale[everybody, about[:, start.labels]])
 
 
-def middles(group: Group, labels: Indices, slots: int) -> Indices:
+def starting_candidates(group: Group, labels: Indices, slots: int) -> Indices:
     """(starts, slots): the candidate that most sites in a slot agree with, then others by falling agreement.
 
     Values are positions in the list of candidates, −1 where there is none.
     """
-    likeness, chosen = group.likeness, np.full((BEGINNINGS, slots), -1, dtype=np.intp)
+    likeness, chosen = group.likeness, np.full((STARTS, slots), -1, dtype=np.intp)
     for slot in range(slots):
         inside, places = np.flatnonzero(labels == slot), np.flatnonzero(labels[likeness.candidates] == slot)
         if len(places):
             heard = support(group, inside, likeness.weights[np.ix_(inside, places)])
             ranked = places[np.argsort(-heard, kind="stable")]
-            chosen[:, slot] = ranked[np.linspace(0, len(ranked) - 1, BEGINNINGS).astype(np.intp)]
+            chosen[:, slot] = ranked[np.linspace(0, len(ranked) - 1, STARTS).astype(np.intp)]
     return chosen
 
 
@@ -209,100 +211,97 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
 
     def gains(chosen: list[int]) -> Array:
         best = weights[:, chosen].max(axis=1, initial=0.0)
-        louder = np.where(best > 0.5, FAINT, 1.0)[:, None] * np.maximum(weights - best[:, None], 0.0)
+        louder = np.where(best > 0.5, COVERED, 1.0)[:, None] * np.maximum(weights - best[:, None], 0.0)
         return support(group, everybody, louder)
 
     chosen: list[int] = []
     for turn in range(min(slots + spare, weights.shape[1])):
         gain = gains(chosen)
-        if gain.max() < (BORN if turn >= slots else MORE):
+        if gain.max() < (VOTES_FOR_NEW_SLOT if turn >= slots else LEAST_GAIN):
             break
         chosen.append(int(np.argmax(gain)))
     for _ in range(EXCHANGES):
         before = [*chosen]
         for place, now in enumerate(before):
             gain = gains(chosen[:place] + chosen[place + 1 :])
-            if gain.max() > gain[now] + MORE:
+            if gain.max() > gain[now] + LEAST_GAIN:
                 chosen[place] = int(np.argmax(gain))
         if chosen == before:
             break
     return np.array(chosen, dtype=np.intp)
 
 
-def gathered(group: Group, places: Indices) -> Indices:
+def nearest_slots(group: Group, places: Indices) -> Indices:
     """Each component's slot: first that of the closest elected candidate, then that of the closest core."""
     chosen, everybody = group.likeness.candidates[places], np.arange(len(group.site))
     slots, labels = len(chosen), group.likeness.weights[:, places].argmax(axis=1)
     totals: Sums = [rows[chosen] for rows in group.rows], group.evidence[chosen]
-    reached = Settled(group, slots, labels, *(np.zeros(len(labels)) for _ in range(3)))
+    weighed = SlotWeights(group, slots, labels, *(np.zeros(len(labels)) for _ in range(3)))
     for _ in range(ROUNDS):
         all_lost, shared = np.zeros((len(labels), slots)), np.zeros((len(labels), slots))
         for slot in range(slots):
-            here = reached.core * (reached.labels == slot)
+            here = weighed.core * (weighed.labels == slot)
             rest = [total[slot] - here[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
             left = totals[1][slot] - here * group.evidence
-            all_lost[:, slot] = group.claims_lose((rest, left))
+            all_lost[:, slot] = group.claim_losses((rest, left))
             shared[:, slot] = in_common(group.claims[1], left)
-        before, labels = reached, all_lost.argmin(axis=1)
+        before, labels = weighed, all_lost.argmin(axis=1)
         tolerance = group.tolerance(shared[everybody, labels])
-        reached = replace(reached, labels=labels).losing(all_lost[everybody, labels], tolerance)
-        if (labels == before.labels).all() and (reached.core == before.core).all():
+        weighed = replace(weighed, labels=labels).with_losses(all_lost[everybody, labels], tolerance)
+        if (labels == before.labels).all() and (weighed.core == before.core).all():
             break
-        totals = reached.totals()
-    return reached.labels
+        totals = weighed.totals()
+    return weighed.labels
 
 
-def credible(reached: Settled) -> Settled:
+def without_doubtful_slots(weighed: SlotWeights) -> SlotWeights:
     """Drop slots that only few sites know although nearly all should, and reassign their components.
 
     Few means no more than may be faulty, and fewer than chance explains.
     """
-    group, known = reached.group, reached.votes > 0.5
+    group, known = weighed.group, weighed.votes > 0.5
     heard = known.sum(axis=0)
     few = (heard > 0) & (heard <= tolerated_faults(group.sites))
     complete = known[:, heard > tolerated_faults(group.sites)].all(axis=1)
-    doubtful = few & ~known[complete].any(axis=0) & (reached.chance(heard) < UNLIKELY)
+    doubtful = few & ~known[complete].any(axis=0) & (weighed.chance(heard) < UNLIKELY)
     left = np.flatnonzero(~doubtful)
-    odd = np.flatnonzero(doubtful[reached.labels])
+    odd = np.flatnonzero(doubtful[weighed.labels])
     if not len(odd) or not len(left):
-        return reached
-    totals, evidence = reached.totals()
+        return weighed
+    totals, evidence = weighed.totals()
     mine = [rows[odd] for rows in group.claims[0]], group.claims[1][odd]
     lost = np.array([group.losses(mine, ([t[[slot]] for t in totals], evidence[[slot]])) for slot in left]).T
     nearest = lost.argmin(axis=1)
-    labels, all_lost, tolerance = (
-        np.cumsum(~doubtful)[reached.labels] - 1,
-        reached.lost.copy(),
-        reached.tolerance.copy(),
-    )
+    labels = np.cumsum(~doubtful)[weighed.labels] - 1
+    all_lost, tolerance = weighed.lost.copy(), weighed.tolerance.copy()
     labels[odd], all_lost[odd] = nearest, lost.min(axis=1)
     tolerance[odd] = group.tolerance(in_common(mine[1], evidence[left[nearest]]), odd)
-    return replace(reached, slots=len(left), labels=labels).losing(all_lost, tolerance)
+    return replace(weighed, slots=len(left), labels=labels).with_losses(all_lost, tolerance)
 
 
-def lenient(reached: Settled) -> Settled:
+def allowing_parts(weighed: SlotWeights) -> SlotWeights:
     """Let several components of one site in a slot count if their sum agrees: they may be parts of one."""
-    group, slots = reached.group, reached.slots
-    key = group.site * slots + reached.labels
-    whole, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), reached.core))
-    totals = reached.totals()
+    group, slots = weighed.group, weighed.slots
+    key = group.site * slots + weighed.labels
+    whole, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), weighed.core))
+    totals = weighed.totals()
     rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
     left = np.tile(totals[1], group.sites) - mine[1]
     lost = group.losses(whole, (rest, left))
     together = weights_of(lost[key], group.tolerance(in_common(whole[1], left)[key]))
     in_parts = np.bincount(key)[key] > 1
-    return replace(reached, weights=np.where(in_parts, np.maximum(reached.weights, together), reached.weights))
+    return replace(weighed, weights=np.where(in_parts, np.maximum(weighed.weights, together), weighed.weights))
 
 
-def joins(reached: Settled) -> Settled:
+def allowing_joins(weighed: SlotWeights) -> SlotWeights:
     """Let a component be a join of two slots, which a poor fit may find: it counts for less but contradicts nobody.
 
     Components that count for less are compared with pairs of nearby slots in several proportions. The site must have no
     other component in a slot that makes up more than a small part of the join.
     """
-    group, (totals, evidence), known = reached.group, reached.totals(), reached.votes > 0.5
-    filled, lost = np.flatnonzero(evidence > LITTLE), reached.lost.copy()
-    odd = group.known & (reached.weights < 1.0) & (group.parameters >= FREE)
+    group, (totals, evidence), known = weighed.group, weighed.totals(), weighed.votes > 0.5
+    filled, lost = np.flatnonzero(evidence > LITTLE), weighed.lost.copy()
+    odd = group.known & (weighed.weights < 1.0) & (group.parameters >= FEWEST_PARAMETERS)
     for component in np.flatnonzero(odd) if len(filled) > 1 else ():
         mine = [rows[[component]] for rows in group.claims[0]], group.claims[1][[component]]
         apart = group.losses(repeated(mine, len(filled)), ([total[filled] for total in totals], evidence[filled]))
@@ -322,32 +321,32 @@ def joins(reached: Settled) -> Settled:
             sum((size * part / evidence[slots])[:, None] * total[slots] for slots, part in parts) for total in totals
         ]
         lost[component] = group.losses(repeated(mine, len(size)), (rows, size)).min(initial=lost[component])
-    return replace(reached, lost=lost)
+    return replace(weighed, lost=lost)
 
 
 def repeated(sums: Sums, times: int) -> Sums:
     return [np.repeat(rows, times, axis=0) for rows in sums[0]], np.repeat(sums[1], times)
 
 
-def as_mixtures(reached: Settled) -> Settled:
+def allowing_mixtures(weighed: SlotWeights) -> SlotWeights:
     """Let counts come from several slots, as the merge divides them: the component then agrees with all of these."""
-    group = reached.group
-    (totals,), _ = reached.totals()
-    lost = np.concatenate([mixture_losses(reached, totals, site) for site in range(group.sites)])
-    return reached.losing(lost, group.tolerance(group.claims[1]))
+    group = weighed.group
+    (totals,), _ = weighed.totals()
+    lost = np.concatenate([mixture_losses(weighed, totals, site) for site in range(group.sites)])
+    return weighed.with_losses(lost, group.tolerance(group.claims[1]))
 
 
-def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
+def mixture_losses(weighed: SlotWeights, totals: Array, site: int) -> Array:
     """D between each of a site's components and the best mixture of the other sites' slots."""
-    group = reached.group
+    group = weighed.group
     places = np.flatnonzero(group.site == site)
-    counts, labels = group.claims[0][0][places], reached.labels[places]
+    counts, labels = group.claims[0][0][places], weighed.labels[places]
     rest = totals.copy()
-    np.subtract.at(rest, labels, reached.core[places, None] * group.rows[0][places])
+    np.subtract.at(rest, labels, weighed.core[places, None] * group.rows[0][places])
     rest = np.maximum(rest, 0.0)
     size = rest.sum(axis=1)
     profiles = (rest + FEW) / (size + FEW * rest.shape[1])[:, None]
-    shares = np.where(size > LITTLE, ELSEWHERE / reached.slots + (1.0 - ELSEWHERE) * np.eye(reached.slots)[labels], 0.0)
+    shares = np.where(size > LITTLE, ELSEWHERE / weighed.slots + (1.0 - ELSEWHERE) * np.eye(weighed.slots)[labels], 0.0)
     shares = np.maximum(shares, 1e-9)
     for _ in range(STEPS):
         shares *= (counts / (shares @ profiles)) @ profiles.T
@@ -358,7 +357,7 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     predicted = shares @ profiles
     received = np.empty_like(shares)
     # Counts added to a slot change its profile, which costs the counts already there.
-    for slot in range(reached.slots):
+    for slot in range(weighed.slots):
         part = counts * shares[:, slot, None] * profiles[slot] / predicted
         received[:, slot] = part.sum(axis=1)
         after = (rest[slot] + part) / np.maximum(size[slot] + received[:, slot, None], LITTLE)
@@ -369,23 +368,23 @@ def mixture_losses(reached: Settled, totals: Array, site: int) -> Array:
     return np.asarray(np.maximum(lost - (counts * np.log(np.maximum(expected, 1e-300))).sum(axis=1), 0.0))
 
 
-def uncapped(reached: Settled) -> Array:
+def uncapped(weighed: SlotWeights) -> Array:
     """Per site: the share of its evidence that counts.
 
     A site above the cap that mostly agrees counts for as much as it can without moving the others by more than about a
     deviation; if only some of its coefficients exceed the cap, by no more than chance does on average.
     """
-    group = reached.group
-    doubted = np.bincount(group.site, group.known & (reached.weights < DOUBTED), group.sites) > 0
+    group = weighed.group
+    doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
     places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
     if not len(places):
         return group.scale
-    totals, evidence = reached.others()
+    totals, evidence = weighed.others()
     rest = [total[places] for total in totals], evidence[places]
-    each = np.where(group.modesty[places].max(axis=1) < 1.0, LARGE_THROUGHOUT, EACH)
-    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, each * group.parameters[places]), np.inf)
+    per_parameter = np.where(group.coefficient_scale[places].max(axis=1) < 1.0, LARGE_THROUGHOUT, PER_PARAMETER)
+    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, per_parameter * group.parameters[places]), np.inf)
     steps, where = np.linspace(1.0, 0.0, SCALES)[:, None], group.site[places]
-    larger = reached.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
+    larger = weighed.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
     too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
     moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])

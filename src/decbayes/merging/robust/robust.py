@@ -108,8 +108,8 @@ class Standing:
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.against > FLAGGED:
-            found = f", but for {self.counts:.0%} that no other site has found" if self.counts else ""
-            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{found}"
+            but = f", but for {self.counts:.0%} that no other site has found" if self.counts else ""
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{but}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.counts < 0.995:
@@ -174,11 +174,11 @@ class RobustMerge:
                 yield Remark("site counts less", what, LESS, severity="note")
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
-        each = [f"slot {slot}: {listed([sites[site] for site in who])}" for slot, who in self.thin_slots().items()]
-        if each:
+        thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]
+        if thin:
             yield Remark(
                 "few sites",
-                f"Some slots rest on few sites, which could have made them up: {listed(each, '; ')}.",
+                f"Some slots rest on few sites, which could have made them up: {listed(thin, '; ')}.",
                 "Ask these sites whether their data show it: no other site confirms it.",
                 f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
             )
@@ -241,16 +241,14 @@ def robust_merge(
     rule, given = robust or Robust(), as_sequence(posteriors)
     # In canonical order, so that the result is a function of the set.
     order, readings = canonical_order(given)
-    held, sets = [given[site] for site in order], [readings[site].components for site in order]
+    ordered_sites, sets = [given[site] for site in order], [readings[site].components for site in order]
     slots: Number = "largest" if components is None else components
-    ballot = Ballot(held, sets, rule.cap, components is None, True, slots, solver, progress)
+    ballot = Ballot(ordered_sites, sets, rule.cap, components is None, True, slots, solver, progress)
     repeated = copies(ballot.groups)
     counted = [place for place in range(len(order)) if place not in repeated]
-    speaking = sum(readings[order[place]].rank[0] < 0.0 for place in counted)
-    judged = speaking >= FEWEST
+    judged = sum(readings[order[place]].rank[0] < 0.0 for place in counted) >= FEWEST
     ballot = ballot if judged and not repeated else replace(ballot.among(counted), judging=judged)
-    outcome = ballot.decided()
-    return described(outcome, counted, repeated, order, judged)
+    return described(ballot.decided(), counted, repeated, order, judged)
 
 
 def copies(groups: Sequence[Group]) -> dict[int, int]:

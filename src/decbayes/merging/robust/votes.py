@@ -39,7 +39,7 @@ CLAIMED = 2.0
 # Largest weight of the prior relative to one observation.
 LIGHT = 0.05
 # Precision of directions without information, relative to the best known one.
-NOTHING = 1e-9
+UNINFORMATIVE = 1e-9
 
 Sums = tuple[Sequence[Array], Array]
 """Rows of each factor, and the evidence of each row."""
@@ -65,9 +65,9 @@ class Group:
     base: tuple[Array, ...]
     counted: bool
     """Whether rows are counts, for example of words."""
-    modesty: Array
+    coefficient_scale: Array
     """Components × coefficients: the factor by which information about each coefficient would be scaled down."""
-    amounts: Array
+    site_scale: Array
     """Per site: the factor by which all its evidence would be scaled down."""
 
     @classmethod
@@ -91,22 +91,33 @@ class Group:
         for name in judged:
             evidence = claimed(evidence, observed([(factors[name], contents[name])]))
         sizes = [len(labels) for labels in order]
-        amounts = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
-        modesty = np.repeat(amounts, sizes)[:, None]
-        if coupled is None and len(judged) == 1:
-            modesty = modest(factors[judged[0]], contents[judged[0]], cap, modesty)
-        scale = np.minimum(amounts, modesty.reshape(len(sites), -1).min(axis=1)) if coupled is None else amounts
-        scales = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)
+        scale = site_scale = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
+        by_coefficient = np.repeat(site_scale, sizes)[:, None]
+        if coupled is None:
+            if len(judged) == 1:
+                by_coefficient = precision_scales(factors[judged[0]], contents[judged[0]], cap, by_coefficient)
+            scale = np.minimum(site_scale, by_coefficient.reshape(len(sites), -1).min(axis=1))
+        voting = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)
         counted = all(factors[name].family.countable for name in judged)
         if counted:
-            counts = [vstack([csr_array(own.contribution[name])[labels] for own, labels in sites]) for name in judged]
-            rows = [frequent(csr_array(weighted_rows(csr_array(part), scales))) for part in counts]
+            counts = [vstack([csr_array(site.contribution[name])[labels] for site, labels in sites]) for name in judged]
+            rows = [frequent(csr_array(weighted_rows(csr_array(part), voting))) for part in counts]
         else:
-            rows = [scales[:, None] * np.concatenate([own.written_out() for own in contents[name]]) for name in judged]
-        compared = tuple(factors[name] for name in judged)
-        base = tuple(brought_along(factor, float((scales * evidence).sum())) for factor in compared)
-        voted = scales * evidence
-        return cls(names, coupled, compared, tuple(order), scale, tuple(rows), voted, base, counted, modesty, amounts)
+            written = [np.concatenate([part.written_out() for part in contents[name]]) for name in judged]
+            rows = [voting[:, None] * part for part in written]
+        return cls(
+            names=names,
+            coupled=coupled,
+            factors=tuple(factors[name] for name in judged),
+            order=tuple(order),
+            scale=scale,
+            rows=tuple(rows),
+            evidence=voting * evidence,
+            base=tuple(prior_per_observation(factors[name], float((voting * evidence).sum())) for name in judged),
+            counted=counted,
+            coefficient_scale=by_coefficient,
+            site_scale=site_scale,
+        )
 
     @property
     def sites(self) -> int:
@@ -161,10 +172,10 @@ class Group:
         return [self.claim[:, None] * rows for rows in self.rows], self.claim * self.evidence
 
     @cached_property
-    def heard(self) -> Array:
+    def tolerance_evidence(self) -> Array:
         """The evidence over which usual differences accumulate. Where slots are fixed it is capped: otherwise a site
         that claims more could be further off."""
-        return self.claims[1] if self.coupled is not None else self.amounts[self.site] * self.evidence
+        return self.claims[1] if self.coupled is not None else self.site_scale[self.site] * self.evidence
 
     @cached_property
     def alone(self) -> Array:
@@ -191,7 +202,7 @@ class Group:
         vectors = self.coefficients_of(mine[0]), self.coefficients_of(others[0])
         return self.lost(mine, self.peak(*mine), vectors[0], others, self.peak(*others), vectors[1])
 
-    def claims_lose(self, others: Sums) -> Array:
+    def claim_losses(self, others: Sums) -> Array:
         """D between each component as claimed and the others."""
         theirs = self.coefficients_of(others[0])
         return self.lost(self.claims, self.alone, self.coefficients, others, self.peak(*others), theirs)
@@ -214,7 +225,7 @@ class Group:
         self,
         mine: Sums,
         alone: Array,
-        own: Coefficients | None,
+        vectors: Coefficients | None,
         others: Sums,
         rest: Array,
         theirs: Coefficients | None,
@@ -223,8 +234,8 @@ class Group:
         (rows, evidence), (more, further) = mine, others
         together = self.peak([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
         lost = np.maximum(alone + rest - together, 0.0)
-        if own is not None and theirs is not None:
-            lost = np.maximum(lost, one_by_one(own, theirs, self.factors[0].family.freedom(rows[0])))
+        if vectors is not None and theirs is not None:
+            lost = np.maximum(lost, one_by_one(vectors, theirs, self.factors[0].family.freedom(rows[0])))
         lost = np.where(further > LITTLE, lost, 0.0)
         return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
 
@@ -249,10 +260,8 @@ class Group:
         evidence, scale = np.tile(self.evidence, times), np.tile(self.scale, times)
         group = replace(self, order=self.order * times, scale=scale, rows=rows, evidence=evidence)
         # Tile cached values instead of computing them again.
-        known = {
-            name: np.tile(getattr(self, name), times) for name in ("parameters", "votes", "alone", "claim", "heard")
-        }
-        group.__dict__.update(known, likeness=self.likeness)
+        cached = ("parameters", "votes", "alone", "claim", "tolerance_evidence")
+        group.__dict__.update({name: np.tile(getattr(self, name), times) for name in cached}, likeness=self.likeness)
         if self.coefficients is not None:
             group.__dict__["coefficients"] = tuple(np.tile(part, (times, 1)) for part in self.coefficients)
         return group
@@ -275,12 +284,12 @@ def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
         return None
     shift, precision = expansion
     sizes, directions = np.linalg.eigh(precision)
-    sizes = np.maximum(sizes, NOTHING * sizes.max(axis=1, initial=1.0, keepdims=True))
+    sizes = np.maximum(sizes, UNINFORMATIVE * sizes.max(axis=1, initial=1.0, keepdims=True))
     along = np.einsum("kij,ki->kj", directions, shift) / sizes
     return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
 
 
-def brought_along(factor: Factor, evidence: float) -> Array:
+def prior_per_observation(factor: Factor, evidence: float) -> Array:
     """The share of the prior added per observation so that F has a maximum; small if the prior weighs much."""
     prior, family = factor.prior.mean(axis=0, keepdims=True), factor.family
     whole = prior - family.apex(prior.shape[1])
@@ -297,7 +306,7 @@ def claimed(evidence: Array, claims: Array) -> Array:
     return np.where(counts > CLAIMED * evidence, counts, evidence)
 
 
-def modest(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Array) -> Array:
+def precision_scales(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Array) -> Array:
     """Components × coefficients: the factor that caps each precision as `capped` does evidence, else `otherwise`.
 
     Wrong units can make a precision ten thousand times larger.
