@@ -1,7 +1,7 @@
 """Models: data → local posterior → prediction.
 
-Most models are at the front door (`db.GaussianMixture`). Here are the one without components, the regression of
-membership in classes, and what a posterior says about new data (`transform`).
+Most models are at the front door (`db.GaussianMixture`). This room adds `GaussianMean`, which has no components,
+`ClassMembership`, a regression of latent classes, and `transform`, which applies a posterior to new data.
 """
 
 from typing import TYPE_CHECKING

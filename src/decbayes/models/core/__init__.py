@@ -1,4 +1,4 @@
-"""What every model is made of: the protocol, settings, the registry, the one loop, data as it comes in."""
+"""The parts of every model: protocol, settings, registry, the one loop, checks of incoming data."""
 
 from typing import TYPE_CHECKING
 

@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class Fit:
-    """A local posterior, the variational bound after each pass, and whether it had stopped rising.
+    """A local posterior, the bound after each pass, and whether it has converged.
 
     Attributes:
         posterior: what was learned.
@@ -45,7 +45,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Pass:
-    """Where a fit stands: reported after each pass over the data."""
+    """The progress of a fit, reported after each pass over the data."""
 
     restart: int
     number: int
@@ -55,11 +55,11 @@ class Pass:
 OnPass = Callable[[Pass], None]
 
 Watch = Callable[[int], None]
-"""Told how many observations a pass has worked through."""
+"""Called with the number of observations that a pass has processed."""
 
 
 def inside(progress: OnPass | None, total: int) -> Watch | None:
-    """Whoever wants to know how far a pass is has a method `within(done, total)`."""
+    """Progress within a pass, if `progress` has a method `within(done, total)`."""
     within = getattr(progress, "within", None)
     return None if within is None else lambda done: within(done, total)
 
@@ -74,9 +74,9 @@ class PassInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Paused:
-    """Where a fit was interrupted: in which start, the bounds and the state of its whole passes, and the best so far.
+    """Where a fit was interrupted: the current start, the bounds and state of its complete passes, and the best so far.
 
-    States are arrays by name. Whoever passes a `progress` that has this as `left` goes on from there, to the same bits.
+    States are arrays by name. A `progress` with this as `left` resumes the fit there, with identical results.
     """
 
     restart: int
@@ -87,7 +87,7 @@ class Paused:
 
 
 class FitInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; `fit` is the best state reached so far, `paused` where to go on if the model can say it.
+    """Ctrl-C during a fit; `fit` is the best state so far, `paused` where to resume if the model supports it.
 
     >>> def impatient(at):
     ...     raise KeyboardInterrupt
@@ -105,12 +105,12 @@ class FitInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Ascent:
-    """How long to climb: until a pass gains less than `tolerance` nats an observation, at most `passes` times.
+    """How long to climb: until a pass gains less than `tolerance` nats per observation, for at most `passes` passes.
 
-    With `restarts` the fit begins again from so many further random starts; the best bound wins. The first `warm_up`
-    passes are a search in which the bound may fall; the climb, and the test of whether it has ended, begin after them.
-    With `batch` the search of topics learns from so many documents at a time, which finds good topics in a few passes
-    over many documents, or in one. They should come in random order.
+    `restarts` is the number of further random starts; the best bound wins. The first `warm_up` passes are a search
+    during which the bound may fall; the test for convergence begins after them. With `batch`, topics learn from that
+    many documents at a time, which finds good topics in few passes over many documents, or in one. Documents should be
+    in random order.
 
     >>> quick = db.Ascent(passes=20, restarts=2)
     >>> db.GaussianMixture(2, variance=1.0, ascent=quick).fit([-9.0, -8.0, 8.0, 9.0], rng=0)
@@ -132,14 +132,14 @@ class Ascent:
 
 @dataclass(frozen=True)
 class Climb(Generic[State]):
-    """The state a climb has reached, the bound of each pass, and how it ended."""
+    """The state at the end of a climb, the bound after each pass, and how it ended."""
 
     state: State
     bound: tuple[float, ...]
     converged: bool
     interrupted: bool = False
     whole: State | None = None
-    """The state after the last whole pass, where a pass was interrupted."""
+    """The state after the last complete pass, if a pass was interrupted."""
     paused: Paused | None = None
 
     @property
@@ -156,7 +156,7 @@ class Climb(Generic[State]):
 
 
 class Keep(NamedTuple, Generic[State]):
-    """How a state becomes arrays by name, and comes back."""
+    """How to convert a state to arrays by name, and back."""
 
     pack: Callable[[State], Mapping[str, Any]]
     unpack: Callable[[Mapping[str, Any]], State]
@@ -171,12 +171,12 @@ class Keep(NamedTuple, Generic[State]):
 
 
 def as_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state that is arrays by name, which may have lain in files."""
+    """Load a state of arrays by name, some of which may be in files."""
     return {name: np.asarray(array) for name, array in state.items()}
 
 
 Step = Callable[[State], tuple[State, float]]
-"""One pass: the next state, and a bound that holds for it."""
+"""One pass: the next state, and its bound."""
 
 
 def fit_best(
@@ -195,7 +195,7 @@ def fit_best(
 
 
 def fit_of(reached: Climb[State], finish: Callable[[State], Posterior]) -> Fit:
-    """The fit that a climb has led to; an interrupted one is raised."""
+    """Turn a climb into a fit; raise an interrupted one."""
     fit = Fit(finish(reached.state), reached.bound, reached.converged)
     if reached.interrupted:
         raise FitInterrupted(fit, reached.paused)
@@ -211,9 +211,9 @@ def best_climb(
     progress: OnPass | None,
     keep: Keep[State] | None = None,
 ) -> Climb[State]:
-    """The climb with the best bound from `restarts` + 1 starts; marked interrupted if Ctrl-C ended the last one.
+    """The climb with the best bound from `restarts` + 1 starts; marked as interrupted if Ctrl-C ended the last one.
 
-    With `keep` it says where it was interrupted, and goes on from there if `progress` says so.
+    With `keep` an interrupted climb can be resumed, through `progress`.
     """
     left: Paused | None = None if keep is None else getattr(progress, "left", None)
     best: Climb[State] | None = None
@@ -224,10 +224,10 @@ def best_climb(
         except KeyboardInterrupt:
             if best is None:
                 raise
-            # While the next start was being made: there is nothing of it to keep.
+            # Interrupted before the next start was ready: nothing of it to keep.
             return replace(best, interrupted=True, paused=paused)
         if left is not None and keep is not None and restart <= left.restart:
-            if restart < left.restart:  # its random numbers were drawn again, for those after it
+            if restart < left.restart:  # drawn only to advance the random numbers
                 continue
             begun, best = keep.climb(left), None if left.best is None else keep.climb(left.best)
         latest = climb(begun.state, step, ascent, observations, partial(announce, progress, restart), begun.bound)
@@ -247,12 +247,12 @@ def climb(
     report: Callable[[int, float], None],
     bound: tuple[float, ...] = (),
 ) -> Climb[State]:
-    """Repeat the step until the bound stops rising; `bound` are those of earlier passes."""
+    """Repeat the step until the bound stops rising; `bound` are the bounds of earlier passes."""
     reached = state, bound
     try:
         while len(reached[1]) < ascent.passes and not settled(reached[1], ascent, observations):
             state, value = step(reached[0])
-            reached = state, (*reached[1], value)  # both at once: Ctrl-C may come anywhere
+            reached = state, (*reached[1], value)  # in one assignment, because Ctrl-C may come anywhere
             report(len(reached[1]), value)
     except KeyboardInterrupt as interruption:
         state_reached = getattr(interruption, "state", reached[0])

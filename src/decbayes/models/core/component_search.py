@@ -1,7 +1,7 @@
-"""How many components there are: a search that makes a fit wider and narrower for as long as its bound rises.
+"""Find the number of components: split, join and delete components for as long as the bound rises.
 
-Every component is divided in two (births), the fit climbs, then components are joined or deleted one at a time where
-that raises the bound; what is left is kept if it is better than what was there before. bnpy's moves are the model.
+Every component is split in two and the fit climbs; then components are joined or deleted one at a time while that
+raises the bound. The result is kept if it beats the previous state. The moves follow bnpy.
 """
 
 from abc import ABC, abstractmethod
@@ -22,22 +22,22 @@ from decbayes.posterior import Posterior
 
 State = TypeVar("State")
 
-# A search begins with so many components, or with one per so many points or documents if these are few.
+# Components at the start of a search; fewer if that leaves less than ROWS_EACH points or documents for each.
 FIRST, ROWS_EACH = 20, 10
 
-# Joins and deletions that are tried before it is taken that none helps, and the passes after which one must have.
+# Joins and deletions to try before giving up, and the passes within which one of them must raise the bound.
 TRIES, TRIAL_PASSES = 4, 2
 
 
 def check_number(*others: str, **settings: object) -> None:
-    """Refuse what is neither a number of components nor "auto" nor one of the other words."""
+    """Refuse values that are neither a number of components nor "auto" nor one of the `others`."""
     for name, value in settings.items():
         if not (isinstance(value, str) and value in ("auto", *others)):
             check_whole(1, **{name: value})
 
 
 def known_number(model: Model, prior: Posterior | None, start: Posterior | None) -> int | None:
-    """How many components a fit of any number is told to have: those of a start, or of a prior not the model's own."""
+    """The number of components that a start, or a prior other than the model's own, imposes on an "auto" model."""
     posterior = start if start is not None else prior
     if not model.auto or posterior is None or posterior == Posterior.of_prior(model.structure):
         return None
@@ -46,43 +46,43 @@ def known_number(model: Model, prior: Posterior | None, start: Posterior | None)
 
 
 class Moves(ABC, Generic[State]):
-    """What a search needs of a model: a start and a pass of any number of components, and how to change that number.
+    """The model-specific parts of a search: a start, a pass, and changes of the number of components.
 
-    The ascent's tolerance counts per observation (of topics, per word); `rows` are the points or documents.
+    `observations` scales the ascent's tolerance (for topics it counts words); `rows` counts points or documents.
     """
 
     observations: int
     rows: int
     distinct: bool = True
-    """Whether components differ, but for a few empty ones, however many there are."""
+    """Whether components differ, apart from a few empty ones, however many there are."""
 
     @abstractmethod
     def begin(self, count: int) -> State:
-        """A first state of so many components."""
+        """A first state with `count` components."""
 
     @abstractmethod
     def step(self, state: State) -> tuple[State, float]:
-        """One pass: the next state, and a bound that holds for it."""
+        """One pass: the next state, and its bound."""
 
     @abstractmethod
     def evidence(self, state: State) -> Array:
-        """(K,): how many observations each component accounts for."""
+        """(K,): the number of observations that each component accounts for."""
 
     @abstractmethod
     def gains(self, state: State) -> Iterable[tuple[float, int, int]]:
-        """Pairs of components, and the most that the bound gains if these are joined and nothing else changes."""
+        """Pairs of components, with an upper bound on the gain from joining them while all else stays."""
 
     @abstractmethod
     def joined(self, state: State, first: int, second: int) -> State:
-        """Two components as one, the others as they are."""
+        """Join two components, keep the others."""
 
     @abstractmethod
     def without(self, state: State, component: int) -> State:
-        """All components but one."""
+        """Delete one component."""
 
     @abstractmethod
     def divided(self, state: State) -> State:
-        """Each component as two, where it can be divided."""
+        """Split each component in two, where possible."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class Candidate(Generic[State]):
 
 
 class ComponentSearch(Generic[State]):
-    """Rounds of births, joins and deletions; it ends when 1 + `restarts` of them in a row have found nothing better.
+    """Rounds of splits, joins and deletions, until 1 + `restarts` rounds in a row bring no improvement.
 
-    All orders of K components say the same, and a variational bound counts one of them. So log K! is added to it, which
-    holds for components that differ. Empty ones do not, and more than √rows of them would pay for themselves: beyond
-    that nothing is added. Where a prior is so close to the data that equal components cost little, nothing is added.
+    All K! orders of K different components are equivalent, but a variational bound covers only one of them: so log K!
+    is added to it. Empty components do not differ. More than √rows of them would pay for themselves, so the correction
+    stops growing there. It is omitted where the prior is so close to the data that equal components cost little.
     """
 
     def __init__(self, moves: Moves[State], ascent: Ascent, progress: OnPass | None) -> None:
@@ -137,19 +137,19 @@ class ComponentSearch(Generic[State]):
         reached = climb(state, self._step, ascent, self._moves.observations, lambda number, bound: None)
         here = Candidate(reached.state, reached.height, reached.converged)
         if reached.interrupted:
-            # Of a first climb something is better than nothing; later ones have a best state behind them.
+            # After a first climb something is better than nothing; later climbs have a best state to return to.
             self._best = self._best or here
             raise KeyboardInterrupt
         return here
 
     def _narrowed(self, here: Candidate[State]) -> Candidate[State]:
-        """Joins and deletions until none of those tried raises the bound, then a climb to the end."""
+        """Join and delete until none of the tries raises the bound, then climb to convergence."""
         while (higher := next(self._higher(here), None)) is not None:
             here = higher
         return self._climbed(here.state, replace(self._ascent, warm_up=0))
 
     def _higher(self, here: Candidate[State]) -> Iterator[Candidate[State]]:
-        """States of one component less that are higher."""
+        """Better states with one component fewer."""
         brief = Ascent(passes=TRIAL_PASSES, tolerance=0.0)
         return (trial for state in self._fewer(here.state) if (trial := self._climbed(state, brief)).bound > here.bound)
 

@@ -1,4 +1,4 @@
-"""Word counts of documents: checked on the way in; and the words in the order of their columns."""
+"""Word counts of documents, checked on input; and vocabularies in column order."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,8 +21,8 @@ Vocabulary = Iterable[str] | Mapping[str, int] | Mapping[int, str]
 
 
 def words_in_order(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The words by column: of words in order, of {word: column} as scikit-learn's `CountVectorizer` keeps them
-    (whose order is another one), or of {column: word} as gensim's `Dictionary` does.
+    """The words in column order, from a list, from {word: column} (scikit-learn's `CountVectorizer`, not in that order)
+    or from {column: word} (gensim's `Dictionary`).
     """
     if isinstance(vocabulary, str):
         raise InvalidStructure("The vocabulary must be a list of words, not one string.")
@@ -41,17 +41,17 @@ def column_and_word(item: tuple[Any, Any]) -> tuple[int, str]:
 
 LARGEST = np.iinfo(np.int32).max
 
-# What a pass works on at a time: between two blocks Ctrl-C is heard, and a block of files is read into memory.
+# Size of a block: Ctrl-C is handled between blocks, and blocks of files are read into memory.
 BLOCK_ENTRIES, BLOCK_DOCUMENTS = 1 << 19, 1 << 14
-# Of up to this many entries it is kept from pass to pass where each word occurs (128 MiB).
+# Up to this many entries, the positions of each word are cached between passes (128 MiB).
 MOST_KEPT = 1 << 24
-# From so many entries on, counts are first looked through by all threads.
+# From this many entries on, all threads check the counts.
 MANY = 1 << 22
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the words of a block occur: word w's entries and their documents, from starts[w] to starts[w + 1]."""
+    """Where each word occurs in a block: entries and documents of word w, from starts[w] to starts[w + 1]."""
 
     starts: NDArray[np.int64]
     entries: NDArray[np.int32]
@@ -59,7 +59,7 @@ class Places:
 
     @classmethod
     def unsorted(cls, part: "CountBlock", words: int) -> "Places":
-        """Room for the entries of each word."""
+        """Allocate space for the entries of each word."""
         starts = np.append(0, np.cumsum(np.bincount(part.columns, minlength=words)))
         return cls(starts, *(np.empty(len(part.data), dtype=np.int32) for _ in range(2)))
 
@@ -68,7 +68,7 @@ class Places:
 class Counts:
     """Documents as a CSR matrix over the words that occur in them, in memory or in files.
 
-    `words` are the vocabulary's numbers of these words: what a fit costs depends on its data, not on the vocabulary.
+    `words` are their numbers in the vocabulary: the cost of a fit depends on its data, not on the vocabulary.
     """
 
     data: NDArray[np.int32] | FileArray
@@ -77,9 +77,9 @@ class Counts:
     words: NDArray[np.int64]
     folder: Folder | None = None
     times: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """How often each of the words occurs, if that is known already."""
+    """How often each word occurs, if already known."""
     places: dict[int, Places] = field(init=False, default_factory=dict, repr=False, compare=False)
-    """Of the blocks that begin with these documents, where words occur: what the first pass has found."""
+    """Word positions by the first document of their block, cached by the first pass."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -95,16 +95,16 @@ class Counts:
         return CountBlock(self.data[entries], self.columns[entries], offsets - offsets[0])
 
     def loaded(self) -> "Counts":
-        """All documents in memory."""
+        """Load all documents into memory."""
         return self if self.folder is None else self.span(slice(0, len(self)))
 
     def span(self, span: slice) -> "Counts":
-        """Some consecutive documents as a corpus of their own, over the same words."""
+        """Consecutive documents as a separate corpus over the same words."""
         part = self.part(span)
         return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None, times=None)
 
     def blocks(self) -> Iterator[slice]:
-        """All documents in spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, at least one each."""
+        """Spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, but at least one document."""
         first = 0
         while first < len(self):
             within = int(np.searchsorted(self.offsets, self.offsets[first] + BLOCK_ENTRIES, side="right")) - 1
@@ -118,7 +118,7 @@ class Counts:
 
     @cached_property
     def frequencies(self) -> NDArray[np.float64]:
-        """How often each of the words occurs."""
+        """How often each word occurs."""
         if self.times is not None:
             return self.times
         total = np.zeros(len(self.words))
@@ -127,13 +127,13 @@ class Counts:
         return total
 
     def lengths(self) -> NDArray[np.int64]:
-        """How many different words each document has."""
+        """The number of distinct words in each document."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True)
 class CountBlock:
-    """Some of the documents, in memory: a CSR matrix over the same words."""
+    """Consecutive documents in memory: a CSR matrix over the same words."""
 
     data: NDArray[np.int32]
     columns: NDArray[np.int32]
@@ -147,14 +147,14 @@ class CountBlock:
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     def tokens(self) -> NDArray[np.float64]:
-        """How many words each document has."""
+        """The number of words in each document."""
         total, filled = np.zeros(len(self)), np.diff(self.offsets) > 0
         total[filled] = np.add.reduceat(self.data, self.offsets[:-1][filled], dtype=np.int64)
         return total
 
 
 def as_counts(data: Any, vocabulary: int) -> Counts:
-    """Documents × words counts, sparse or dense or in chunks, as `Counts`; refuses what no document can hold."""
+    """Check documents × words counts: sparse, dense or in chunks."""
     if isinstance(data, Counts):
         return data
     if is_chunked(data):
@@ -167,7 +167,7 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
 
 
 def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
-    """How often each word occurs in many counts that need no other check; None if these may."""
+    """How often each word occurs in a large, valid matrix; None if the matrix is small or needs further checks."""
     if not (issparse(data) and data.format == "csr" and data.nnz >= MANY and data.shape[1:] == (vocabulary,)):
         return None
     stored = data.data, data.indices
@@ -187,7 +187,7 @@ def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
 
 
 def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
-    """Chunks of documents, each read and checked once and kept in files until the counts are not needed any more."""
+    """Chunks of documents, each read and checked once, in temporary files that live as long as the counts."""
     folder = Folder()
     data, columns = folder.array(np.int32), folder.array(np.int32)
     lengths, occurs = [np.zeros(1, dtype=np.int64)], np.zeros(vocabulary, dtype=bool)
@@ -223,7 +223,7 @@ def checked_matrix(data: Any, vocabulary: int) -> csr_array:
 
 
 def widened(data: Any) -> Any:
-    """Counts in a type that SciPy knows and whose duplicate entries can be added up without overflow."""
+    """Convert counts to a type that SciPy knows and in which duplicate entries add up without overflow."""
     if not issparse(data):
         array = real_array(data)
         return array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
@@ -265,7 +265,7 @@ def check_values(matrix: csr_array) -> None:
 def present_words(
     indices: NDArray[Any], vocabulary: int, times: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The words that occur, in order, and each index's place among them; `times` is how often, if that is known."""
+    """The words that occur, in order, and each index's place among them; `times` is how often, if known."""
     if times is None:
         occurs = np.zeros(vocabulary, dtype=bool)
         occurs[indices] = True
@@ -280,7 +280,7 @@ def present_words(
 
 
 def named(places: NDArray[np.int32], indices: NDArray[Any], columns: NDArray[np.int32]) -> None:
-    """Write the place of each index; "clip" changes none, and writes without a copy."""
+    """Write the place of each index; mode "clip" avoids a copy."""
     np.take(places, indices, out=columns, mode="clip")
 
 

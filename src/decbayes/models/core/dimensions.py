@@ -1,4 +1,4 @@
-"""Models of points that may leave their number of columns open until they see data, or a posterior."""
+"""Models of points that can leave the number of columns open until they see data or a posterior."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class OfPoints(Model):
-    """A model of points in R^D. Where `dimension` is 0 it is open: that of the data, or of the posterior."""
+    """A model of points in R^D. `dimension` 0 means open: taken from the data or the posterior."""
 
     dimension: int
 
@@ -31,7 +31,7 @@ class OfPoints(Model):
         return self._of(self.settings_of(posterior.structure)["dimension"])
 
     def known_dimension(self) -> int:
-        """The number of columns; an error while it is open."""
+        """The number of columns; an error if still open."""
         if not self.dimension:
             raise InvalidStructure(
                 f"This {type(self).__name__} does not know yet how many columns the data have. Give `dimension`, or "
@@ -45,7 +45,7 @@ class OfPoints(Model):
 
 
 def completed(method: Method) -> Method:
-    """A method of data, or of a posterior, is called on the model that these complete."""
+    """Call the method on a model completed by its data or its posterior."""
 
     @wraps(method)
     def called(model: Model, *given: Any, **options: Any) -> Any:
@@ -59,7 +59,7 @@ def completed(method: Method) -> Method:
 
 
 def dimension_of(data: Any) -> int:
-    """How many columns points have; a vector is points of one dimension, an image has one column per pixel."""
+    """The number of columns; a vector holds points of one dimension, an image has one column per pixel."""
     if isinstance(data, Iterator):
         raise InvalidData("An iterator can be read only once, and does not say how many columns it has. Use Chunks.")
     if is_chunked(data):

@@ -1,4 +1,4 @@
-"""Data set aside to judge a posterior by, and how well assignments agree with known labels."""
+"""Held-out data to evaluate a posterior, and agreement of assignments with known labels."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ from decbayes.models.core.counts import checked_matrix
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
 
-# Of more tokens NumPy draws none without replacement.
+# NumPy's limit for draws without replacement.
 MOST_TOKENS = 999_999_999
 
 
@@ -26,13 +26,13 @@ def hold_out(data: Any, *, share: float = 0.1, rng: Seed) -> tuple[Any, Any]:
     """Split each observation in two: (observed, held).
 
     A sparse matrix holds word counts: of each document's n tokens round(share · n), at least one, are drawn without
-    replacement; observed + held is the input. A document of fewer than two tokens is observed whole.
-    A dense matrix holds vectors: the same share of each vector's components is drawn, and NaN marks in `observed` the
-    components that were held out, in `held` those that were not. What is missing to begin with is in neither.
+    replacement; observed + held is the input. Documents of fewer than two tokens stay whole, in `observed`.
+    A dense matrix holds vectors: the same share of each vector's components is drawn. NaN marks the held-out components
+    in `observed` and the others in `held`. Values that are missing in the data are in neither.
 
     Args:
         data: documents × words counts, or vectors.
-        share: which part of each observation is held out.
+        share: the share of each observation to hold out.
         rng: a generator or a seed.
 
     >>> observed, held = db.checking.hold_out(np.arange(8.0).reshape(2, 4), share=0.25, rng=0)
@@ -48,7 +48,7 @@ def hold_out(data: Any, *, share: float = 0.1, rng: Seed) -> tuple[Any, Any]:
 
 
 def hold_out_filed(data: FileMatrix, share: float, rng: np.random.Generator) -> tuple[FileMatrix, FileMatrix]:
-    """Counts in files, of which both parts are in files too."""
+    """Counts in files, split into two matrices in files."""
     both = FileMatrix(data.shape[1]), FileMatrix(data.shape[1])
     for rows in data:
         for matrix, part in zip(both, hold_out_tokens(rows, share, rng), strict=True):
@@ -88,32 +88,31 @@ def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tu
 
 
 def held_size(size: int, share: float) -> int:
-    """How many of `size` are held out: at least one, and never all."""
+    """How many of `size` to hold out: at least one, but never all."""
     return min(max(1, round(share * size)), size - 1) if size > 1 else 0
 
 
 def with_values(counts: csr_array, values: Any) -> csr_array:
-    """The same matrix with other values, zeros left out."""
+    """The same matrix with other values, without zeros."""
     matrix = csr_array((values, counts.indices.copy(), counts.indptr.copy()), shape=counts.shape)
     matrix.eliminate_zeros()
     return matrix
 
 
-# Of what a document or a vector holds, this share is predicted from the rest.
+# The share of each document or vector that is predicted from the rest.
 PREDICTED = 0.5
 
 
 def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any]:
-    """(kept, held back): that share of the observations is left out of the site's fit, so that it can judge posteriors.
+    """(kept, held back): hold back a share of the observations from the site's fit, to evaluate posteriors later.
 
-    Which ones depends on how many there are, and on nothing else: whoever asks again, for the same data and share, gets
-    the same parts. round(share · n) are held back, and at least one where there are two or more. Chunks are divided one
-    by one.
+    The choice depends only on the number of observations, so the same data and share always give the same parts.
+    round(share · n) are held back, and at least one if there are two or more. Chunks are split one by one.
 
     Args:
-        model: the model that is fitted.
+        model: the model to be fitted.
         data: a site's data.
-        share: which part of the observations is held back.
+        share: the share of observations to hold back.
 
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> kept, held_back = db.checking.hold_back(model, np.arange(20.0)[:, None], share=0.1)
@@ -132,20 +131,20 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
 
 
 def in_halves(model: Model, shards: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Two halves of each shard that has two observations or more and is no stream of chunks."""
+    """Split each shard in two, except single observations and streams of chunks."""
     divisible = [shard for shard in shards if not is_chunked(shard) and model.count(shard) > 1]
     return [hold_back(model, shard, share=0.5) for shard in divisible]
 
 
 def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
-    """What is given of observations and what is to be predicted, for `log_predictive`: all, or one half of each."""
+    """(given, to predict) for `log_predictive`: whole observations, or two halves of each."""
     if not model.in_parts:
         return data, None
     return hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
 
 
 def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows that are kept, and those held back, in order."""
+    """The rows to keep and the rows to hold back, in order."""
     size = min(max(1, round(share * count)), count - 1) if count > 1 else 0
     is_held_back = np.zeros(count, dtype=np.bool_)
     is_held_back[np.random.default_rng(count).choice(count, size, replace=False)] = True
@@ -163,7 +162,7 @@ def divided(model: Model, chunks: Any, share: float, part: int) -> Any:
 
 
 def relative_entropy(assignments: Any) -> float:
-    """1 where every observation belongs to one component for certain, 0 where each belongs to all alike.
+    """How decided assignments are: 1 if each observation belongs to one component, 0 if to all equally.
 
     `assignments` are shares as `assign` gives them, (N, K).
 
@@ -178,7 +177,7 @@ def relative_entropy(assignments: Any) -> float:
 
 
 def adjusted_rand(labels: Any, assignments: Any) -> float:
-    """The adjusted Rand index: 1 if two groupings differ in names alone, about 0 if they have nothing in common.
+    """The adjusted Rand index: 1 if two groupings differ only in their labels, about 0 if they are unrelated.
 
     Each is one label per observation, or shares as `assign` gives them, of which the largest counts.
 
@@ -203,7 +202,7 @@ def adjusted_rand(labels: Any, assignments: Any) -> float:
 
 
 def groups(labels: Any) -> NDArray[np.intp]:
-    """Numbers from 0 on for labels of any kind."""
+    """Number labels of any type from 0."""
     given = np.asarray(labels)
     if given.ndim == 2:
         return np.asarray(given.argmax(axis=1))
@@ -212,5 +211,5 @@ def groups(labels: Any) -> NDArray[np.intp]:
 
 
 def pairs(counts: Any) -> float:
-    """How many pairs there are within groups of these sizes."""
+    """The number of pairs within groups of these sizes."""
     return float(np.sum(counts * (counts - 1.0) / 2.0))

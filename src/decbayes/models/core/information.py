@@ -1,4 +1,4 @@
-"""What contributions say about the data behind them, and how they depend on what a posterior believes."""
+"""Consistency checks of contributions, and how contributions depend on the posterior."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from decbayes.families.moments import root_and_inverse
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# A contribution is a difference of sums that may be as large as everybody's evidence: so much is lost to rounding.
+# Rounding error of a contribution, which is a difference of sums as large as the evidence of all sites.
 ABSOLUTE, RELATIVE = 0.01, 1e-6
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many units of data a contribution holds: observations, words of documents, or steps of sequences.
+    """The number of units in a contribution: observations, words of documents, or steps of sequences.
 
-    `totals` must each be the number of all units, and `observed` that of all observations, where these are not the
-    units. `parts` are counts, and none is negative: one per component where there is something `within` them, (K, n)
-    by what tells it, which may be missing in part and is never more. `differences` are between two factors that tell
-    the same number, and vanish. `slack` is what honest fits leave out, and `loose` how much an observation may add
-    beyond the units of a component. Without `parts` all is within all units.
+    Each of `totals` must equal the number of units, and each of `observed` the number of observations where units are
+    something else. `parts` are non-negative counts: one per component if `within` has counts by factor, (K, n), which
+    must not exceed them (data may be missing). `differences` compare two factors that count the same and must be zero.
+    `slack` is what honest fits may lose, and `loose` how much an observation may add to a component beyond its units.
+    Without `parts`, the limit is the number of all units.
     """
 
     totals: ArrayLike
@@ -38,9 +38,9 @@ class Tally:
     loose: float = 0.0
 
     def contradiction(self, units: float, observations: float | None = None) -> str | None:
-        """How the contribution contradicts itself, or the units that it is said to hold; None if it does not.
+        """How the contribution contradicts itself or the stated number of units; None if it is consistent.
 
-        Observations are the units unless told otherwise.
+        `observations` defaults to `units`.
         """
         room = ABSOLUTE + RELATIVE * abs(units)
         off = largest(np.asarray(self.totals) - units)
@@ -58,7 +58,7 @@ class Tally:
         return self._beyond(self.each(units) + self.loose * count, room)
 
     def each(self, units: float) -> Array:
-        """(K, 1): how many units each component holds; all of them where the numbers do not tell."""
+        """(K, 1): the units of each component; all units where parts are not counted."""
         return self.parts.reshape(-1, 1) if self.parts.size else np.full((1, 1), float(units))
 
     def _beyond(self, most: Array, room: float) -> str | None:
@@ -75,20 +75,20 @@ def largest(values: Array) -> float:
     return float(max(values.max(initial=0.0), values.min(initial=0.0), key=abs))
 
 
-# Natural parameters up to this many have a matrix of 128 MiB.
+# Largest number of natural parameters with a full matrix (128 MiB).
 MOST_PARAMETERS = 4096
-# Parameters up to this many are nudged one by one: each takes two passes over the data.
+# Largest number of parameters to perturb one by one; each takes two passes over the data.
 MOST_NUDGED = 512
-# A nudge of a natural parameter, in units of the information that it carries.
+# Size of a perturbation, in standard deviations of the parameter's statistic.
 NUDGE = 1e-4
-# The difference between H and its transpose, in units of its largest entry, that differences make by rounding.
+# Largest asymmetry of H that rounding explains, relative to its largest entry.
 LOPSIDED = 0.1
-# Doubt about an observation that says nothing.
+# Smaller weights contribute nothing measurable.
 NEGLIGIBLE = 1e-12
 
 
 def size_of(structure: Structure) -> int:
-    """How many natural parameters there are; refused where their matrix would be too large."""
+    """The number of natural parameters; refused if their matrix would be too large."""
     size = sum(prior.size for prior in structure.prior.values())
     if size > MOST_PARAMETERS:
         raise NotCalibrated(
@@ -99,7 +99,7 @@ def size_of(structure: Structure) -> int:
 
 
 def places_of(structure: Structure) -> NDArray[np.intp]:
-    """(K, p): where the parameters of each component are, the factors one after another."""
+    """(K, p): the positions of each component's parameters, factor after factor."""
     blocks, first = [], 0
     for prior in structure.prior.values():
         blocks.append(first + np.arange(prior.size).reshape(prior.shape))
@@ -108,7 +108,7 @@ def places_of(structure: Structure) -> NDArray[np.intp]:
 
 
 def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: Array, statistics: Array) -> Array:
-    """Of observations that each belong to one component.
+    """∂c/∂E[T] of observations that each belong to one component.
 
         Σ_n (diag r_n − r_n r_nᵀ) ⊗ t_n t_nᵀ
 
@@ -122,7 +122,7 @@ def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: A
         for k in range(components):
             for other in range(k, components):
                 weights = shares[:, k] * ((k == other) - shares[:, other])
-                # Most observations are sure of most components.
+                # Most observations have negligible weights for most pairs.
                 unsure = np.abs(weights) > NEGLIGIBLE
                 some = features[unsure]
                 sums[k, other] += some.T @ (weights[unsure, None] * some)
@@ -135,10 +135,10 @@ def mixture_information(structure: Structure, blocks: Iterable[Array], slopes: A
 
 
 def feature_information(structure: Structure, points: Array, noise: float, means: Array, shares: Array) -> Array:
-    """Of observations that have several features each; `shares` is q(z), (N, K).
+    """∂c/∂E[T] of observations that have several features each; `shares` is q(z), (N, K).
 
-    The bound is linear in each of E[T] and z, so that c = ∂L/∂E[T] moves with the other features, and with z, which
-    is where ∂L/∂z and the slope of its entropy are in balance:
+    The bound is linear in each of E[T] and z, so c = ∂L/∂E[T] moves with the other features and with z. The optimum of
+    z balances ∂L/∂z with the slope of its entropy:
 
         ∂c/∂E[T] = L_TT + Σ_n L_Tz (1/z(1 − z) + L_zz)⁻¹ L_zT
     """
@@ -164,11 +164,11 @@ def feature_information(structure: Structure, points: Array, noise: float, means
 
 
 def nudged_information(contributed: Callable[[Posterior], Posterior], posterior: Posterior) -> Array:
-    """By differences: what data contribute is looked at with each natural parameter a little larger and smaller.
+    """∂c/∂E[T] by finite differences: refit with each natural parameter a little larger and smaller.
 
-        ∂c/∂λ = H V,    so that    H = ∂c/∂λ V⁻¹,    V = ∂E[T]/∂λ
+        ∂c/∂λ = H V,    so    H = ∂c/∂λ V⁻¹,    V = ∂E[T]/∂λ
 
-    Where T does not vary, H is taken to be zero: V would leave it out again.
+    Where T does not vary, H is set to zero: V would cancel it anyway.
     """
     structure = posterior.structure
     if size_of(structure) > MOST_NUDGED:
@@ -188,10 +188,10 @@ def nudged_information(contributed: Callable[[Posterior], Posterior], posterior:
 
 
 def symmetric(slopes: Array, root: Array) -> Array:
-    """H without what differences add to it by rounding; refused if c is not the slope of a bound, ∂L/∂E[T].
+    """Remove rounding errors from H; refused if c is not the gradient of a bound, ∂L/∂E[T].
 
-    Then H is no second derivative, and no variances follow from it. A prior that is learned as a single value, and
-    not as a distribution, is a reason.
+    Without a bound H is no second derivative and yields no variances. One cause is a prior that is estimated as a
+    single value instead of a distribution.
     """
     product = root.T @ slopes @ root
     if np.abs(product - product.T).max() > LOPSIDED * max(1.0, np.abs(product).max()):
@@ -203,7 +203,7 @@ def symmetric(slopes: Array, root: Array) -> Array:
 
 
 def finite_root(variance: Array) -> tuple[Array, Array]:
-    """The root of a factor's covariance and its inverse; refused where no number can hold it."""
+    """The root of a factor's covariance and its inverse; refused if infinite."""
     if not np.isfinite(variance).all():
         raise NotCalibrated("A factor's variances are too large to be computed with.")
     return root_and_inverse(variance)
@@ -212,7 +212,7 @@ def finite_root(variance: Array) -> tuple[Array, Array]:
 def slope(
     contributed: Callable[[Posterior], Posterior], posterior: Posterior, factor: str, place: int, variance: Array
 ) -> Array:
-    """∂c/∂λ of one natural parameter; zero where nothing depends on it."""
+    """∂c/∂λ for one natural parameter; zero if nothing depends on it."""
     if not variance[place, place] > 0.0:
         return np.zeros(size_of(posterior.structure))
     step, ends = NUDGE / np.sqrt(variance[place, place]), []
@@ -230,5 +230,5 @@ def slope(
 
 
 def flat_contribution(posterior: Posterior) -> Array:
-    """λ − λ0 of all factors in the structure's order, row after row."""
+    """λ − λ0 of all factors in the structure's order, row by row."""
     return np.concatenate([np.ravel(dense(posterior.contribution[name])) for name in posterior.structure.families])

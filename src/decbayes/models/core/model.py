@@ -1,4 +1,4 @@
-"""What a model is: everything that streaming, the network, the command line and other libraries need of one."""
+"""The protocol of a model: everything that streams, the network, the command line and other libraries need."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,19 +37,19 @@ Row = Mapping[str, Any]
 
 
 def ignore(text: str) -> None:
-    """Nobody wants to know."""
+    """Discard messages."""
 
 
 @dataclass(frozen=True)
 class Model(Settings):
     """Data → posterior → prediction. An immutable value that holds its structure.
 
-    A model is a frozen dataclass whose fields are its settings: `decbayes fit` offers each that is a number or a string
-    as an option, and a charter sets them by name. What a subclass must say is `agreement`, `fit`, `log_predictive` and
+    A model is a frozen dataclass whose fields are its settings. `decbayes fit` offers each number or string among them
+    as an option, and a charter sets them by name. A subclass must define `described`, `fit`, `log_predictive` and
     `assign`. The rest has defaults that suit models of points.
 
-    `agreed` is the structure of somebody else's posterior. It takes the place of the one that the settings describe,
-    and may differ from it in the prior alone.
+    `agreed` is the structure of another site's posterior. It replaces the structure that the settings describe, and may
+    differ from it only in the prior.
 
     >>> class Heights(db.models.GaussianMean):
     ...     noun = "height"
@@ -60,11 +60,11 @@ class Model(Settings):
     """
 
     def for_data(self, data: Any) -> Self:
-        """This model, with whatever it leaves open taken from the data, such as the number of columns."""
+        """This model, with open settings such as the number of columns taken from the data."""
         return self
 
     def for_posterior(self, posterior: Posterior) -> Self:
-        """The same, taken from a posterior."""
+        """This model, with open settings taken from a posterior."""
         return self
 
     @abstractmethod
@@ -77,21 +77,21 @@ class Model(Settings):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+        """Fit the data, on top of `prior` and starting from `start` if given.
 
-        `rng` is a generator or a seed; it may be left out where the result does not depend on it, as with `start`.
+        `rng` is a generator or a seed, optional where the result does not depend on it, for example with `start`.
         """
 
     def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
-        """The posterior of a site's data that is best to broadcast, before it knows of others: of most models `fit`."""
+        """The best posterior to broadcast before a site knows of others: `fit`, for most models."""
         return self.fit(data, rng=rng, progress=progress)
 
     def site_beliefs(self, posterior: Posterior) -> list[Posterior]:
-        """What a site may have believed when it computed its contribution in `fit_site`: mostly itself."""
+        """The posterior that a site may have held when it computed its contribution in `fit_site`; usually its own."""
         return [posterior]
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
-        """First broadcasts, each moved to where all of them together are, as far as they tell what they are there."""
+        """Evaluate first broadcasts where all of them together are, as far as they determine their values there."""
         return list(posteriors)
 
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> Mapping[str, Column]:
@@ -99,11 +99,11 @@ class Model(Settings):
         return {}
 
     def unsettled(self, stated: Collection[str]) -> Self:
-        """This model without what a site's data alone suggest, where nobody has `stated` it and sums will settle it."""
+        """This model without settings that only the site's data suggest: not `stated`, and to be settled by sums."""
         return self
 
     def settled(self, sums: Mapping[str, Column]) -> Self:
-        """This model, with the `summed_settings` that the sums of all sites make."""
+        """This model with the `summed_settings` that follow from the sums of all sites."""
         return self
 
     def fit_many(
@@ -114,7 +114,7 @@ class Model(Settings):
         priors: Sequence[Posterior] | None = None,
         starts: Sequence[Posterior] | None = None,
     ) -> list[Fit]:
-        """A fit of each shard, as many at a time as `joblib.parallel_config` says."""
+        """Fit each shard, in parallel as `joblib.parallel_config` says."""
         from joblib import Parallel, delayed
 
         from decbayes.base.workers import jobs
@@ -125,48 +125,49 @@ class Model(Settings):
 
     @abstractmethod
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """log p(held | data, posterior), or log p(data | posterior) where nothing is held out: per observation."""
+        """log p(held | data, posterior), or log p(data | posterior) if nothing is held out: per observation."""
 
     @abstractmethod
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(observations, components): how much of each observation each component accounts for."""
 
     def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
-        """(parts, components) and (parts,): which component accounts for each part of the data, and what a part counts.
+        """(parts, components) and (parts,): the share of each component in each part of the data, and the weight of a
+        part.
 
-        Parts are observations, or what these consist of where each has a component of its own: words, steps.
+        Parts are observations, or words or steps where each of these has its own component.
         """
         shares = self.assign(posterior, data)
         return shares, np.ones(len(shares))
 
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        """So many observations, given parameters as the families draw them, and what is hidden behind each.
+        """Draw `size` observations given parameters, and their hidden variables.
 
-        `simulate` draws the parameters, too. Further keyword arguments are options of `decbayes plan` and `decbayes
-        simulate` if their annotations explain them: `length: Annotated[float, "Mean length of documents."] = 100.0`.
+        `simulate` draws the parameters, too. Further keyword arguments with explanations become options of `decbayes
+        plan` and `decbayes simulate`: `length: Annotated[float, "Mean length of documents."] = 100.0`.
         """
         raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
 
     def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
-        """The mean log predictive density: per observation, or per word or value that was held out."""
+        """The mean log predictive density, per observation or per held-out word or value."""
         check_again(data)
         return float(np.sum(self.log_predictive(posterior, data, held)) / np.sum(self.units(data, held)))
 
     def units(self, data: Any, held: Any = None) -> Array:
-        """How much each observation's log predictive density is about: 1, or the words or values that are held out."""
+        """What each observation's log predictive density covers: 1, or the number of held-out words or values."""
         if held is None:
             return np.ones(self.count(data))
         return np.asarray(np.isfinite(held).reshape(len(held), -1).sum(axis=1), dtype=np.float64)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each component in plain values, the most informative first; of long rows only the largest `top` entries."""
+        """Each component in plain values, most informative first; long rows keep their largest `top` entries."""
         return [*posterior.summary(top=top)]
 
     @classmethod
     def from_file(
         cls, path: Path, *, columns: Columns = "", report: Report = ignore, **settings: Any
     ) -> tuple[Self, Any]:
-        """The model of a file's observations, and these."""
+        """The model of a file's observations, and the observations."""
         table = read_points(path, split_names(columns))
         names: dict[str, Any] = {"columns": table.columns} if "columns" in cls.__dataclass_fields__ else {}
         return cls(**settings, **names).for_data(table.values), table.values
@@ -175,21 +176,21 @@ class Model(Settings):
     def without_data(
         cls, *, dimension: Annotated[int, "Dimensions of a point.", Above(0)] = 2, **settings: Any
     ) -> Self:
-        """The model before there are data, for plans and simulations: what data would show is given instead.
+        """The model before there are data, for plans and simulations.
 
-        Its keyword arguments are options of `decbayes plan` and `decbayes simulate`; `dimension` only where the model
-        has a setting of that name.
+        Keyword arguments replace what data would show; they are options of `decbayes plan` and `decbayes simulate`.
+        `dimension` is used only if the model has that setting.
         """
         if "dimension" in cls.__dataclass_fields__:
             settings["dimension"] = dimension
         return cls(**settings)
 
     def with_words(self, words: Sequence[str]) -> Self:
-        """The model over more words than it counts, where columns are words."""
+        """The model over a larger vocabulary, where columns are words."""
         raise ValueError(f"{type(self).__name__} has no vocabulary that could grow.")
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """The observations of a file, as this model needs them."""
+        """Read the observations of a file in the form this model needs."""
         agreed = getattr(self, "columns", ())
         table = read_points(path, split_names(columns), agreed)
         if agreed and table.columns and table.columns != tuple(agreed):
@@ -199,69 +200,69 @@ class Model(Settings):
         return table.values
 
     def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
-        """Whom each observation of a file is about, by a column of the file; `reading_options` are those of `read`."""
+        """The person behind each observation, by a column of the file; `reading_options` are those of `read`."""
         from decbayes.inputs.mixed_tables import read_frame
 
         return Persons.of(read_frame(path, [column])[column])
 
     def stream(self, path: Any, *, report: Report = ignore, **reading_options: Any) -> Iterator[Observed]:
-        """The observations of a file, some at a time; `reading_options` are those of `read`."""
+        """The observations of a file in blocks; `reading_options` are those of `read`."""
         return in_slices(self.read(path, report=report, **reading_options))
 
     def transform(self, posterior: Posterior) -> Transform:
-        """What the posterior says of each observation, for `db.models.transform`: by default what `assign` does."""
+        """What `db.models.transform` computes for each observation; by default `assign`."""
         names = tuple(f"{self.noun}_{k}" for k in range(number_of(posterior.structure)))
         return Transform(names, partial(self.assign, posterior))
 
     def opened(self, data: Any) -> Any:
-        """Data, or those of the file that a path names."""
+        """Data, read from a file if a path is given."""
         return self.read(data) if isinstance(data, Path) else data
 
     def count(self, data: Any) -> int:
-        """How many observations there are."""
+        """The number of observations."""
         return count(data)
 
     def restricted(self, data: Any, structure: Structure) -> Any:
-        """The data as a structure with fewer columns has them; words are the only columns that sites may add."""
+        """The data over a structure with fewer columns; only vocabularies can grow."""
         return data
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
-        """Some of the observations, in that order."""
+        """Selected observations, in that order."""
         return taken(data, rows)
 
     def joined(self, shards: Sequence[Any]) -> Any:
-        """The observations of several shards."""
+        """Concatenate several shards."""
         return joined(shards)
 
     def units_of_one(self, most: int) -> tuple[int, int]:
-        """The fewest and the most units of one observation, if no more than so many are allowed."""
+        """The fewest and the most units of one observation, if at most `most` are allowed."""
         return (1, 1) if self.unit == "observation" else (0, most)
 
     @property
     def terms_to_learn(self) -> int:
-        """How many numbers are estimated from the same rows: those of a regression, else none."""
+        """The number of regression coefficients estimated from the same rows; 0 for other models."""
         return 0
 
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """The model and the data without values that fewer than `least` persons have; and what was changed.
+        """Remove values that fewer than `least` persons have from the model and the data; also say what was changed.
 
-        Where rows have an outcome of yes or no, categories that fewer than `least_outcome` persons of one outcome have
-        are rare as well. Columns that are `agreed` keep their categories. `persons` says whom observations are about.
+        With a yes/no outcome, categories are also rare if fewer than `least_outcome` persons of one outcome have them.
+        Columns that are `agreed` keep their categories. `persons` says whom observations are about.
         """
         return self, data, []
 
     def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
-        """How many persons each component rests on: observations, documents, sequences, or those behind them."""
+        """How many persons each component rests on, each with one observation, document or sequence, or more."""
         return persons.present(self.assign(posterior, data))
 
     def cells_hidden(
         self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
     ) -> Posterior:
-        """The posterior of the data without counts between components that fewer than `least` persons have.
+        """Hide counts between components that fewer than `least` persons have.
 
-        `belief` says who belongs to which component, and `slots` where the components of it are in the posterior.
+        `belief` assigns observations to components; `slots` maps its components to those of the posterior.
         """
         return posterior
 
@@ -274,42 +275,41 @@ class Model(Settings):
         others: Posterior | None = None,
         persons: Persons = EACH,
     ) -> Posterior:
-        """The posterior of the data without what it says about words that fewer than `least` documents have.
+        """Hide what the posterior says about words that occur in fewer than `least` documents.
 
-        `frequency` is how frequent each word is everywhere, as far as that is public; `others` is what all other sites
-        have sent.
+        `frequency` is the public frequency of each word, if known; `others` is what all other sites have sent.
         """
         return posterior
 
     def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
-        """The data, the same whichever words occur in fewer than `least` documents: for a fit that cannot tell."""
+        """Make words that occur in fewer than `least` documents indistinguishable in the data, before a fit."""
         return data
 
     def rare_evened(
         self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
     ) -> list[Posterior]:
-        """Posteriors of all sites, for a fit that cannot tell words of fewer than `least` documents apart."""
+        """Make words that occur in fewer than `least` documents indistinguishable in the posteriors of all sites."""
         return list(posteriors)
 
     def tally(self, posterior: Posterior) -> Tally | None:
-        """How many observations the contribution holds, as its own numbers tell; None if the model cannot say.
+        """The number of observations in a contribution, by its own numbers; None if the model cannot tell.
 
-        Agents refuse a record that says otherwise of itself: nobody can claim more evidence than it states.
+        Agents refuse records that contradict it: nobody can claim more evidence than the record states.
         """
         return None
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
-        """λ0 + c(λ): what the data contribute, given what a posterior of more data believes.
+        """λ0 + c(λ): what the data contribute, given a posterior of more data.
 
         The sum of all sites' contributions at a converged posterior is that posterior.
         """
-        # Whoever asks again and again asks a model of one pass: the structure of another would be described each time.
+        # Callers that ask repeatedly pass a one-pass model: another one would describe its structure again each time.
         once: Model = self if self.ascent == Ascent(passes=1) else replace(self, ascent=Ascent(passes=1))
         nothing = Posterior.of_prior(posterior.structure)
         return once.fit(data, prior=nothing, start=posterior).posterior
 
     def first_refit(self, data: Any, others: Posterior, merged: Posterior) -> tuple[Self, Posterior]:
-        """The model as it refits data in the first round after a merge, and what it takes from the others; here all."""
+        """The model for the first refit after a merge, and the posterior it takes from the others; here unchanged."""
         return self, others
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
@@ -317,16 +317,16 @@ class Model(Settings):
         return after
 
     def information(self, posterior: Posterior, data: Any) -> Array:
-        """∂c / ∂E[T], (n, n): how what the data contribute depends on what the posterior believes.
+        """∂c / ∂E[T], (n, n): how the contribution of the data depends on the posterior.
 
-        Rows and columns are the natural parameters of all factors in the structure's order, row after row. Sites'
-        matrices add up. It is what hidden variables cost: zero where data alone say what they contribute. Here it is
-        found by differences of `contributed`; a model that has a formula says so.
+        Rows and columns are the natural parameters of all factors in the structure's order, row by row. Matrices of
+        sites add up. They measure the cost of hidden variables: zero where data determine their contribution. This
+        default takes differences of `contributed`; models with a formula override it.
         """
         return nudged_information(lambda nudged: self.contributed(nudged, data), posterior)
 
     def mechanism(self) -> "Mechanism":
-        """How the model is released with differential privacy; NotPrivate says why it cannot be.
+        """The private release of this model; raises NotPrivate if there is none.
 
         >>> db.models.GaussianMean(variance=1.0).mechanism()
         Traceback (most recent call last):
@@ -348,17 +348,16 @@ class Model(Settings):
         data_set: str = "data",
         persons: Any = None,
     ) -> "Release":
-        """One site's private release in the next round; the ledger records what it spends before this returns.
+        """This site's private release for the next round; the ledger records its cost before this returns.
 
         Args:
-            anchor: the prior in the first round, then what `private_merge` made of all releases so far.
+            anchor: the prior in the first round, then the `private_merge` of all releases so far.
             data: this site's data.
-            privacy: what is promised to each person, over all rounds.
+            privacy: the guarantee for each person, over all rounds.
             ledger: the site's record of what has left it, `db.disclosure.Ledger`.
-            site: the name that the site goes by.
-            data_set: whose privacy is spent: each name has a budget of its own. Different names are for different
-                persons.
-            persons: whom each row is about, by name or number, where a person may have several.
+            site: the site's name.
+            data_set: whose privacy is spent: each name has its own budget. Use different names for different persons.
+            persons: the person behind each row, by name or number, if persons may have several rows.
 
         >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
         >>> model = db.LogisticRegression("ill", columns=columns)
@@ -379,27 +378,25 @@ class Model(Settings):
         )  # fmt: skip
 
     def risks(self, posterior: Posterior, data: Any) -> Any:
-        """What accuracy is computed from (`db.checking.Accuracy`): risks, outcomes and what was expected."""
+        """Risks, outcomes and expectations, from which `db.checking.Accuracy` is computed."""
         raise NotCalibrated(f"Concordance and calibration are for regressions, not for {type(self).__name__}.")
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
-        """(draws, observations): log p(x | parameters) for several draws of all parameters, some observations at a
-        time.
-        """
+        """(draws, observations): log p(x | parameters) for several draws of all parameters, by blocks."""
         raise NotCalibrated(f"{type(self).__name__} does not say how probable data are, given its parameters.")
 
     @classmethod
     def remedy(cls, first: Structure, second: Structure) -> str:
-        """What makes posteriors of this model merge although their structures differ, as `decbayes merge` prints it.
+        """How to make posteriors with these different structures mergeable, as `decbayes merge` prints it.
 
-        Empty if nothing but a new fit does.
+        Empty if only a new fit helps.
         """
         return ""
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
-        """What one unit adds at most to each column of a factor, (1, d), if no number in the data is beyond ±`value`.
+        """The most that one unit can add to each column of a factor, (1, d), if all numbers are within ±`value`.
 
-        Factors of which the model knows no such bound are left out.
+        Factors without a known bound are left out.
         """
         return {}
 

@@ -1,4 +1,4 @@
-"""Whom observations are about: rules count persons, and a person may have several rows, sequences or documents."""
+"""The persons behind observations: rules count persons, who may have several rows, sequences or documents."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Persons:
-    """Which person each observation is about. Without numbers, each observation is a person of its own.
+    """The person behind each observation. Without numbers, each observation is a separate person.
 
     Args:
         numbers: one number per observation, the same for all observations of a person, also in other files of the site.
@@ -31,7 +31,7 @@ class Persons:
 
     @classmethod
     def of(cls, labels: "Iterable[Any] | Persons | None") -> "Persons":
-        """Persons by names or record numbers, one per observation; None if each observation is a person."""
+        """Persons by names or record numbers, one per observation; None if each observation is a separate person."""
         if labels is None or isinstance(labels, Persons):
             return labels or cls()
         names = list(labels)
@@ -43,7 +43,7 @@ class Persons:
 
     @classmethod
     def joined(cls, parts: "Sequence[tuple[Persons, int]]") -> "Persons":
-        """Those of several files with so many observations each; a person may be in more than one of them."""
+        """Persons of several files, given with their numbers of observations; a person may be in more than one file."""
         if all(persons.numbers is None for persons, _ in parts):
             return cls()
         numbers: list[NDArray[np.intp]] = []
@@ -53,7 +53,7 @@ class Persons:
         return cls(np.concatenate(numbers))
 
     def checked(self, observations: int) -> "Persons":
-        """These persons, if there is one for each of so many observations."""
+        """These persons, if there is one per observation."""
         if self.numbers is not None and len(self.numbers) != observations:
             raise InvalidData(
                 f"There are {observations:,} observations, and persons for {len(self.numbers):,}. Give one per "
@@ -62,7 +62,7 @@ class Persons:
         return self
 
     def check_most(self, observations: int, most: int) -> None:
-        """Refuse persons with more observations than was promised."""
+        """Refuse persons with more observations than promised."""
         numbers = self.checked(observations).numbers
         if numbers is not None:
             largest = int(np.unique(numbers, return_counts=True)[1].max(initial=0))
@@ -72,27 +72,27 @@ class Persons:
                 )
 
     def total(self, observations: int) -> int:
-        """How many persons there are behind so many observations."""
+        """The number of persons behind `observations` observations."""
         return observations if self.numbers is None else len(np.unique(self.numbers))
 
     def among(self, rows: Mask) -> int:
-        """How many persons some of the observations are about."""
+        """The number of persons behind the selected observations."""
         return int(rows.sum() if self.numbers is None else len(np.unique(self.numbers[rows])))
 
     def counts(self, rows: Mask) -> Array:
-        """The same as an array, as columns ask for it."""
+        """`among` as an array, the form that columns need."""
         return np.array([self.among(rows)])
 
     def taken(self, rows: NDArray[np.intp]) -> "Persons":
-        """Those of some of the observations."""
+        """The persons behind the selected observations."""
         return self if self.numbers is None else Persons(self.numbers[rows])
 
     def of_parts(self, observation: NDArray[np.intp]) -> "Persons":
-        """Those of parts of observations, such as steps, given which observation each belongs to."""
+        """The persons behind parts of observations, such as steps, given the observation of each part."""
         return Persons(observation if self.numbers is None else self.numbers[observation])
 
     def present(self, shares: Array) -> Array:
-        """(K,): how many persons are expected to have one observation or more, given (N, K) shares of each."""
+        """(K,): the expected number of persons with at least one observation, given (N, K) shares."""
         return np.asarray(np.minimum(self.summed(shares), 1.0).sum(axis=0))
 
     def summed(self, values: Array) -> Array:
@@ -105,7 +105,7 @@ class Persons:
         return sums
 
     def rows(self, observations: int) -> list[NDArray[np.intp]]:
-        """Where the observations of each person are, in the order of their first ones."""
+        """The rows of each person, ordered by first row."""
         if self.numbers is None:
             return list(np.arange(observations)[:, None])
         _, first, place = np.unique(self.numbers, return_index=True, return_inverse=True)
@@ -115,7 +115,7 @@ class Persons:
 
 
 def number_of(name: str) -> int:
-    """A number for a name, far above those of nameless observations; two names hardly ever have the same."""
+    """Hash a name to a number far above row numbers; collisions are practically impossible."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 2 | 1 << 61
 

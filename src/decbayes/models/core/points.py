@@ -1,4 +1,4 @@
-"""Observations in R^D: checked on the way in, in memory or in files."""
+"""Points in R^D, checked on input, in memory or in files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
@@ -18,20 +18,20 @@ from decbayes.models.core.transforms import in_slices
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# Squares of larger numbers, over small variances, overflow.
+# Squares of larger numbers, divided by small variances, overflow.
 LARGEST = 1e100
 
-# Observations that are looked at together: 12 tiles of the kernels' width.
+# Points per block: 12 tiles of the kernels' width.
 BLOCK = 12 * 320
 
-# Nats that rounding may change a log density by before it is nonsense.
+# Largest rounding error of a log density, in nats.
 MOST_ROUNDING = 1e-2
 
 
 def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
-    """Observations as a finite (N, D) matrix; a vector is N observations of one dimension.
+    """Check points and return a finite (N, D) matrix; a vector is N points of one dimension.
 
-    With `unseen` a component may be NaN: nobody saw it.
+    With `unseen`, NaN marks components that were not observed.
     """
     points = as_numbers(data)
     if points.ndim == 1 and (dimension == 1 or not points.size):
@@ -48,13 +48,13 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
 
 
 def unusable(points: Array, unseen: bool) -> NDArray[np.intp]:
-    """Which observations hold what is no usable number."""
+    """The observations that hold unusable numbers."""
     usable = (np.abs(points) < LARGEST) | (unseen & np.isnan(points))
     return np.flatnonzero(~usable.all(axis=1))
 
 
 class Points(Protocol):
-    """Observations in R^D, of which some at a time are in memory."""
+    """Points in R^D, of which a slice at a time is in memory."""
 
     def __len__(self) -> int: ...
 
@@ -62,7 +62,7 @@ class Points(Protocol):
 
 
 class FiledPoints:
-    """Observations in a file, turned into checked numbers whenever they are read."""
+    """Points in a file, converted and checked whenever they are read."""
 
     def __init__(self, rows: FileArray, numbers: Callable[[Any], Array]) -> None:
         self._rows, self._numbers = rows, numbers
@@ -75,9 +75,9 @@ class FiledPoints:
 
 
 def open_points(data: Any, numbers: Callable[[Any], Array]) -> Points:
-    """Observations in memory; or, if they come in chunks or as a memory map, in a file.
+    """Points in memory; or in a file, if they come in chunks or as a memory map.
 
-    `numbers` makes a checked matrix of some of them.
+    `numbers` converts and checks some of them.
     """
     if is_chunked(data):
         return spooled(map(numbers, each_chunk(data)))
@@ -86,7 +86,7 @@ def open_points(data: Any, numbers: Callable[[Any], Array]) -> Points:
 
 
 def spooled(chunks: Iterator[Array]) -> Points:
-    """All chunks one after the other, in a temporary file."""
+    """All chunks, in a temporary file."""
     first = next(chunks, None)
     if first is None:
         raise InvalidData("There are no chunks.")
@@ -103,12 +103,12 @@ def spans(size: int) -> Iterator[slice]:
 
 
 def in_blocks(points: Points) -> Iterator[Array]:
-    """All observations, some at a time."""
+    """All points, block by block."""
     return (points[span] for span in spans(len(points)))
 
 
 def as_numbers(data: Any) -> Array:
-    """Real numbers, laid out row by row: other layouts would be added up in another order, to other last bits."""
+    """Convert to real numbers in row-major order: other layouts would be summed in another order."""
     if is_chunked(data):
         raise InvalidData("These observations come in chunks; this needs all of them at once, as one matrix.")
     try:
@@ -127,7 +127,7 @@ def check_rounding(largest: float) -> None:
 
 
 def check_held(observed: Array, held: Array) -> None:
-    """Refuse parts of observations that do not fit each other; NaN marks what is not in a part."""
+    """Refuse observed and held-out parts that do not match; NaN marks values that are not in a part."""
     if observed.shape != held.shape:
         raise InvalidData(f"Observed values have shape {observed.shape}, held-out values {held.shape}.")
     if (np.isfinite(observed) & np.isfinite(held)).any():
@@ -139,13 +139,13 @@ def check_held(observed: Array, held: Array) -> None:
 def check_fit(
     structure: Structure, rng: Seed | None, prior: Posterior | None, start: Posterior | None
 ) -> np.random.Generator | None:
-    """The generator if any; refuses a prior or a start that belong to another model."""
+    """The generator, if any; refuses a prior or start of another model."""
     check_prior_and_start(structure, prior, start)
     return given_generator(rng)
 
 
 def check_prior_and_start(structure: Structure, prior: Posterior | None, start: Posterior | None) -> None:
-    """Refuse a prior or a start that belong to another model."""
+    """Refuse a prior or start of another model."""
     for role, posterior in (("prior", prior), ("start", start)):
         if posterior is not None:
             check_structure(posterior, structure, role)
@@ -154,18 +154,18 @@ def check_prior_and_start(structure: Structure, prior: Posterior | None, start: 
 
 
 def check_structure(posterior: Posterior, structure: Structure, role: str) -> None:
-    """Refuse a prior, a start or a posterior that belongs to another model."""
+    """Refuse a prior, start or posterior of another model."""
     check_kind(Posterior, **{role: posterior})
-    # Whoever reads a posterior need not have fitted it: that of a later epoch has another prior.
+    # A posterior may be read by a model that did not fit it: later epochs have another prior.
     same = posterior.structure == structure
     if not same and (role != "posterior" or posterior.structure.description() != structure.description()):
         raise StructureMismatch(f"The {role} belongs to {posterior.structure}, the model has {structure}.")
 
 
 def without_rare_values(data: Any, column: Column, least: int, persons: Persons) -> tuple[Any, list[str]]:
-    """Points whose columns are all of one kind, without values that fewer than `least` rows have.
+    """Replace values that fewer than `least` rows have; all columns are of one kind.
 
-    Of data that lie in files nothing is changed: rare values in them are refused.
+    Data in files are not changed: rare values in them are refused.
     """
     from decbayes.columns.frames import pooled
 
@@ -204,7 +204,7 @@ Reading = TypeVar("Reading", bound=Callable[..., Any])
 
 
 def of_own_posterior(method: Reading) -> Reading:
-    """A method of a posterior alone, which refuses that of another model."""
+    """Make a method of a posterior refuse posteriors of other models."""
 
     @wraps(method)
     def called(model: Any, posterior: Posterior) -> Any:

@@ -11,9 +11,9 @@ from decbayes.structure import Structure
 Kind = TypeVar("Kind", bound=type[Model])
 
 GROUP = "decbayes.models"
-"""The entry points under which installed packages offer theirs, NAME = "module:Class"."""
+"""The entry-point group of models in installed packages, NAME = "module:Class"."""
 
-# The room of each model, and its command: `decbayes fit` knows all commands, and loads one model.
+# The room and the command of each model, so that `decbayes fit` can list all commands while loading one model.
 SHIPPED = {
     "BernoulliMixture": ("mixtures", "yes-no"),
     "CategoricalMixture": ("mixtures", "categories"),
@@ -37,10 +37,10 @@ SHIPPED = {
 
 
 def register(model: Kind) -> Kind:
-    """Make a model of your own known by its name, to `model_for`, files, charters and agents; also a class decorator.
+    """Register your own model by name, for `model_for`, files, charters and agents; also a class decorator.
 
     `model` is a class derived from `decbayes.extending.Model` or `Mixture`, written as a frozen dataclass. Its name is
-    stored in files, so it must not be that of a shipped model.
+    stored in files and must differ from those of shipped models.
 
     >>> from dataclasses import dataclass
     >>> @db.register
@@ -51,8 +51,8 @@ def register(model: Kind) -> Kind:
     >>> type(db.model_for(structure)).__name__
     'Visits'
 
-    The command line is a process of its own, which imports the modules named by the environment variable
-    `DECBAYES_EXTENSIONS`. A package registers for everyone who installs it, by an entry point of the group
+    The command line is a separate process: it imports the modules named by the environment variable
+    `DECBAYES_EXTENSIONS`. A package registers its models for all who install it by an entry point of the group
     "decbayes.models".
     """
     MODELS.add(model)
@@ -60,7 +60,7 @@ def register(model: Kind) -> Kind:
 
 
 def name_of(model: type[Model]) -> str:
-    """The name under which a model of somebody else's is known."""
+    """The name of a model from outside the package."""
     if not isinstance(model, type) or not issubclass(model, Model):
         raise TypeError(f"register takes a class that is a decbayes.extending.Model, not {model!r}.")
     if model.__name__ in SHIPPED:
@@ -75,12 +75,12 @@ MODELS: Registry[type[Model]] = Registry(
 
 
 def command_name(kind: type[Model]) -> str:
-    """What a model's commands are called, as the class itself says: a derived model is not called like its parent."""
+    """The name of a model's commands, from the class itself: derived models do not inherit their parent's."""
     return str(vars(kind).get("command", "")) or kind.__name__.lower()
 
 
 def kind_called(command: str) -> type[Model]:
-    """The model of a command's name, such as "topics"."""
+    """The model behind a command's name, such as "topics"."""
     shipped = {words: name for name, (_, words) in SHIPPED.items()}
     if command in shipped:
         return MODELS[shipped[command]]
@@ -91,7 +91,7 @@ def kind_called(command: str) -> type[Model]:
 
 
 def model_for(structure: Structure) -> Model:
-    """The model whose structure this is, with the settings of its likelihood and exactly this prior.
+    """The model that has this structure: the settings of its likelihood and exactly this prior.
 
     Settings that are not part of the structure (restarts, passes and so on) have their defaults.
 

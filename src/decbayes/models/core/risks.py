@@ -1,4 +1,4 @@
-"""Outcomes: what the accuracy of predictions is computed from, and who has another outcome than most."""
+"""Outcomes: the inputs of measures of accuracy, and rows with a rare outcome."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,8 @@ from decbayes.families import Array
 
 
 class Risks(NamedTuple):
-    """Of each observation: its risk, when it happened and whether (outcomes that are larger happen earlier), since when
-    it was at risk; what was observed, and what was expected.
-    """
+    """Per observation: its risk, its time (larger outcomes count as earlier), whether the event happened, its entry
+    time; the observed and the expected outcome."""
 
     risk: Array
     time: Array
@@ -22,7 +21,7 @@ class Risks(NamedTuple):
 
 
 def outcome_groups(targets: Array, *, each: bool = False) -> list[NDArray[np.bool_]]:
-    """Rows whose outcome is not the most common one; and of two outcomes also those with the other. Or of `each`."""
+    """Rows without the most common outcome, and with two outcomes also the others; or the rows of `each` outcome."""
     if each:
         return [targets == value for value in np.unique(targets)]
     others = targets != most_common(targets)
@@ -30,6 +29,6 @@ def outcome_groups(targets: Array, *, each: bool = False) -> list[NDArray[np.boo
 
 
 def most_common(numbers: Array) -> float:
-    """The value that most rows have, the smallest of several."""
+    """The most common value; the smallest if there are several."""
     values, times = np.unique(numbers, return_counts=True)
     return float(values[times.argmax()]) if len(values) else np.nan

@@ -1,4 +1,4 @@
-"""What a model says of itself; its settings, and the structure that they describe, and back to a model from it."""
+"""Traits and settings of models, the structure that settings describe, and models from structures."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -17,9 +17,9 @@ from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
 Number = int | Literal["auto"]
-"""How many components: so many, or as many as a fit finds."""
+"""The number of components, or "auto" to let each fit find it."""
 Width = Number | Literal["wide"]
-"""The same, or more and smaller ones than a site could tell apart, for a merge to put together."""
+"""Also "wide": more and smaller components than a site could tell apart, for a merge to combine."""
 
 LOCAL: Mapping[str, Any] = MappingProxyType({"decbayes": "local"})
 """Metadata of a field that sites need not agree on: `field(default=10, kw_only=True, metadata=LOCAL)`.
@@ -29,11 +29,11 @@ own models place their settings themselves: in the prior, in labels, or beside t
 """
 
 Method = Literal["linear response", "bootstrap"]
-"""How a model's intervals are calibrated: by how its contributions depend on the posterior, or by refits."""
+"""How a model's intervals are calibrated: from the dependence of contributions on the posterior, or by refits."""
 
 
 class Traits:
-    """What a class of models says of itself: what people call it and its parts, and what it can do."""
+    """A class of models described: what people call it and its parts, and what it can do."""
 
     about: ClassVar[str] = ""
     """One line for `decbayes fit --help`; default: the first line of the docstring."""
@@ -42,45 +42,45 @@ class Traits:
     """What `decbayes fit` calls the model; default: its own name in lower case."""
 
     example: ClassVar[str] = "data.csv"
-    """What follows `decbayes fit COMMAND` in an example: a file, and options."""
+    """The rest of the example `decbayes fit COMMAND …`: a file, and options."""
 
     from_data: ClassVar[frozenset[str]] = frozenset({"dimension", "columns"})
-    """Settings that `from_file` takes from the data, and that are therefore not options."""
+    """Settings that `from_file` takes from the data; they are not options."""
 
     agreed_settings: ClassVar[frozenset[str]] = frozenset()
-    """Settings that one file would decide for itself, so that sites which fit together must state them."""
+    """Settings that each file would decide for itself; sites that fit together must state them."""
 
     summed_settings: ClassVar[frozenset[str]] = frozenset()
-    """Such settings that need not be stated, because `sums` of all sites settle them."""
+    """Those among them that need not be stated, because the sums of all sites settle them."""
 
     in_parts: ClassVar[bool] = False
-    """Whether a score is about a part of each observation, given the rest of it."""
+    """Whether a score is about a part of each observation, given the rest."""
 
     unit: ClassVar[str] = "observation"
-    """What contributions count: observations, or parts of them such as words."""
+    """The unit of contributions: observations, or parts of them such as words."""
 
     record: ClassVar[str] = "observation"
-    """What one person's data are called where contributions count parts of it: a document, a sequence."""
+    """What one person's data are called where units are parts of them: a document, a sequence."""
 
     said_by_options: ClassVar[bool] = False
-    """Whether options and the names of columns say all of the model, whatever data are in a file."""
+    """Whether options and column names determine the model, whatever data a file holds."""
 
     reading_options: ClassVar[frozenset[str]] = frozenset({"columns"})
-    """Options of `from_file` and `read` that say where in files observations are, and nothing about the model."""
+    """Options of `from_file` and `read` that only locate observations in files."""
 
     many_files: ClassVar[bool] = False
     """Whether observations may come from several files and folders."""
 
     in_batches: ClassVar[bool] = False
-    """Whether fits may learn from batches of observations, and on a GPU."""
+    """Whether fits can learn from batches of observations, and on a GPU."""
 
     made_up: ClassVar[bool] = False
-    """Whether `draw` makes up a part of the data that posteriors say nothing about, such as predictors."""
+    """Whether `draw` invents a part of the data that posteriors do not describe, such as predictors."""
 
     calibrated_by: ClassVar[Method] = "linear response"
 
     view: ClassVar[str] = "table"
-    """How components are best looked at, by the name of a view (`decbayes.views`)."""
+    """The best way to show components, by the name of a view (`decbayes.views`)."""
 
     noun: ClassVar[str] = "component"
     """What one component is called."""
@@ -89,11 +89,11 @@ class Traits:
     """The column of `describe` that tells components apart best; default: the last one."""
 
     joins: ClassVar[bool] = True
-    """Whether a component that few observations have may be joined to another; else it is left out of what is sent."""
+    """Whether a component with few observations may be joined to another; else it is not sent."""
 
     @classmethod
     def nouns(cls, count: int) -> str:
-        """So many components, in words: 1 class, 3 classes."""
+        """A number of components in words: 1 class, 3 classes."""
         several = f"{cls.noun}es" if cls.noun.endswith("s") else f"{cls.noun}s"
         return f"{count} {cls.noun if count == 1 else several}"
 
@@ -104,25 +104,25 @@ class Traits:
 
     @property
     def modelled(self) -> str:
-        """What is modelled, in words, where the name of the model does not say it: of a regression its outcome."""
+        """What is modelled, in words, if the model's name does not say it: a regression's outcome."""
         return ""
 
 
 @dataclass(frozen=True)
 class Settings(Traits, ABC):
-    """The fields of a model; `agreed` is the structure of somebody else's posterior, in the place of their own."""
+    """The fields of a model; `agreed` is the structure of another site's posterior, used in place of their own."""
 
     ascent: Ascent = field(default=Ascent(), kw_only=True, metadata=LOCAL)
     agreed: Structure | None = field(default=None, kw_only=True, metadata=LOCAL)
 
     number: ClassVar[str] = ""
-    """The setting that says how many components there are, where a fit can find that: it may then be "auto".
+    """The setting for the number of components, if fits can find it: it may then be "auto".
 
-    A mixture's may be "wide", too.
+    In mixtures it may also be "wide".
     """
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse invalid settings."""
         check_kind(Ascent, ascent=self.ascent)
 
     @abstractmethod
@@ -146,34 +146,34 @@ class Settings(Traits, ABC):
         return self.agreed
 
     def unplaced(self) -> dict[str, Any]:
-        """Settings that models from outside the package declare: `described` need not mention them."""
+        """Settings declared by models from outside the package, which `described` need not mention."""
         ours = [kind for kind in type(self).__mro__ if is_ours(kind)]
         placed = {self.number}.union(*(getattr(kind, "__dataclass_fields__", ()) for kind in ours))
         return agreed_fields(self, besides=placed)
 
     @property
     def auto(self) -> bool:
-        """Whether each fit finds how many components there are. The model's structure is then that of one component."""
+        """Whether each fit finds the number of components. The model's structure then has one component."""
         return isinstance(getattr(self, self.number, None), str)
 
     @property
     def undecided(self) -> str:
-        """The setting that each fit finds for itself, and that sites would not agree on; empty if there is none."""
+        """The setting that each fit finds for itself, so that sites would differ; empty if there is none."""
         return self.number if self.auto else ""
 
     def sized(self, count: Width) -> Self:
-        """The same model of so many components."""
+        """The same model with `count` components."""
         agreed = None if self.agreed is None else self.agreed.with_components(1 if isinstance(count, str) else count)
         settings: dict[str, Any] = {self.number: count, "agreed": agreed}
         return replace(self, **settings)
 
     def sized_for(self, posterior: Posterior) -> Self:
-        """The same model with as many components as a posterior, which a merge may have changed."""
+        """The same model with the posterior's number of components, which a merge may have changed."""
         count = number_of(posterior.structure)
         return self if not self.number or self.auto or getattr(self, self.number) == count else self.sized(count)
 
     def structure_for(self, posterior: Posterior) -> Structure:
-        """The structure that a posterior should have for predictions: the model's, with any number of components."""
+        """The structure that a posterior needs for predictions: the model's, with any number of components."""
         check_kind(Posterior, posterior=posterior)
         if not self.number or not self.structure.resizable:
             return self.structure
@@ -181,34 +181,34 @@ class Settings(Traits, ABC):
 
     @classmethod
     def from_structure(cls, structure: Structure) -> Self:
-        """The model whose structure this is, prior included. Settings that are no part of it have their defaults."""
+        """The model with this structure, prior included. Settings outside the structure have their defaults."""
         described = cls(**cls.settings_of(structure))
         if described.structure == structure:
             return described
         holding = cls(**cls.settings_of(structure), agreed=structure)
-        _ = holding.structure  # refused now if more than the prior differs
+        _ = holding.structure  # raises now if more than the prior differs
         return holding
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        """The settings that a structure tells: by default the number of components, and those beside the name."""
+        """The settings in a structure: by default the number of components, and those stored beside the name."""
         number = {cls.number: number_of(structure)} if cls.number else {}
         beside = {name: tupled(value) for name, value in structure.model.items() if name not in ("name", "likelihood")}
         return {**number, **beside}
 
 
 def number_of(structure: Structure) -> int:
-    """How many components there are; 1 where nothing can be relabelled."""
+    """The number of components; 1 if nothing can be relabelled."""
     return structure.components(structure.symmetry[0]) if structure.symmetry else 1
 
 
 def is_ours(kind: type) -> bool:
-    """Whether a class is one of the package."""
+    """Whether a class belongs to the package."""
     return kind.__module__.partition(".")[0] == "decbayes"
 
 
 def agreed_fields(declared: Any, *, besides: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a model or of a likelihood that sites must agree on, as plain values."""
+    """The fields of a model or likelihood that sites must agree on, as plain values."""
     if not is_dataclass(declared):
         if vars(declared):
             raise InvalidStructure(
@@ -221,12 +221,12 @@ def agreed_fields(declared: Any, *, besides: Collection[str] = ()) -> dict[str, 
 
 
 def tupled(value: Any) -> Any:
-    """A setting as a model holds it: what JSON has as a list is a tuple."""
+    """Convert JSON lists to tuples, as models hold them."""
     return tuple(map(tupled, value)) if isinstance(value, list) else value
 
 
 def plain(name: str, value: Any) -> Any:
-    """A setting as JSON has it; 2 and 2.0 are the same number."""
+    """Convert a setting to plain JSON values; 2 and 2.0 are the same number."""
     if value is None or isinstance(value, str | bool | np.bool_):
         return bool(value) if isinstance(value, np.bool_) else value
     if isinstance(value, Integral):

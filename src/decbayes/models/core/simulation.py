@@ -1,4 +1,4 @@
-"""Data that a model could have produced: for tests, for calibration, and to see what a prior means."""
+"""Simulated data: for tests, for calibration, and to see what a prior means."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Simulated:
-    """Data, the parameters that were drawn for it, and what each observation was drawn from: its component, …"""
+    """Simulated data, the parameters behind them, and each observation's hidden variables, such as its component."""
 
     data: Any
     parameters: Mapping[str, Any]
@@ -22,16 +22,16 @@ class Simulated:
 
 
 def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None = None, **options: Any) -> Simulated:
-    """So many observations from a model: its parameters are drawn from the prior, or from a posterior of it.
+    """Draw observations from a model, with parameters drawn from its prior or from a posterior.
 
-    `options` are the model's own, such as the `length` of documents and of sequences.
+    `options` are specific to the model, such as the `length` of documents and of sequences.
 
     Args:
         model: the model.
-        size: how many observations.
+        size: the number of observations.
         rng: a generator or a seed.
-        posterior: where parameters are drawn from; default: the prior.
-        options: what drawing needs besides, such as the `length` of documents.
+        posterior: where to draw parameters from; default: the prior.
+        options: further arguments of the model's `draw`, such as the `length` of documents.
 
     >>> model = db.GaussianMixture(2, 3, variance=0.1)
     >>> drawn = db.simulate(model, 50, rng=0)
@@ -49,6 +49,6 @@ def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None 
 
 
 def drawn_parameters(source: Posterior, rng: np.random.Generator) -> dict[str, Any]:
-    """One draw of all parameters."""
+    """Draw all parameters once."""
     families = source.structure.families
     return {name: families[name].one_of(values, 0) for name, values in source.sample(1, rng).items()}

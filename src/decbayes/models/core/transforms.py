@@ -1,4 +1,4 @@
-"""What a posterior says of each observation, some observations at a time: topics, classes, states, predictions."""
+"""Apply a posterior to observations, in blocks: topics, classes, states, predictions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from decbayes.posterior import Posterior
 
 
 def count(data: Any) -> int:
-    """How many observations there are."""
+    """The number of observations."""
     return int(np.shape(data)[0])
 
 
 def taken(data: Any, rows: NDArray[np.intp]) -> Any:
-    """Some of the observations, in that order."""
+    """Selected observations, in that order."""
     return data[rows] if issparse(data) else np.asarray(data)[rows]
 
 
 def joined(shards: Sequence[Any]) -> Any:
-    """All observations of several shards."""
+    """Concatenate several shards."""
     if len(shards) == 1:
         return shards[0]
     if any(isinstance(shard, FileMatrix) for shard in shards):
@@ -36,15 +36,15 @@ def joined(shards: Sequence[Any]) -> Any:
     return vstack(shards, format="csr") if issparse(shards[0]) else np.concatenate([np.asarray(s) for s in shards])
 
 
-# Observations that are worked on at a time.
+# Observations per block.
 BLOCK = 1 << 11
 
 
 class Observed(NamedTuple):
-    """Some observations: where each stands in its file if that is not its number, and how many rows there are.
+    """A block of observations. `places` are their positions in the file, if these are not their numbers.
 
-    `rows` says which row each observation is, where they come in another order or where rows are missing. `data` may be
-    a function that finds them, for blocks that nobody may want.
+    `rows` gives the row of each observation where the order differs or rows are missing; `size` is the number of rows.
+    `data` may be a function, which loads the block only if somebody needs it.
     """
 
     data: Any
@@ -53,21 +53,21 @@ class Observed(NamedTuple):
     size: int | None = None
 
     def found(self) -> Any:
-        """The data themselves."""
+        """The data, loaded now if necessary."""
         return self.data() if callable(self.data) else self.data
 
     def rows_in(self) -> int:
-        """How many rows there are, without looking at the data if that can be known."""
+        """The number of rows, without loading the data if possible."""
         if self.size is not None:
             return self.size
         return len(self.places) if self.places is not None else count(self.data)
 
 
 class Transform(NamedTuple):
-    """Names for the numbers that each observation gets, and the function that finds them.
+    """The names of the numbers that each observation gets, and the function that computes them.
 
-    `adds_up` tells whether they are shares of components, the sum of which is one. `known` counts what the model can
-    use of each observation, where that may be nothing.
+    `adds_up` tells whether they are shares of components, which sum to one. `known` counts the usable parts of each
+    observation, which may be none.
     """
 
     names: tuple[str, ...]
@@ -78,9 +78,9 @@ class Transform(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive observations: where each stands, its numbers by name, and how much of it the model knows.
+    """Consecutive observations: their positions, their numbers by name, and how much of each the model knows.
 
-    Numbers that add up are shares of components, of which one is the largest.
+    Numbers that add up are shares of components.
     """
 
     places: Sequence[str]
@@ -91,19 +91,19 @@ class Block:
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
-        """Observations of which the model knows nothing: what it says of them is its prior."""
+        """Observations that the model knows nothing about: their numbers reflect the prior only."""
         return np.zeros(len(self.values), dtype=bool) if self.known is None else self.known == 0
 
 
 def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: Any) -> Iterator[Block]:
-    """Topics, classes or states of new data, some observations at a time and in their order.
+    """Topics, classes or states of new data, block by block, in order.
 
         for block in db.models.transform(posterior, "letters/"):
             print(block.places, block.values)
 
-    `source` is a file, several for topics, or data as the model takes it. `reading` says how files are read, as on the
-    command line: `columns`, `format` and so on. The numbers are what the model's `assign` finds, of regressions what
-    `predict` finds. So many blocks as `skip` says are read but left out: somebody has them already.
+    `source` is a file, several for topics, or data as the model takes it. `reading` says how to read files, as on the
+    command line: `columns`, `format` and so on. The numbers are those of the model's `assign`, for regressions of
+    `predict`. The first `skip` blocks are left out, for callers that already have them.
 
     >>> model = db.GaussianMixture(2, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit([-9.0, -8.0, 8.0, 9.0], rng=0).posterior
@@ -136,7 +136,7 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
 
 
 def in_slices(data: Any) -> Iterator[Observed]:
-    """Rows of a matrix some at a time; what is no matrix as a whole."""
+    """Blocks of rows of a matrix; anything else as one block."""
     if isinstance(data, FileMatrix):
         for rows in data:
             yield from in_slices(rows)
