@@ -135,23 +135,27 @@ class ComponentSearch(Generic[State]):
 
     def _climbed(self, state: State, ascent: Ascent) -> Candidate[State]:
         reached = climb(state, self._step, ascent, self._moves.observations, lambda number, bound: None)
-        here = Candidate(reached.state, reached.height, reached.converged)
+        candidate = Candidate(reached.state, reached.height, reached.converged)
         if reached.interrupted:
             # After a first climb something is better than nothing; later climbs have a best state to return to.
-            self._best = self._best or here
+            self._best = self._best or candidate
             raise KeyboardInterrupt
-        return here
+        return candidate
 
-    def _narrowed(self, here: Candidate[State]) -> Candidate[State]:
+    def _narrowed(self, candidate: Candidate[State]) -> Candidate[State]:
         """Join and delete until none of the tries raises the bound, then climb to convergence."""
-        while (higher := next(self._higher(here), None)) is not None:
-            here = higher
-        return self._climbed(here.state, replace(self._ascent, warm_up=0))
+        while (higher := next(self._higher(candidate), None)) is not None:
+            candidate = higher
+        return self._climbed(candidate.state, replace(self._ascent, warm_up=0))
 
-    def _higher(self, here: Candidate[State]) -> Iterator[Candidate[State]]:
+    def _higher(self, candidate: Candidate[State]) -> Iterator[Candidate[State]]:
         """Better states with one component fewer."""
         brief = Ascent(passes=TRIAL_PASSES, tolerance=0.0)
-        return (trial for state in self._fewer(here.state) if (trial := self._climbed(state, brief)).bound > here.bound)
+        return (
+            trial
+            for state in self._fewer(candidate.state)
+            if (trial := self._climbed(state, brief)).bound > candidate.bound
+        )
 
     def _fewer(self, state: State) -> Iterator[State]:
         """Most promising first."""

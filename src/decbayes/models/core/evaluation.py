@@ -76,15 +76,15 @@ def hold_out_components(data: Any, share: float, rng: np.random.Generator) -> tu
     vectors = as_numbers(data)
     if vectors.ndim != 2:
         raise InvalidData(f"Vectors must be the rows of a matrix; the shape is {vectors.shape}.")
-    there = ~np.isnan(vectors)
-    if not there.any() or np.isinf(vectors).any():
+    seen = ~np.isnan(vectors)
+    if not seen.any() or np.isinf(vectors).any():
         raise InvalidData("The vectors hold infinite values, or nothing but NaN: there is nothing to hold out.")
-    sizes = np.array([held_size(count, share) for count in range(vectors.shape[1] + 1)])[there.sum(axis=1)]
+    sizes = np.array([held_size(count, share) for count in range(vectors.shape[1] + 1)])[seen.sum(axis=1)]
     # Missing components come last in each vector's order, so that none of them is drawn.
     order = rng.permuted(np.tile(np.arange(vectors.shape[1]), (len(vectors), 1)), axis=1)
-    rank = np.argsort(np.argsort(np.where(there, order, order + vectors.shape[1]), axis=1), axis=1)
-    taken = rank < sizes[:, None]
-    return np.where(taken, np.nan, vectors), np.where(taken, vectors, np.nan)
+    rank = np.argsort(np.argsort(np.where(seen, order, order + vectors.shape[1]), axis=1), axis=1)
+    is_held = rank < sizes[:, None]
+    return np.where(is_held, np.nan, vectors), np.where(is_held, vectors, np.nan)
 
 
 def held_size(size: int, share: float) -> int:
@@ -203,10 +203,10 @@ def adjusted_rand(labels: Any, assignments: Any) -> float:
 
 def groups(labels: Any) -> NDArray[np.intp]:
     """Number labels of any type from 0."""
-    given = np.asarray(labels)
-    if given.ndim == 2:
-        return np.asarray(given.argmax(axis=1))
-    names = given if given.dtype.kind in "buif" else given.astype(str)
+    array = np.asarray(labels)
+    if array.ndim == 2:
+        return np.asarray(array.argmax(axis=1))
+    names = array if array.dtype.kind in "buif" else array.astype(str)
     return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.intp)
 
 

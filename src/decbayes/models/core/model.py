@@ -119,7 +119,8 @@ class Model(Settings):
 
         from decbayes.base.workers import jobs
 
-        tasks = zip(shards, each(priors, shards), each(starts, shards), children(rng, len(shards)), strict=True)
+        none = [None] * len(shards)
+        tasks = zip(shards, priors or none, starts or none, children(rng, len(shards)), strict=True)
         fits = (delayed(self.fit)(shard, prior=prior, start=start, rng=child) for shard, prior, start, child in tasks)
         return list(Parallel(n_jobs=jobs(), prefer="threads")(fits))
 
@@ -403,8 +404,3 @@ class Model(Settings):
 
 def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def each(values: Sequence[Posterior] | None, shards: Sequence[Any]) -> Sequence[Posterior | None]:
-    """One value per shard, or none at all."""
-    return [None] * len(shards) if values is None else values

@@ -180,8 +180,8 @@ def without_rare_values(data: Any, column: Column, least: int, persons: Persons)
     _, changed, remarks = pooled(points, columns, persons.counts, [least], agreed=True)
     if not remarks:
         return data, []
-    told = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
-    return changed.reshape(shape), [told]
+    remark = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
+    return changed.reshape(shape), [remark]
 
 
 def check_rare_values(blocks: Iterable[Any], least: int) -> None:
@@ -210,7 +210,7 @@ def of_own_posterior(method: Reading) -> Reading:
     def called(model: Any, posterior: Posterior) -> Any:
         check_kind(Posterior, posterior=posterior)
         name = posterior.structure.model.get("name")
-        if name is not None and name not in {each.__name__ for each in type(model).__mro__}:
+        if name is not None and name not in {kind.__name__ for kind in type(model).__mro__}:
             raise StructureMismatch(
                 f"The posterior belongs to {name}, not to {type(model).__name__}. Its own model is "
                 "`db.model_for(posterior.structure)`."

@@ -52,7 +52,7 @@ class Observed(NamedTuple):
     rows: NDArray[np.intp] | None = None
     size: int | None = None
 
-    def found(self) -> Any:
+    def loaded(self) -> Any:
         """The data, loaded now if necessary."""
         return self.data() if callable(self.data) else self.data
 
@@ -123,7 +123,7 @@ def transform(posterior: Posterior, source: Any, *, skip: int = 0, **reading: An
         if number < skip:
             before += observed.rows_in()
             continue
-        data = observed.found()
+        data = observed.loaded()
         values = np.asarray(transformation.of(data))
         if observed.rows is not None:
             full = np.full((observed.size or len(values), values.shape[1]), np.nan)
