@@ -1,9 +1,9 @@
-"""Likelihoods of tables: columns that are independent given the component, so that any value may be missing.
+"""Likelihoods of tables: columns are independent given the component, so any value may be missing.
 
-    log p(x | θ) = Σ_d [x_d is there] · (values(x_d) · slopes_d(θ) + constant_d(θ))
+    log p(x | θ) = Σ_d [x_d observed] · (values(x_d) · slopes_d(θ) + constant_d(θ))
 
-What is missing adds nothing, and takes its column's constant out. Only columns in which something is missing (`gaps`)
-need a feature that says where; the constants of all others are one.
+A missing value adds nothing and removes its column's constant. Columns with missing values (`gaps`) therefore need an
+indicator feature; the constants of all other columns are one sum.
 """
 
 from abc import ABC, abstractmethod
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from decbayes.families import Array, Family
 from decbayes.models.core.settings import LOCAL
 
-# Halving an interval so often leaves no digit unknown.
+# Bisection steps, enough for full double precision.
 HALVINGS = 80
 
 
 @dataclass(frozen=True)
 class Columnwise(ABC):
-    """Independent columns. A kind says the functions of a value, their coefficients, and what sums of them add."""
+    """Independent columns. A subclass defines functions of a value, their coefficients, and what their sums add."""
 
     gaps: tuple[int, ...] = field(default=(), kw_only=True, metadata=LOCAL)
 
@@ -30,7 +30,7 @@ class Columnwise(ABC):
     """What values must be, for error messages."""
 
     numeric: ClassVar[bool] = True
-    """Whether what a value adds depends on how large a number it is."""
+    """Whether the contribution of a value grows with its size."""
 
     @property
     @abstractmethod
@@ -39,7 +39,7 @@ class Columnwise(ABC):
 
     @abstractmethod
     def values(self, points: Array) -> Array:
-        """(N, p): the functions of each value that the log-likelihood is linear in; NaN or 0 where it is missing."""
+        """(N, p): the functions of each value in which the log-likelihood is linear; NaN or 0 for missing values."""
 
     @abstractmethod
     def terms(self, natural: Array) -> tuple[Array, Array]:
@@ -47,40 +47,40 @@ class Columnwise(ABC):
 
     @abstractmethod
     def added(self, sums: Array, counts: Array) -> Array:
-        """(K, d): what sums of the functions, over `counts` values in each column, add to the natural parameters."""
+        """(K, d): what sums of the functions over `counts` values per column add to the natural parameters."""
 
     @abstractmethod
     def counts(self, contribution: Array) -> Array:
-        """(K, …): how many values a contribution to the natural parameters holds, each time that it tells."""
+        """(K, …): the number of values in a contribution, once for each parameter that shows it."""
 
     @abstractmethod
     def log_predictive(self, natural: Array, points: Array) -> Array:
-        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k of the values that are there."""
+        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k of the observed values."""
 
     @abstractmethod
     def draw(self, parameters: Any, components: NDArray[np.intp], rng: np.random.Generator) -> Array:
-        """(N, D): one observation of each of these components, whose parameters are as the family draws them."""
+        """(N, D): one observation from each of these components, with parameters as the family draws them."""
 
     @abstractmethod
     def outside(self, points: Array) -> NDArray[np.bool_]:
-        """Which values the likelihood cannot have produced; missing ones are not among them."""
+        """Values that the likelihood cannot produce; missing values are fine."""
 
     @abstractmethod
     def expected(self, natural: Array) -> Array:
-        """(K, entries): the mean of a new value, or how probable it is: one entry per column, or per category."""
+        """(K, entries): the mean of a new value, or its probability: one entry per column, or per category."""
 
     @abstractmethod
     def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
-        """(K, entries): the parameter behind `expected` lies below with that probability.
+        """(K, entries): the quantile of the parameter behind `expected`.
 
-        `stretch` is how many times wider than the family's its distribution is, as `Family.quantile` takes it.
+        `stretch` widens its distribution, as in `Family.quantile`.
         """
 
     @abstractmethod
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
-        """A new `value` of one column in some rows, given how probable each component is there, (N, K).
+        """Predict one column in some rows, given the probability of each component there, (N, K).
 
-        Numbers come with an interval (`low`, `high`) of that level, others with a `probability`.
+        Numbers come with an interval (`low`, `high`) of that level, categories with a `probability`.
         """
 
     def of_column(self, natural: Array, place: int, columns: int) -> tuple[Family, Array]:
@@ -88,7 +88,7 @@ class Columnwise(ABC):
         return self.family, natural[:, place::columns]
 
     def embedded(self, points: Array) -> Array:
-        """(N, q): values as places in space, for the choice of first centres; means where one is missing."""
+        """(N, q): values as coordinates for the choice of first centres; missing ones are means."""
         return filled_with_means(points)
 
     def seeing(self, points: Array) -> Self:
@@ -116,18 +116,18 @@ class Columnwise(ABC):
         return self.added(values, counts)
 
     def dimension(self, width: int) -> int:
-        """How many columns have so many functions of their values."""
+        """The number of columns whose values have `width` functions together."""
         return width
 
 
 class Numbers(Columnwise):
-    """Columns of numbers: a missing one is predicted by its mean, or its median if it is whole, and an interval."""
+    """Columns of numbers: a missing one is predicted by its mean (its median if `whole`) and an interval."""
 
     whole: ClassVar[bool] = False
 
     @abstractmethod
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
-        """(N, K): how probable it is that a new value of one column is at most that."""
+        """(N, K): the probability that a new value in this column is at most `values`."""
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         low, middle, high = (
@@ -137,7 +137,7 @@ class Numbers(Columnwise):
         return {"value": middle if self.whole else mean, "low": low, "high": high}
 
     def quantiles(self, natural: Array, place: int, shares: Array, level: float) -> Array:
-        """For each row the value below which a new one lies with that probability, by bisection."""
+        """The quantile of a new value in each row, by bisection."""
         centre = self.expected(natural)[:, place]
         reach = np.ptp(centre) + np.abs(centre).max() + 1.0
         low, high = np.full(len(shares), centre.min() - reach), np.full(len(shares), centre.max() + reach)
@@ -157,12 +157,12 @@ class Numbers(Columnwise):
 
 
 def most_probable(probability: Array) -> dict[str, Array]:
-    """The largest in each row of (N, C) probabilities of categories."""
+    """The most probable category in each row of (N, C) probabilities."""
     return {"value": probability.argmax(axis=1).astype(np.float64), "probability": probability.max(axis=1)}
 
 
 def filled_with_means(points: Array) -> Array:
-    """The points, with each missing value replaced by the mean of its column."""
+    """Replace missing values by the means of their columns."""
     present = ~np.isnan(points)
     if present.all():
         return points

@@ -1,4 +1,4 @@
-"""The likelihoods of a table's columns of yes and no, counts and categories; real ones are in `real_likelihoods.py`."""
+"""Likelihoods of yes/no, count and categorical columns; those of real columns are in `real.py`."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,7 +106,7 @@ class Counted(Numbers):
         return np.asarray(~np.isnan(points) & ((points < 0) | (points != np.rint(points)) | (points >= LARGEST)))
 
     def embedded(self, points: Array) -> Array:
-        # The root of a count has about the same variance whatever the rate.
+        # The square root stabilises the variance of counts.
         return filled_with_means(2.0 * np.sqrt(points))
 
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
@@ -123,7 +123,7 @@ class Counted(Numbers):
 
 @dataclass(frozen=True)
 class Categories(Columnwise):
-    """x is one of `sizes[d]` categories in column d: Dirichlet posteriors. Functions: which of them it is."""
+    """x is one of `sizes[d]` categories in column d: Dirichlet posteriors. Functions: one indicator per category."""
 
     sizes: tuple[int, ...] = (2,)
 
@@ -145,7 +145,7 @@ class Categories(Columnwise):
         return which
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
-        # A missing value is none of the categories, which says all there is to say.
+        # A missing value has no indicator set, so no constant is needed.
         return self.family.expected_statistics(natural), np.zeros((len(natural), len(self.sizes)))
 
     def added(self, sums: Array, counts: Array) -> Array:
@@ -190,7 +190,7 @@ class Categories(Columnwise):
 
 
 def draw_categories(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """One category of each row of shares."""
+    """Draw one category per row of shares."""
     steps = np.cumsum(shares, axis=1)
     drawn = (rng.random((len(shares), 1)) * steps[:, -1:] >= steps).sum(axis=1)
     return np.asarray(np.minimum(drawn, shares.shape[1] - 1), dtype=np.intp)

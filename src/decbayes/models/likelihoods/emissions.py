@@ -1,4 +1,4 @@
-"""What a component emits: one likelihood, or several side by side, each with a factor of its own."""
+"""The emissions of a component: one likelihood, or several side by side with a factor each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ Natural = dict[str, Array]
 
 @dataclass(frozen=True)
 class Part:
-    """One factor: its likelihood, the prior that all components share, (1, d), and its columns of the data."""
+    """One factor: its likelihood, the prior shared by all components, (1, d), and its columns of the data."""
 
     name: str
     likelihood: Likelihood
@@ -30,7 +30,7 @@ class Part:
     labels: tuple[str, ...] = ()
 
     def of(self, points: Array) -> Array:
-        """The part's own columns; all of them where it is alone."""
+        """The columns of this part; all of them if it is the only one."""
         return points if len(self.places) == points.shape[1] else points[:, self.places]
 
     def seeing(self, points: Array) -> "Part":
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Emissions:
-    """Parts that are independent given the component; features and sums have one block for each, one after another."""
+    """Parts that are independent given the component; features and sums are concatenated blocks, one per part."""
 
     parts: tuple[Part, ...]
 
@@ -73,7 +73,7 @@ class Emissions:
                 check_columns(part.likelihood, part.of(points), [column_name(names, place) for place in part.places])
 
     def features(self, points: Array) -> Array:
-        """(N, p): every part's features; the last one is 1."""
+        """(N, p): the features of all parts; the last one is 1."""
         blocks = [part.likelihood.features(part.of(points)) for part in self.parts]
         return blocks[0] if len(blocks) == 1 else np.column_stack(blocks)
 
@@ -81,22 +81,22 @@ class Emissions:
         """(p, K): features times these are E[log p(x | θ_k)]."""
         blocks = [part.likelihood.coefficients(natural[part.name]) for part in self.parts]
         for block in blocks:
-            # The constant (of a Gaussian, half the squared distance of a component from zero, in its own standard
-            # deviations) may be large; the scores of a component's points are small because other terms cancel it.
+            # The constant (for a Gaussian, half the squared distance of a component from zero in its own standard
+            # deviations) may be large; scores of a component's points are small only because other terms cancel it.
             check_rounding(float(np.abs(block[-1]).max()))
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def plus(self, natural: Mapping[str, Array], sums: Array) -> Natural:
-        """Natural parameters with the evidence of sums of features, (K, p), added."""
+        """Natural parameters plus the evidence in sums of features, (K, p)."""
         added = {}
         for part, span in zip(self.parts, self._spans, strict=True):
             added[part.name] = natural[part.name] + part.likelihood.contribution(sums[:, span])
-            # What has left the domain has lost all its digits.
+            # Parameters outside the domain have lost all digits to rounding.
             check_rounding(0.0 if part.likelihood.family.contains(added[part.name]) else np.inf)
         return added
 
     def added(self) -> Natural:
-        """(p, d) for each part: what one of each feature adds to the natural parameters."""
+        """(p, d) per part: what one unit of each feature adds to the natural parameters."""
         width = self._spans[-1].stop
         one = np.eye(width)
         return {
@@ -105,7 +105,7 @@ class Emissions:
         }
 
     def tally(self, counts: Array, contribution: Mapping[str, Contribution]) -> Tally:
-        """What the parts say about components with so many observations, some of whose values may be missing."""
+        """Check the parts against the components' numbers of observations; some values may be missing."""
         within, differences = Natural(), Natural()
         for part in self.parts:
             statistics = dense(contribution[part.name])
@@ -116,7 +116,7 @@ class Emissions:
         return Tally(counts.sum(), counts, differences, within=within)
 
     def largest_contribution(self, value: float) -> Natural:
-        """What one observation adds at most to each column of a part, if no number in it is beyond ±`value`."""
+        """The most that one observation adds to each column of a part, if all its numbers are within ±`value`."""
         return {
             part.name: largest_contribution(part.likelihood, value, len(part.places))
             for part in self.parts
@@ -124,12 +124,12 @@ class Emissions:
         }
 
     def log_predictive(self, natural: Mapping[str, Array], points: Array) -> Array:
-        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; values that are NaN are not seen."""
+        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; NaN values are missing."""
         parts = [part.likelihood.log_predictive(natural[part.name], part.of(points)) for part in self.parts]
         return np.asarray(sum(parts))
 
     def draw(self, parameters: Mapping[str, Any], components: NDArray[np.intp], rng: np.random.Generator) -> Array:
-        """(N, D): one observation of each of these components."""
+        """(N, D): one observation from each of these components."""
         points = np.empty((len(components), sum(len(part.places) for part in self.parts)))
         for part in self.parts:
             draw = getattr(part.likelihood, "draw", None)
@@ -139,19 +139,19 @@ class Emissions:
         return points
 
     def embedded(self, points: Array) -> Array:
-        """(N, q): the points as places in space, of columns with and without numbers alike."""
+        """(N, q): the points as coordinates, whatever the kinds of columns."""
         parts = [embedded(part.likelihood, part.of(points)) for part in self.parts]
         return parts[0] if len(parts) == 1 else np.column_stack(parts)
 
     @cached_property
     def _spans(self) -> list[slice]:
-        """Where every part's features are."""
+        """The positions of each part's features."""
         widths = [part.likelihood.features(np.zeros((1, len(part.places)))).shape[1] for part in self.parts]
         return [slice(first, last) for first, last in pairwise([0, *accumulate(widths)])]
 
 
 class Reference:
-    """A prior that many posteriors are compared with."""
+    """A prior to compare many posteriors with."""
 
     def __init__(self, families: Mapping[str, Family], natural: Mapping[str, Array]) -> None:
         self.families, self.natural = families, natural
@@ -176,7 +176,7 @@ def coefficients(emissions: Emissions, natural: Mapping[str, Array]) -> Array:
 
 
 def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array) -> Natural:
-    """Natural parameters with the contribution of some points added."""
+    """Natural parameters plus the contribution of some points."""
     return {"weights": natural["weights"] + sums[:, -1:], **emissions.plus(natural, sums)}
 
 

@@ -1,8 +1,8 @@
 """Likelihoods of a mixture's components, each with its conjugate family.
 
-The logarithm of an exponential family's likelihood is linear in a few functions of x, its features. So a pass over the
-data is two matrix products: features times coefficients gives every point's score under every component, and
-responsibilities times features gives what the points add to the natural parameters.
+The log-likelihood of an exponential family is linear in a few functions of x, its features. So a pass over the data is
+two matrix products: features times coefficients give the score of every point under every component, and
+responsibilities times features give what the points add to the natural parameters.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LOG_2_PI = log(2 * pi)
 class Likelihood(Protocol):
     """How observations depend on a component's parameters.
 
-    A likelihood of your own has the methods below; it need not inherit from this class.
+    Your own likelihood needs the methods below; it need not inherit from this class.
 
     >>> likelihood = db.GaussianMixture(2, 1, variance=1.0).likelihood
     >>> sums = likelihood.features(np.array([[1.0], [3.0]])).sum(axis=0, keepdims=True)
@@ -36,7 +36,7 @@ class Likelihood(Protocol):
     def family(self) -> Family: ...
 
     def features(self, points: Array) -> Array:
-        """(N, p): the distinct functions of x that the likelihood's logarithm is linear in; the last one is 1."""
+        """(N, p): the distinct functions of x in which the log-likelihood is linear; the last one is 1."""
 
     def coefficients(self, natural: Array) -> Array:
         """(p, K): E[log p(x | θ_k)] = features(x) @ coefficients."""
@@ -45,7 +45,7 @@ class Likelihood(Protocol):
         """(K, d): what sums of features, weighted by responsibilities, add to the natural parameters."""
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
-        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; dimensions of x that are NaN are not seen."""
+        """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; NaN marks unobserved dimensions of x."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class SphericalCovariance:
     def log_predictive(self, natural: Array, points: Array) -> Array:
         mean, strength, shape, rate = self.family.columns(natural)
         half = 0.5 * seen(points)
-        scale = 2 * rate * (1 + 1 / strength)  # as for one dimension, but the density has D of them at once
+        scale = 2 * rate * (1 + 1 / strength)  # as in one dimension, but for D of them at once
         constant = gammaln(shape + half) - gammaln(shape) - half * np.log(pi * scale)
         return np.asarray(constant - (shape + half) * np.log1p(seen_distances(points, mean) / scale))
 
@@ -143,7 +143,7 @@ class FullCovariance:
         density = np.empty((len(points), len(mean)))
         patterns, which = np.unique(~np.isnan(points), axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
-            # The distribution of some dimensions has their block of the scatter and as many degrees of freedom.
+            # A marginal of a Student-t has its block of the scatter and the same degrees of freedom.
             rows, block, side = which.ravel() == number, inverse_scale[:, pattern][:, :, pattern], int(pattern.sum())
             distance = mahalanobis(points[rows][:, pattern], mean[:, pattern], block) / ratio
             log_determinant = np.linalg.slogdet(block)[1] + side * np.log(ratio)
@@ -158,7 +158,7 @@ class FullCovariance:
 
 
 def counts_of(likelihood: Likelihood, contribution: Array, dimension: int) -> Array:
-    """(K, columns that count observations): how many observations each of them says there are."""
+    """(K, counting columns): the number of observations according to each column that counts them."""
     width = likelihood.features(np.zeros((1, dimension))).shape[1]
     one, others = np.zeros((1, width)), np.ones((1, width))
     one[0, -1], others[0, -1] = 1.0, 0.0
@@ -168,16 +168,16 @@ def counts_of(likelihood: Likelihood, contribution: Array, dimension: int) -> Ar
 
 
 def largest_contribution(likelihood: Likelihood, value: float, dimension: int) -> Array:
-    """(1, d): what one observation adds at most to each column, if all its numbers are within ±`value`.
+    """(1, d): the most that one observation adds to each column, if all its numbers are within ±`value`.
 
-    Features are products of these numbers: none is larger than where all of them are as large as can be.
+    Features are products of these numbers, so they are largest at the corners.
     """
     ends = np.full((2, dimension), [[-value], [value]])
     return np.asarray(np.abs(likelihood.contribution(likelihood.features(ends))).max(axis=0, keepdims=True))
 
 
 def squared_distances(points: Array, centres: Array) -> Array:
-    """(N, K): |x_n − m_k|², exact for near points as the expanded square is not."""
+    """(N, K): |x_n − m_k|², exact for near points in few dimensions, where the expanded square is not."""
     if points.shape[1] * len(centres) <= 256:
         return np.asarray(np.sum((points[:, None, :] - centres[None, :, :]) ** 2, axis=2))
     expanded = np.sum(points**2, axis=1)[:, None] - 2 * points @ centres.T + np.sum(centres**2, axis=1)
@@ -192,7 +192,7 @@ def seen_distances(points: Array, centres: Array) -> Array:
 
 
 def seen(points: Array) -> Array:
-    """(N, 1): how many dimensions of each point are not NaN."""
+    """(N, 1): the number of dimensions of each point that are not NaN."""
     return np.asarray((~np.isnan(points)).sum(axis=1, keepdims=True), dtype=np.float64)
 
 
@@ -206,7 +206,7 @@ def mahalanobis(points: Array, mean: Array, scatter: Array) -> Array:
 
 
 def scaled(places: Callable[[Array], Array], points: Array) -> Callable[[Array], Array]:
-    """The same places where all directions count alike, whatever their units; learned from some of the points."""
+    """Coordinates with unit variance in all directions, estimated from some of the points."""
     spread = places(points).std(axis=0)
     if not spread.any():
         return places
@@ -214,7 +214,7 @@ def scaled(places: Callable[[Array], Array], points: Array) -> Callable[[Array],
 
 
 def nearest_centres(places: Array, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The nearest of so many spread-out centres, for each place."""
+    """The nearest of `count` spread-out centres, for each place."""
     return nearest(places, spread_out_centres(places, count, rng))
 
 
@@ -223,12 +223,12 @@ def nearest(places: Array, centres: Array) -> NDArray[np.intp]:
 
 
 def summed(features: Array, labels: NDArray[np.intp], count: int) -> Array:
-    """(count, p): the sums of the features with each label."""
+    """(count, p): sums of the features by label."""
     return np.stack([features[labels == label].sum(axis=0) for label in range(count)])
 
 
 def spread_out_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
-    """Centres chosen among the points, each with probability proportional to its squared distance (k-means++)."""
+    """Centres drawn from the points, each with probability proportional to its squared distance (k-means++)."""
     chosen = [int(rng.integers(len(points)))]
     distance = squared_distances(points, points[chosen])[:, 0]
     while len(chosen) < min(count, len(points)) and distance.sum() > 0:

@@ -1,7 +1,6 @@
-"""One pass of a mixture over its points, on as many cores as joblib allows, with the same bits for any number of them.
+"""One pass of a mixture over its points, in parallel, with the same bits for any number of cores.
 
-Points are worked on in blocks of a fixed size, which may lie in files. A block has sums of its own, which are added up
-in the order of the blocks.
+Points are processed in blocks of a fixed size, which may be in files. Sums of blocks are added in the blocks' order.
 """
 
 from collections.abc import Iterator
@@ -15,16 +14,16 @@ from decbayes.models.core.ascent import Watch
 from decbayes.models.core.points import Points, in_blocks, spans
 from decbayes.models.likelihoods.emissions import Emissions
 
-# Sums up to this many numbers (32 MiB) are held before they are added up.
+# Numbers in the sums of blocks that are held at a time (32 MiB).
 MOST_SUMS = 1 << 22
-# Features up to this many numbers (128 MiB) stay in memory between passes.
+# Largest number of feature values to keep in memory between passes (128 MiB).
 MOST_KEPT = 1 << 24
-# Of more points, centres are chosen among this many.
+# Size of the random sample in which to choose centres.
 MOST_CANDIDATES = 1 << 16
 
 
 class PointBlocks:
-    """Points, a block at a time, without those that have no values; `emissions` know where values are missing.
+    """Blocks of points, without empty ones; `emissions` know where values are missing.
 
     Features are kept between passes unless they are too large.
     """
@@ -60,7 +59,7 @@ class PointBlocks:
         chosen, first, parts = np.sort(rng.choice(len(self), most, replace=False)), 0, []
         for number, size in enumerate(self._sizes):
             in_block = chosen[np.searchsorted(chosen, first) : np.searchsorted(chosen, first + size)]
-            if len(in_block):  # other blocks stay in their files
+            if len(in_block):  # leaves other blocks in their files
                 parts.append(self._block(number)[in_block - first])
             first += size
         return np.concatenate(parts)
@@ -102,7 +101,7 @@ class PointBlocks:
         kept = self._kept[number]
         if kept is not None:
             return kept
-        features = self.emissions.features(self._block(number))[:, :-1]  # the last feature is 1 and needs no room
+        features = self.emissions.features(self._block(number))[:, :-1]  # the last feature is always 1
         tiles = np.empty((-(-len(features) // WIDTH), up_to_four(features.shape[1]), WIDTH))
         fill_tiles(features, tiles)
         if self._keeping:
@@ -111,5 +110,5 @@ class PointBlocks:
 
 
 def up_to_four(size: int) -> int:
-    """The next multiple of four."""
+    """Round up to a multiple of four."""
     return (size + 3) // 4 * 4

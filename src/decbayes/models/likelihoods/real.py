@@ -1,4 +1,4 @@
-"""The likelihoods of a table's real columns: independent with unknown or known variances, or correlated."""
+"""Likelihoods of real columns: independent with unknown or known variances, or correlated."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ Covariance = Literal["diagonal", "full"]
 class RealColumns(Numbers):
     """Gaussian columns. z = (x − centre) / scale is in agreed units, which keeps large offsets out of the sums.
 
-    A value that was rounded to a multiple of `resolution` stands for all values around it, whose mean square is larger
-    by resolution² / 12: so equal values do not make a class infinitely narrow.
+    A value rounded to a multiple of `resolution` stands for all values around it, whose mean square is larger by
+    resolution² / 12: so equal values do not make a class infinitely narrow.
     """
 
     centre: tuple[float, ...] = (0.0,)
@@ -39,11 +39,11 @@ class RealColumns(Numbers):
 
     @abstractmethod
     def settings(self, prior: Array) -> dict[str, float]:
-        """The settings that a prior tells: the way back."""
+        """Recover the settings from a prior."""
 
     @abstractmethod
     def marginal(self, natural: Array) -> tuple[Array, Array, Array]:
-        """(K, D): centre, spread and degrees of freedom of the Student-t that a new value of each column has."""
+        """(K, D): centre, spread and degrees of freedom of the predictive Student-t of each column."""
 
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
         centre, spread, freedom = (part[:, place] for part in self.marginal(natural))
@@ -63,7 +63,7 @@ class RealColumns(Numbers):
 
     @property
     def rounding(self) -> Array:
-        """What rounding hides of the mean square of z."""
+        """The part of the mean square of z that rounding hides."""
         return np.asarray((np.array(self.resolution) / self.scale) ** 2 / 12)
 
 
@@ -189,7 +189,7 @@ class KnownVariances(RealColumns):
 class Correlated(RealColumns):
     """z ~ N(μ_k, Λ_k⁻¹) over all columns together: a Normal-Wishart posterior. Functions: half of zzᵀ, z.
 
-    A row has all values or none: what is missing of one would depend on the others.
+    A row must be complete or empty: the posterior of a missing value would depend on the others.
     """
 
     expects: ClassVar[str] = (
@@ -202,7 +202,7 @@ class Correlated(RealColumns):
         return NormalWishart()
 
     def prior(self, columns: int, *, strength: float, degrees: float, scale: float) -> Array:
-        """Each column on its own has the prior of `DiagonalCovariance`."""
+        """Each column alone has the prior of `DiagonalCovariance`."""
         inverse = degrees * scale * np.eye(columns)
         freedom = degrees + columns - 1
         return self.family.natural(
@@ -226,7 +226,7 @@ class Correlated(RealColumns):
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
         slopes = FullCovariance().coefficients(natural).T
-        # All columns of a row are there, or none: each has its part of the one constant.
+        # Rows are complete or empty, so each column gets an equal part of the one constant.
         side = self.dimension(slopes.shape[1] - 1)
         return slopes[:, :-1], np.tile(slopes[:, -1:] / side, side) - np.log(self.scale)
 
@@ -237,7 +237,7 @@ class Correlated(RealColumns):
         return np.column_stack([contribution[:, 0], -2.0 * contribution[:, -1]])
 
     def dimension(self, width: int) -> int:
-        return (isqrt(8 * width + 9) - 3) // 2  # the width is that of half of zzᵀ and of z
+        return (isqrt(8 * width + 9) - 3) // 2  # inverts side (side + 1) / 2 + side
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         units = np.where(np.isnan(points), 0.0, np.log(self.scale)).sum(axis=1, keepdims=True)
@@ -259,12 +259,12 @@ class Correlated(RealColumns):
 
 
 def real_likelihood(covariance: Covariance = "diagonal", variance: float | None = None, **units: Any) -> RealColumns:
-    """The likelihood of real columns, by what is said about their covariance."""
+    """The likelihood of real columns with this covariance, or with a known variance."""
     if variance is not None:
         return KnownVariances(variance=variance, **units)
     return DiagonalCovariance(**units) if covariance == "diagonal" else Correlated(**units)
 
 
 def each(values: tuple[float, ...], place: int) -> float:
-    """A setting of one column, where one number may stand for all."""
+    """A setting of one column; a single number applies to all."""
     return values[place] if len(values) > 1 else values[0]
