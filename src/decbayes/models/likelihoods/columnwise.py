@@ -65,16 +65,16 @@ class Columnwise(ABC):
     def outside(self, points: Array) -> NDArray[np.bool_]:
         """Values that the likelihood cannot produce; missing values are fine."""
 
-    @abstractmethod
     def expected(self, natural: Array) -> Array:
         """(K, entries): the mean of a new value, or its probability: one entry per column, or per category."""
+        return np.asarray(self.family.expected(natural)).reshape(len(natural), -1)
 
-    @abstractmethod
     def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
         """(K, entries): the quantile of the parameter behind `expected`.
 
         `stretch` widens its distribution, as in `Family.quantile`.
         """
+        return np.asarray(self.family.quantile(natural, share, stretch)).reshape(len(natural), -1)
 
     @abstractmethod
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,6 @@ class YesOrNo(Columnwise):
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
         return np.asarray(~np.isnan(points) & (points != 0) & (points != 1))
-
-    def expected(self, natural: Array) -> Array:
-        return self.family.expected(natural).reshape(len(natural), -1)
-
-    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
-        return self.family.quantile(natural, share, stretch).reshape(len(natural), -1)
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         yes = self.expected(natural)[:, place]
@@ -114,12 +108,6 @@ class Counted(Numbers):
         below = betainc(shape, np.floor(values)[:, None] + 1.0, rate / (rate + 1))
         return np.where(values[:, None] < 0, 0.0, below)
 
-    def expected(self, natural: Array) -> Array:
-        return self.family.expected(natural)
-
-    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
-        return np.asarray(self.family.quantile(natural, share, stretch))
-
 
 @dataclass(frozen=True)
 class Categories(Columnwise):
@@ -174,12 +162,6 @@ class Categories(Columnwise):
 
     def embedded(self, points: Array) -> Array:
         return self.values(points)
-
-    def expected(self, natural: Array) -> Array:
-        return self.family.expected(natural)
-
-    def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
-        return np.asarray(self.family.quantile(natural, share, stretch))
 
     def of_column(self, natural: Array, place: int, columns: int) -> tuple[Dirichlets, Array]:
         start, size = self.family.starts[place], self.sizes[place]

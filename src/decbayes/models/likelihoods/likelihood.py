@@ -162,9 +162,9 @@ def counts_of(likelihood: Likelihood, contribution: Array, dimension: int) -> Ar
     width = likelihood.features(np.zeros((1, dimension))).shape[1]
     one, others = np.zeros((1, width)), np.ones((1, width))
     one[0, -1], others[0, -1] = 1.0, 0.0
-    each = likelihood.contribution(one)[0]
-    counting = (each != 0) & (likelihood.contribution(others)[0] == 0)
-    return np.asarray(contribution[:, counting] / each[counting])
+    per_observation = likelihood.contribution(one)[0]
+    counting = (per_observation != 0) & (likelihood.contribution(others)[0] == 0)
+    return np.asarray(contribution[:, counting] / per_observation[counting])
 
 
 def largest_contribution(likelihood: Likelihood, value: float, dimension: int) -> Array:

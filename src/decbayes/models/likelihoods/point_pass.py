@@ -31,8 +31,8 @@ class PointBlocks:
     def __init__(self, emissions: Emissions, points: Points) -> None:
         self._points, self._spans = points, list(spans(len(points)))
         seen, gaps = [], []
-        for some in in_blocks(points):
-            missing = np.isnan(some)
+        for points_in_block in in_blocks(points):
+            missing = np.isnan(points_in_block)
             partly = missing[~missing.all(axis=1)]
             seen.append(len(partly))
             gaps.append(partly.any(axis=0))
@@ -87,8 +87,8 @@ class PointBlocks:
         return np.column_stack([sums[:components, : width - 1], sums[:components, -1]]), total
 
     def _block(self, number: int) -> Array:
-        some = self._points[self._spans[number]]
-        return some if self._sizes[number] == len(some) else some[~np.isnan(some).all(axis=1)]
+        points = self._points[self._spans[number]]
+        return points if self._sizes[number] == len(points) else points[~np.isnan(points).all(axis=1)]
 
     def _weigh_block(self, number: int, slopes: Array, constants: Array, sums: Array, total: Array) -> None:
         from decbayes.kernels.responsibilities import weigh_points

@@ -47,7 +47,7 @@ class RealColumns(Numbers):
 
     def cumulative(self, natural: Array, place: int, values: Array) -> Array:
         centre, spread, freedom = (part[:, place] for part in self.marginal(natural))
-        z = (values - each(self.centre, place)) / each(self.scale, place)
+        z = (values - column_setting(self.centre, place)) / column_setting(self.scale, place)
         return np.asarray(stdtr(freedom, (z[:, None] - centre) / spread))
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
@@ -60,6 +60,9 @@ class RealColumns(Numbers):
 
     def from_units(self, z: Array) -> Array:
         return np.asarray(z * np.array(self.scale) + np.array(self.centre))
+
+    def expected(self, natural: Array) -> Array:
+        return self.from_units(self.family.columns(natural)[0])
 
     @property
     def rounding(self) -> Array:
@@ -121,9 +124,6 @@ class DiagonalCovariance(RealColumns):
     def marginal(self, natural: Array) -> tuple[Array, Array, Array]:
         mean, strength, shape, rate = self.family.columns(natural)
         return mean, np.sqrt(rate / shape * (1 + 1 / strength)), 2 * shape
-
-    def expected(self, natural: Array) -> Array:
-        return self.from_units(self.family.columns(natural)[0])
 
     def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
         return self.from_units(self.family.quantile(natural, share, stretch).mean)
@@ -251,9 +251,6 @@ class Correlated(RealColumns):
         freedom = np.tile((degrees - mean.shape[1] + 1)[:, None], mean.shape[1])
         return mean, np.sqrt(diagonal(inverse) / freedom * (1 + 1 / strength)[:, None]), freedom
 
-    def expected(self, natural: Array) -> Array:
-        return self.from_units(self.family.columns(natural)[0])
-
     def quantile(self, natural: Array, share: float, stretch: Any = 1.0) -> Array:
         return self.from_units(self.family.quantile(natural, share, stretch).mean)
 
@@ -265,6 +262,6 @@ def real_likelihood(covariance: Covariance = "diagonal", variance: float | None 
     return DiagonalCovariance(**units) if covariance == "diagonal" else Correlated(**units)
 
 
-def each(values: tuple[float, ...], place: int) -> float:
+def column_setting(values: tuple[float, ...], place: int) -> float:
     """A setting of one column; a single number applies to all."""
     return values[place] if len(values) > 1 else values[0]

@@ -17,7 +17,6 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, i
 from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
-from decbayes.models.core.model import each
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Method, Number
@@ -247,7 +246,8 @@ class LatentDirichletAllocation(Predicting):
         from decbayes.models.topics.cuda.many_sites import fit_sites
 
         nothing = Posterior.of_prior(self.structure)  # made once, by nobody's thread
-        given = zip(shards, priors or [nothing] * len(shards), each(starts, shards), strict=True)
+        begin: Sequence[Posterior | None] = starts or [None] * len(shards)
+        given = zip(shards, priors or [nothing] * len(shards), begin, strict=True)
         size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
         sites = gathered((partial(self._site, *site) for site in given), size=size)
         return fit_sites(sites, self._steps(), self._climbing(starts), gpu, children(rng, len(sites)))

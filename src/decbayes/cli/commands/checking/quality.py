@@ -95,7 +95,7 @@ def counted_in(topics: Quality, data: list[Path], reading: Reading, person: str)
     model = model_for(topics.posterior.structure)
     options = reading.options(type(model))
     blocks = model.stream(the_data(model, data), report=messages().print, **options)
-    return topics.co_occurrence((block.found() for block in blocks), persons_of(model, data, person, **options))
+    return topics.co_occurrence((block.loaded() for block in blocks), persons_of(model, data, person, **options))
 
 
 def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:
