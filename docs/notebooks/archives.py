@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Topics of four archives that keep their letters
 #
-# Four archives have digitised letters. Two may not pass them on: people in them are alive. Historians want one list
-# of topics for all four, and to know which archive has which.
+# Four archives have digitised letters. Two may not pass them on, because people in them are alive. Historians want one
+# list of topics for all four, and to know which archive has which.
 #
 # Each archive fits topics to its own letters and sends the result, a small file with word counts per topic. Anybody
 # can merge these files. Nobody sends a letter.
@@ -10,7 +10,7 @@
 # %% [markdown]
 # ## The letters
 #
-# Here they are made up. There are seven themes; each archive has three to five of them, and some words are
+# Here they are simulated. There are seven themes; each archive has three or four of them, and some words are
 # everywhere.
 
 # %%
@@ -46,7 +46,7 @@ for place in range(len(themes)):
 
 
 def letters(count, themes):
-    """Word counts of so many letters, each about one or two of the themes."""
+    """Word counts of `count` letters, each about one or two of the themes."""
     shares = np.zeros((count, len(names)))
     shares[:, [names.index(theme) for theme in themes]] = rng.dirichlet(np.full(len(themes), 0.2), size=count)
     return csr_array(rng.multinomial(60, shares @ profiles))
@@ -57,8 +57,8 @@ held = {archive: letters(90, chosen) for archive, chosen in archives.items()}
 # %% [markdown]
 # ## Each archive by itself
 #
-# All agree on the words and on the model. Each fits five topics to its own letters. It need not know how many the
-# others have, nor what they call them.
+# All agree on the words and on the model. Each fits five topics to its own letters. It need not know how many topics
+# the others have, or how they number them.
 
 # %%
 model = db.LatentDirichletAllocation(topics=5, vocabulary=words, ascent=db.Ascent(restarts=3))
@@ -68,8 +68,8 @@ posteriors["port"]
 # %% [markdown]
 # ## One list of topics
 #
-# `align` finds which topics of the archives are the same thing. Topics may share a slot, and a topic that only one
-# archive has keeps a slot of its own. There are more slots than any archive has topics, since each archive has seen a
+# `align` finds which topics of the archives are the same. Several topics may share a slot, and a topic that only one
+# archive has keeps its own slot. There are more slots than any archive has topics, since each archive has seen only a
 # part of the whole.
 
 # %%
@@ -87,8 +87,8 @@ db.plot.alignment(found, names=list(posteriors))
 # %% [markdown]
 # ## Is it any good?
 #
-# New letters of all archives, scored by how well a posterior predicts a part of each letter from the rest. The merge
-# has seen no letter; it comes close to a fit of all letters in one place, which nobody could have made.
+# New letters of all archives are scored by how well a posterior predicts a part of each letter from the rest. The merge
+# has seen no letter, yet it comes close to a fit of all letters in one place, which nobody would be allowed to make.
 
 # %%
 new = model.joined([letters(30, chosen) for chosen in archives.values()])
@@ -105,12 +105,12 @@ for name, score in scores.items():
     print(f"{name:26}{score:6.2f}")
 
 # %% [markdown]
-# The naive merge adds first topics to first topics, second to second and so on, as averaging the weights of a model
-# does (federated averaging). Archives number their topics as they please, so it mixes them up.
+# The naive merge adds the first topic to the first, the second to the second and so on, as federated averaging does.
+# Archives number their topics arbitrarily, so this mixes them up.
 #
 # ## A report for the historians
 #
-# One file that opens in any browser, with all topics, who has which, and what deserves a look:
+# One file that opens in any browser, with all topics, which archive has which, and what deserves a look:
 
 # %%
 from pathlib import Path

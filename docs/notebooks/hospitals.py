@@ -4,7 +4,7 @@
 # Five hospitals want to know what kinds of patients there are, and what a stay costs. None may send a row of its
 # table. One of them has made a mistake that nobody has noticed: its scales show pounds.
 #
-# The data are made up; the course of events is not.
+# The data are simulated.
 
 # %%
 import numpy as np
@@ -15,7 +15,7 @@ rng = np.random.default_rng(11)
 
 
 def patients(count, proportions):
-    """A table of so many patients of three kinds; a tenth of all values is missing."""
+    """A table of `count` patients of three kinds; a tenth of all values is missing."""
     kind = rng.choice(3, size=count, p=proportions)
     age = rng.normal(np.array([36, 61, 78])[kind], np.array([9, 8, 6])[kind]).round()
     weight = rng.normal(np.array([71, 92, 63])[kind], 8).round(1)
@@ -63,7 +63,7 @@ found
 # %% [markdown]
 # ## Something is wrong
 #
-# A merge goes through whatever the sites say. Who disagrees with all others, and in what?
+# A merge does not stop because of a mistake. Which site disagrees with all others, and in what?
 
 # %%
 influence = db.merging.influence(found)
@@ -71,7 +71,7 @@ for site, name in enumerate(posteriors):
     print(f"{name:7}{influence.share[site]:5.0%} of all evidence   {'; '.join(influence.flags(site))}")
 
 # %% [markdown]
-# `hill` stands out. Its own classes say why: the weights.
+# `hill` stands out. Its classes show why: the weights.
 
 
 # %%
@@ -94,8 +94,8 @@ print([name for site, name in enumerate(posteriors) if db.merging.influence(corr
 # %% [markdown]
 # ## The kinds of patients
 #
-# Means with 90 % intervals, and shares of the wards. Intervals are those of variational Bayes: where classes overlap
-# they are too narrow.
+# Means with 90 % intervals, and shares of the wards. Intervals are those of variational Bayes, which are too narrow if
+# classes overlap.
 
 # %%
 merged = corrected.merged()
@@ -115,8 +115,8 @@ for name, score in scores.items():
 # %% [markdown]
 # ## What a stay costs
 #
-# Regression has nothing to align: the merge of the hospitals' posteriors is the posterior of all rows, exactly.
-# Averaging the hospitals' coefficients, as federated averaging does, is not: it forgets how sure each of them is.
+# A regression has nothing to align: the merge of the hospitals' posteriors is exactly the posterior of all rows.
+# Averaging the hospitals' coefficients, as federated averaging does, is not: it ignores how certain each of them is.
 
 # %%
 agreed = db.columns.agree(*(db.columns.columns_of(bill) for bill in bills.values()))
@@ -133,8 +133,8 @@ print(f"largest difference to all rows in one place: {difference:.0e}")
 # %% [markdown]
 # ## For those who decide
 #
-# The report says all this without a line of code: classes with intervals, who has which, who disagrees, and how to
-# get the same numbers again.
+# The report shows all this without a line of code: classes with intervals, which site has which, who disagrees, and how
+# to reproduce the numbers.
 
 # %%
 db.report(corrected, "patients.html", names=list(posteriors), title="Patients of five hospitals")

@@ -2,11 +2,11 @@
 # # Robots on a bad network
 #
 # Eight robots measure the ground of a field: moisture and temperature, at places of four kinds. Each has seen a part
-# of the field. They have weak radios: a robot hears its neighbours now and then, messages are lost, one robot falls
-# into a ditch. There is no base station that could collect anything.
+# of the field. Their radios are weak: a robot reaches its neighbours only now and then, messages are lost, and one robot
+# falls into a ditch. There is no base station that could collect anything.
 #
-# The agents here are the real ones, those of `decbayes agent`. The network is simulated, so that it can be as bad as
-# one likes.
+# The agents are the real ones, those of `decbayes agent`. Only the network is simulated, so that it can be as bad as we
+# like.
 
 # %%
 import numpy as np
@@ -19,7 +19,7 @@ grounds = np.array([[12.0, 18.0], [35.0, 15.0], [55.0, 11.0], [25.0, 26.0]])
 
 
 def readings(count, seen):
-    """Moisture and temperature at so many places; a robot has seen some kinds of ground more than others."""
+    """Moisture and temperature at `count` places; a robot has seen some kinds of ground more than others."""
     return grounds[rng.choice(4, size=count, p=seen)] + rng.normal(0, [3.0, 1.5], size=(count, 2))
 
 
@@ -48,8 +48,8 @@ model = charter.model
 # %% [markdown]
 # ## On the field
 #
-# Robots stand in a ring, and every third message is lost until the evening. Each fits its own readings and says so
-# once; the others pass it on. After each round we ask every robot how well it predicts readings from the whole field.
+# The robots form a ring, and every third message is lost until the evening. Each fits its own readings and sends its
+# contribution once; the others pass it on. After each round we ask every robot how well it predicts readings from the whole field.
 
 # %%
 field = Simulation(charter, keys, rng=rng, weather=Weather(loss=0.33))
@@ -58,7 +58,7 @@ new = readings(500, np.full(4, 0.25))
 
 
 def scores():
-    """How well each robot predicts; NaN of one that is down."""
+    """How well each robot predicts; NaN if it is down."""
     merged = [None if site.agent is None else site.agent.merged() for site in field.sites]
     return [np.nan if each is None else model.score(each.posterior, new) for each in merged]
 
@@ -91,7 +91,7 @@ print(
 # %% [markdown]
 # ## Seen from above
 #
-# Each robot's score as a colour: alone at first, then the ring while robot 5 is down (grey), then all of one mind.
+# Each robot's score as a colour: alone at first, then while robot 5 is down (grey), then all in agreement.
 
 # %%
 from decbayes.plot.style import canvas, styled
@@ -107,8 +107,8 @@ with styled():
 figure
 
 # %% [markdown]
-# All robots hold the same posterior, bit by bit, and it has all four kinds of ground, though no robot has seen much
-# of all:
+# All robots hold the same posterior, bit by bit, and it has all four kinds of ground, although no robot has seen much of
+# each:
 
 # %%
 posteriors = [site.agent.merged().posterior for site in field.sites]
@@ -118,8 +118,8 @@ db.plot.mixture(posteriors[0], np.concatenate(data))
 # %% [markdown]
 # ## Why not average?
 #
-# Federated averaging needs a server that everybody reaches in every round, and averages parameters by their number.
-# Robots number their kinds of ground as they please. Added without matching, the kinds are mixed up:
+# Federated averaging needs a server that everybody reaches in every round, and averages parameters with the same number.
+# Robots number their kinds of ground arbitrarily, so adding them without matching mixes them up:
 
 # %%
 print(f"added by number      {model.score(db.merging.product(first), new):7.2f}")
