@@ -2,11 +2,11 @@
 # # Robots on a bad network
 #
 # Eight robots measure the ground of a field: moisture and temperature, at places of four kinds. Each has seen a part
-# of the field. Their radios are weak: a robot reaches its neighbours only now and then, messages are lost, and one robot
-# falls into a ditch. There is no base station that could collect anything.
+# of the field. Their radios are weak: a robot reaches its neighbours only now and then, messages are lost, and one
+# robot falls into a ditch. There is no base station that could collect anything.
 #
-# The agents are the real ones, those of `decbayes agent`. Only the network is simulated, so that it can be as bad as we
-# like.
+# The agents are the real ones, those of `decbayes agent`. Only the network is simulated, so that it can be as bad as
+# we like.
 
 # %%
 import numpy as np
@@ -49,7 +49,8 @@ model = charter.model
 # ## On the field
 #
 # The robots form a ring, and every third message is lost until the evening. Each fits its own readings and sends its
-# contribution once; the others pass it on. After each round we ask every robot how well it predicts readings from the whole field.
+# contribution once; the others pass it on. After each round we ask every robot how well it predicts readings from the
+# whole field.
 
 # %%
 field = Simulation(charter, keys, rng=rng, weather=Weather(loss=0.33))
@@ -107,8 +108,8 @@ with styled():
 figure
 
 # %% [markdown]
-# All robots hold the same posterior, bit by bit, and it has all four kinds of ground, although no robot has seen much of
-# each:
+# All robots hold the same posterior, bit by bit, and it has all four kinds of ground, although no robot has seen much
+# of each:
 
 # %%
 posteriors = [site.agent.merged().posterior for site in field.sites]
@@ -118,13 +119,13 @@ db.plot.mixture(posteriors[0], np.concatenate(data))
 # %% [markdown]
 # ## Why not average?
 #
-# Federated averaging needs a server that everybody reaches in every round, and averages parameters with the same number.
-# Robots number their kinds of ground arbitrarily, so adding them without matching mixes them up:
+# Federated averaging needs a server that everybody reaches in every round, and averages parameters with the same
+# number. Robots number their kinds of ground arbitrarily, so adding them without matching mixes them up:
 
 # %%
 print(f"added by number      {model.score(db.merging.product(first), new):7.2f}")
 print(f"matched, then added  {model.score(db.merge(first), new):7.2f}")
 
 # %% [markdown]
-# On real machines the same agents run as `decbayes agent`; see [agents on a network](../network.md). With `--page` each
-# shows itself and its group in a browser while things happen: see [a live page](../page.md).
+# On real machines the same agents run as `decbayes agent`; see [agents on a network](../network.md). With `--page`
+# each shows itself and its group in a browser while things happen: see [a live page](../page.md).
