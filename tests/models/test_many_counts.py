@@ -25,16 +25,17 @@ def looked_through(monkeypatch):
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("absent", [False, True])
-def test_clean_counts_are_the_same_however_they_are_checked(monkeypatch, kind, absent):
-    few = as_counts(corpus(kind, absent=absent), WORDS)
-    monkeypatch.setattr(module, "MANY", 1)
-    many = as_counts(corpus(kind, absent=absent), WORDS)
-    assert few.times is None
-    assert many.times is not None
+@pytest.mark.parametrize("threads", [1, 1 << 22])
+def test_clean_counts_are_the_same_however_they_are_checked(monkeypatch, kind, absent, threads):
+    monkeypatch.setattr(module, "MANY", threads)
+    counts = corpus(kind, absent=absent)
+    sparse, dense = as_counts(counts, WORDS), as_counts(counts.toarray(), WORDS)
+    assert sparse.times is not None
+    assert dense.times is None
     for name in ("data", "columns", "offsets", "words", "frequencies"):
-        np.testing.assert_array_equal(getattr(many, name), getattr(few, name))
-        assert getattr(many, name).dtype == getattr(few, name).dtype
-    assert many.tokens == 21
+        np.testing.assert_array_equal(getattr(sparse, name), getattr(dense, name))
+        assert getattr(sparse, name).dtype == getattr(dense, name).dtype
+    assert sparse.tokens == 21
 
 
 def test_some_documents_count_only_their_own_words(looked_through):

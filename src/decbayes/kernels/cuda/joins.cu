@@ -32,23 +32,40 @@ extern "C" __global__ void compare_all(
     own[p * most + q] = own[q * most + p] = loss;
 }
 
-// Join the two groups of each tree that lose least, until `fewest` are left: a block per tree.
+// The group with which one group loses least, and minus that loss: all lanes of a warp together. One group is left out.
+__device__ Best nearest_of(const double* losses, int size, int left_out, int lane) {
+    Best best = {-HUGE_NUMBER, size};
+    for (int q = lane; q < size; q += LANES)
+        if (q != left_out) best = larger(best, {-losses[q], q});
+    return largest_of_lanes(best);
+}
+
+// Join the two groups of each tree that lose least, until `fewest` are left: a block per tree. `nearest` and `gains`
+// have, for each group, the one with which it loses least, and minus that loss.
 extern "C" __global__ void join_nearest(
-    const int* ends, int most, int fewest, int width, int step, double* counts, double* totals, double* losses, int* joined
+    const int* ends, int most, int fewest, int width, int step, double* counts, double* totals, double* losses, int* joined,
+    int* nearest, double* gains
 ) {
     __shared__ Best bests[MOST_WARPS];
     int first = ends[blockIdx.x], size = ends[blockIdx.x + 1] - first, lane = threadIdx.x % LANES;
+    int warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     int* pair = joined + 2 * (step * gridDim.x + blockIdx.x);
     if (threadIdx.x == 0) pair[0] = pair[1] = -1;
     if (step >= size - fewest) return;
     double* own = losses + (int64)blockIdx.x * most * most;
-    Best best = {-HUGE_NUMBER, most * most};
-    for (int p = threadIdx.x / LANES; p < size; p += blockDim.x / LANES)
-        for (int q = lane; q < size; q += LANES) best = larger(best, {-own[p * most + q], p * most + q});
-    best = largest_of_lanes(best);
-    if (lane == 0) bests[threadIdx.x / LANES] = best;
+    // Of the group made last, all losses are new; the others know theirs from `compare_joined`.
+    int last = step ? pair[-2 * (int)gridDim.x] : 0, count = step ? 1 : size;
+    for (int p = last + warp; p < last + count; p += warps) {
+        Best best = nearest_of(own + p * most, size, p, lane);
+        if (lane == 0) nearest[first + p] = best.place, gains[first + p] = best.value;
+    }
     __syncthreads();
-    for (int warp = 0; warp < blockDim.x / LANES; ++warp) best = larger(best, bests[warp]);
+    Best best = {-HUGE_NUMBER, most * most};
+    for (int p = threadIdx.x; p < size; p += blockDim.x) best = larger(best, {gains[first + p], p * most + nearest[first + p]});
+    best = largest_of_lanes(best);
+    if (lane == 0) bests[warp] = best;
+    __syncthreads();
+    for (int w = 0; w < warps; ++w) best = larger(best, bests[w]);
     int kept = best.place / most, absorbed = best.place % most;  // the first of the two places of a pair: kept < absorbed
     double *to = counts + (int64)(first + kept) * width, *from = counts + (int64)(first + absorbed) * width;
     for (int column = threadIdx.x; column < width; column += blockDim.x) to[column] += from[column];
@@ -57,20 +74,28 @@ extern "C" __global__ void join_nearest(
     if (threadIdx.x) return;
     totals[first + kept] += totals[first + absorbed];
     totals[first + absorbed] = -1;
+    gains[first + absorbed] = -HUGE_NUMBER;
     pair[0] = kept, pair[1] = absorbed;
 }
 
 // What the groups just made lose with each of the others: a block per group.
 extern "C" __global__ void compare_joined(
     const int* ends, int most, int width, int step, int trees, const double* counts, const double* totals,
-    const int* joined, double* losses
+    const int* joined, double* losses, int* nearest, double* gains
 ) {
-    int tree = blockIdx.x / most, other = blockIdx.x % most, first = ends[tree], kept = joined[2 * (step * trees + tree)];
-    if (kept < 0 || other >= ends[tree + 1] - first || other == kept || totals[first + other] < 0) return;
+    int tree = blockIdx.x / most, other = blockIdx.x % most, first = ends[tree], size = ends[tree + 1] - first;
+    int kept = joined[2 * (step * trees + tree)], absorbed = joined[2 * (step * trees + tree) + 1];
+    if (kept < 0 || other >= size || other == kept || totals[first + other] < 0) return;
     int64 a = first + kept, b = first + other;
     double loss = loss_of(counts + a * width, counts + b * width, totals[a], totals[b], width);
     double* own = losses + (int64)tree * most * most;
     if (threadIdx.x == 0) own[kept * most + other] = own[other * most + kept] = loss;
+    if (threadIdx.x >= LANES) return;
+    // The first lane reads for all: it is also the one that writes.
+    Best best = {gains[b], __shfl_sync(EVERY_LANE, nearest[b], 0)};
+    if (best.place == kept || best.place == absorbed) best = nearest_of(own + other * most, size, kept, threadIdx.x);
+    best = larger(best, {-loss, kept});
+    if (threadIdx.x == 0) nearest[b] = best.place, gains[b] = best.value;
 }
 
 // What slots lose by being one: a block per pair.

@@ -11,9 +11,9 @@
 // Keeps n / sum finite when every term underflows; such a word then counts for no topic.
 #define TINY 1e-30f
 
-// psi(x) = log(y) - c with y = x or x + 8, as in ../special.py.
+// psi(x) = log(y) - c with y = x or x + 8, as in ../special.py; the rest is x (x + 1) ... (x + 7), or 1.
 template <typename Real>
-__device__ __forceinline__ void digamma_parts(Real x, Real* y, Real* c) {
+__device__ __forceinline__ Real digamma_parts(Real x, Real* y, Real* c) {
     bool shifted = x < Real(8);
     Real low = shifted ? x : Real(8), product = low, derivative = Real(1);
     for (int i = 1; i < 8; ++i) {
@@ -24,12 +24,16 @@ __device__ __forceinline__ void digamma_parts(Real x, Real* y, Real* c) {
     Real inverse = Real(1) / *y, z = inverse * inverse;
     Real series = Real(1.0 / 252) + z * (Real(-1.0 / 240) + z * (Real(1.0 / 132) + z * (Real(-691.0 / 32760) + z / 12)));
     *c = inverse / 2 + z * (Real(1.0 / 12) + z * (Real(-1.0 / 120) + z * series)) + (shifted ? derivative / product : Real(0));
+    return shifted ? product : Real(1);
 }
 
-__device__ __forceinline__ double digamma(double x) {
-    double y, c;
-    digamma_parts(x, &y, &c);
-    return log(y) - c;
+// psi(x) and log Gamma(x) by Stirling's series, with two logarithms in all.
+__device__ __forceinline__ double digamma(double x, double* log_gamma) {
+    double y, c, product = digamma_parts(x, &y, &c), logarithm = log(y), inverse = 1 / y, z = inverse * inverse;
+    double series = 1.0 / 1260 - z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 - z / 156)));
+    series = inverse * (1.0 / 12 - z * (1.0 / 360 - z * series));
+    *log_gamma = (y - 0.5) * logarithm - y + 0.9189385332046727 + series - log(product);
+    return logarithm - c;
 }
 
 __device__ __forceinline__ float digammaf(float x) {
@@ -70,9 +74,11 @@ extern "C" __global__ void expect_topics(
         expected[r] = -1e308;
         if (k >= TOPICS) continue;
         double prior = before[(int64)row * TOPICS + k], step = statistics[(int64)row * TOPICS + k];
-        double psi = digamma(prior + step);
+        double before_it, after_it;
+        digamma(prior, &before_it);
+        double psi = digamma(prior + step, &after_it);
         expected[r] = psi - totals[k];
-        divergence += lgamma(prior + step) - lgamma(prior) - step * psi;
+        divergence += after_it - before_it - step * psi;
         highest = fmax(highest, expected[r]);
     }
     for (int step = LANES / 2; step; step /= 2) highest = fmax(highest, __shfl_xor_sync(EVERY_LANE, highest, step));
@@ -345,8 +351,10 @@ extern "C" __global__ void know_totals(const double* before, const double* added
     double divergence = 0;
     for (int k = threadIdx.x; k < TOPICS; k += LANES) {
         int64 place = (int64)blockIdx.x * TOPICS + k;
-        double total = before[place] + added[place], psi = digamma(total);
-        divergence += lgamma(total) - lgamma(before[place]) - added[place] * psi;
+        double before_it, after_it;
+        digamma(before[place], &before_it);
+        double psi = digamma(before[place] + added[place], &after_it);
+        divergence += after_it - before_it - added[place] * psi;
         digammas[place] = psi;
     }
     divergence = sum_of_lanes(divergence);

@@ -167,15 +167,15 @@ def as_counts(data: Any, vocabulary: int) -> Counts:
 
 
 def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
-    """How often each word occurs in a large, valid matrix; None if the matrix is small or needs further checks."""
-    if not (issparse(data) and data.format == "csr" and data.nnz >= MANY and data.shape[1:] == (vocabulary,)):
+    """How often each word occurs in a valid matrix; None if the matrix needs further checks."""
+    if not (issparse(data) and data.format == "csr" and data.shape[1:] == (vocabulary,)):
         return None
     stored = data.data, data.indices
     if any(part.dtype not in (np.int32, np.int64) or len(part) != data.indptr[-1] for part in stored):
         return None
     from decbayes.kernels.word_counts import add_words
 
-    threads = thread_count()
+    threads = thread_count() if data.nnz >= MANY else 1
     cuts = np.searchsorted(data.indptr, np.linspace(0, data.nnz, threads + 1)[1:-1])
     ends = [0, *cuts.tolist(), len(data.indptr) - 1]
     parts = [np.zeros(vocabulary, dtype=np.int64) for _ in range(threads)]

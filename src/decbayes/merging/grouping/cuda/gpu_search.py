@@ -202,11 +202,12 @@ def joined_labels(device: Device, counts: Any, totals: Any, ends: Indices, fewes
     most, width, steps = np.int32(sizes.max()), np.int32(counts.shape[1]), int(sizes.max()) - fewest
     places, losses = xp.asarray(ends.astype(np.int32)), xp.empty((trees, most, most))
     joined = xp.full((max(steps, 1), trees, 2), -1, dtype=np.int32)
+    nearest = xp.empty(len(counts), dtype=np.int32), xp.empty(len(counts))
     device.launch(TREES, "compare_all", trees * int(most) ** 2, 128, places, most, width, counts, totals, losses)
     for step in map(np.int32, range(steps)):
-        now = np.int32(fewest), width, step, counts, totals, losses, joined
+        now = np.int32(fewest), width, step, counts, totals, losses, joined, *nearest
         device.launch(TREES, "join_nearest", trees, THREADS, places, most, *now)
-        arguments = width, step, np.int32(trees), counts, totals, joined, losses
+        arguments = width, step, np.int32(trees), counts, totals, joined, losses, *nearest
         device.launch(TREES, "compare_joined", trees * int(most), THREADS, places, most, *arguments)
     joins = device.to_host(joined)
     labels = []
