@@ -1,4 +1,4 @@
-"""A Gaussian with unknown mean: the conjugate case, where the merge is exact (section 2.1)."""
+"""A Gaussian with unknown mean: the conjugate case, in which merges are exact (section 2.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class GaussianMean(OfPoints):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The exact posterior; `rng` and `start` are accepted, as every model does, and change nothing."""
+        """The exact posterior; `rng` and `start` have no effect, they belong to every model's signature."""
         check_fit(self.structure, rng, prior, start)
         points = as_points(data, self.dimension)
         prior = prior or Posterior.of_prior(self.structure)
@@ -85,34 +85,34 @@ class GaussianMean(OfPoints):
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        """Replace rare values by the most common one; refuse rare values in data that are in files."""
         points, remarks = without_rare_values(data, Gaussian(), least, persons)
         return self, points, remarks
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """log p(x | posterior) per observation, the mean integrated out; with `held`, that of the values held out."""
+        """log p(x | posterior) per observation, the mean integrated out; with `held`, that of the held-out values."""
         check_structure(posterior, self.structure, "posterior")
         points = as_points(data if held is None else held, self.dimension, unseen=held is not None)
         if held is not None:
             check_held(as_points(data, self.dimension, unseen=True), points)
-        # Dimensions are independent: what is observed of the same point says nothing about the rest.
+        # Dimensions are independent: observed values of a point do not help to predict the others.
         return self._likelihood.log_predictive(posterior.natural["mean"], points)[:, 0]
 
     @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:
-        """There is one component, and it accounts for everything."""
+        """Everything belongs to the one component."""
         check_structure(posterior, self.structure, "posterior")
         return np.ones((len(as_points(data, self.dimension)), 1))
 
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Any]:
-        """Points around the mean; nothing is hidden behind them."""
+        """Points around the mean; there are no hidden variables."""
         nothing = np.zeros(size, dtype=np.intp)
         return KnownVariance(float(self.variance)).draw(parameters["mean"], nothing, rng), nothing
 
     @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
-        """Nothing is hidden: the posterior is exact."""
+        """Zero: nothing is hidden, and the posterior is exact."""
         check_structure(posterior, self.structure, "posterior")
         return np.zeros((posterior.structure.prior["mean"].size,) * 2)
 
@@ -137,7 +137,7 @@ class GaussianMean(OfPoints):
         return KnownVariance(float(self.variance))
 
     def _log_evidence(self, points: Array, before: Array) -> float:
-        """log p(x), by deviations from the data's own mean: far from zero, squares of the points would cancel."""
+        """log p(x), from deviations from the sample mean: far from zero, squares of the points would cancel."""
         (prior_mean,), (prior_variance,) = IsotropicGaussian().columns(before)
         count, noise = len(points), float(self.variance)
         centre = points.sum(axis=0) / max(count, 1)

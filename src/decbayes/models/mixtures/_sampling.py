@@ -1,4 +1,4 @@
-"""A Gibbs sampler for the mixture with known variance: the true posterior, if it is let jump between labellings."""
+"""A Gibbs sampler for mixtures with known variance: draws from the true posterior."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,15 +24,15 @@ def gibbs(
 ) -> dict[str, Array]:
     """Draws of weights (draws, K) and components (draws, K, D) from the true posterior, as `sample` gives them.
 
-    With `relabel` each sweep ends with a random relabelling, a move that the true posterior accepts always; the chain
-    then visits all K! labellings. Without it a chain stays in the labelling it fell into (figure 3a of the paper).
+    With `relabel` each sweep ends with a random relabelling, which the true posterior always accepts, so the chain
+    visits all K! labellings. Without it a chain stays in its first labelling (figure 3a of the paper).
 
     Args:
         model: a Gaussian mixture of known variance.
         data: the points.
         rng: a generator or a seed.
-        draws: how many to keep.
-        burn_in: sweeps before the first.
+        draws: the number of draws to keep.
+        burn_in: sweeps before the first draw.
         thinning: sweeps per draw.
         relabel: whether each sweep ends with a random relabelling.
 

@@ -1,4 +1,4 @@
-"""Observations that each belong to one of K components: one engine for all mixtures."""
+"""The engine of all mixtures: each observation belongs to one of K components."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -62,16 +62,16 @@ HIDDEN = Remark(
 class Clusters(Model):
     """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and conjugate priors on each θ_k.
 
-    A kind of mixture says what its components emit, and how data becomes a matrix of numbers.
+    A subclass defines what components emit and how data become a matrix of numbers.
 
-    A fit starts from the nearest of centres chosen by "k-means++". Where there are few points per component, every
-    other start is from "random" responsibilities; the best bound wins.
+    A fit starts from the nearest of centres chosen by "k-means++". With few points per component, every other start
+    uses "random" responsibilities; the best bound wins.
 
-    With `components="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The
-    posterior says the number, and predictions take posteriors of any number.
+    With `components="auto"` a fit finds the number of components by splits, joins and deletions that raise its bound.
+    Predictions accept posteriors of any number.
 
     With "wide" a small site describes its data by more and smaller components than it could tell apart: pieces on which
-    several fits agree. They are made for `merge(components="auto")`, which puts those of all sites together.
+    several fits agree. `merge(components="auto")` combines those of all sites.
     """
 
     components: Annotated[Width, WIDTH, Above(0)]
@@ -84,7 +84,7 @@ class Clusters(Model):
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
 
     points_per_centre: ClassVar[int] = 10
-    """With fewer points per component, fits start from centres and from random responsibilities in turn."""
+    """With fewer points per component, starts alternate between centres and random responsibilities."""
 
     number: ClassVar[str] = "components"
     caption: ClassVar[str] = "mean"
@@ -99,14 +99,14 @@ class Clusters(Model):
     @property
     @abstractmethod
     def emissions(self) -> Emissions:
-        """How observations depend on a component's parameters, with the prior of these."""
+        """The likelihood of observations given a component, and the prior of its parameters."""
 
     @abstractmethod
     def points(self, data: Any, *, unseen: bool = False) -> Array:
-        """Observations as a matrix of numbers; NaN is a missing value, where a model takes any, or if told so."""
+        """Observations as a matrix of numbers; NaN is a missing value, if the model or `unseen` allows any."""
 
     def constants(self) -> Mapping[str, Any]:
-        """What sites must agree on beside the prior: known variances and the like."""
+        """What sites must agree on besides the prior, such as known variances."""
         return {}
 
     def described(self) -> Structure:
@@ -136,9 +136,9 @@ class Clusters(Model):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, starting from `start` if given.
+        """Fit the data, on top of `prior` and starting from `start` if given.
 
-        Where the number of components is "auto", a prior or a start of so many components says it.
+        If the number of components is "auto", a prior or start of another number determines it.
         """
         if (known := known_number(self, prior, start)) is not None:
             return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
@@ -178,9 +178,9 @@ class Clusters(Model):
 
     @completed
     def from_assignments(self, data: Any, assignments: Any) -> Posterior:
-        """The posterior of observations whose components are known: their numbers, or shares as `assign` gives them.
+        """The posterior given each observation's component number, or shares as `assign` gives them.
 
-        Any other library's clusters become a posterior by it, exactly, because priors are conjugate.
+        It turns any library's clusters into a posterior, exactly, because priors are conjugate.
         """
         points = self.points(data)
         shares = as_responsibilities(assignments, len(points), self._count)
@@ -198,7 +198,7 @@ class Clusters(Model):
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
         """log p(x | posterior) per observation, all parameters integrated out.
 
-        With `held` it is that of the values held out, given the others of the same observation. Both arrays then have
+        With `held` it is that of the held-out values, given the others of the same observation. Both arrays then have
         the data's shape, with NaN where a value is not in that part.
         """
         check_structure(posterior, self.structure_for(posterior), "posterior")
@@ -217,7 +217,7 @@ class Clusters(Model):
         return ClassMechanism(self) if box is None else HistogramMechanism(self, *box)
 
     def box(self) -> tuple[Array, Array] | None:
-        """Where agreed columns of numbers lie, from lowest to highest, if there is nothing but numbers."""
+        """The lowest and highest values of agreed columns, if all columns are numbers."""
         return None
 
     @completed
@@ -230,7 +230,7 @@ class Clusters(Model):
 
     @completed
     def units(self, data: Any, held: Any = None) -> Array:
-        """Observations of which every value is missing say nothing, and do not count."""
+        """Observations whose values are all missing do not count."""
         if held is not None:
             return super().units(data, held)
         seen = [~np.isnan(some).all(axis=1) for some in in_blocks(self._open(data))]
@@ -248,14 +248,14 @@ class Clusters(Model):
         return self.emissions.largest_contribution(value)
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
-        """log Σ_k exp(t(x_n) · T(θ_k)) + h(x_n): priors are conjugate, so contributions tell the likelihood."""
+        """log Σ_k exp(t(x_n) · T(θ_k)) + h(x_n): priors are conjugate, so contributions determine the likelihood."""
         families, prior = self.structure.families, self.structure.prior
         statistics = statistics_of(self.structure, parameters)
         expected = np.concatenate([family.expected_statistics(prior[name])[0] for name, family in families.items()])
         for some in in_blocks(self._open(data)):
             emissions = self.emissions.seeing(some)
             features, added = emissions.features(some), columns_of(self.structure, emissions)
-            # What an observation adds to any component's E[log p] beside t(x_n) · E[T(θ_k)].
+            # The part of E[log p] that does not depend on the component, beside t(x_n) · E[T(θ_k)].
             base = coefficients(emissions, prior)[:, 0] - added @ expected
             seen, constant = features @ added, features @ base
             yield np.stack([logsumexp(seen @ each.T, axis=1) + constant for each in statistics])
@@ -263,7 +263,7 @@ class Clusters(Model):
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
     ) -> tuple[Array, NDArray[np.intp]]:
-        """So many observations, given the parameters, and the component of each."""
+        """Observations given the parameters, and the component of each."""
         components = draw_categories(np.tile(parameters["weights"], (size, 1)), rng)
         return self.emissions.draw(parameters, components, rng), components
 
@@ -279,7 +279,7 @@ class Clusters(Model):
 
     @of_own_posterior
     def profile(self, posterior: Posterior) -> Mapping[str, Any]:
-        """What tells components apart, by name: one value per component."""
+        """The properties that tell components apart, by name: one value per component."""
         return {"mean": posterior.mean("components")}
 
     @property
@@ -308,7 +308,7 @@ class Clusters(Model):
         return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
 
     def _starts(self, points: int) -> tuple[Start, ...]:
-        """The kinds of starts, in turn. Few points leave poor optima on the way of either kind, so both are tried."""
+        """The kinds of starts, in turn. With few points either kind meets poor optima, so both are tried."""
         if self.start_from is not None:
             return (self.start_from,)
         return ("k-means++",) if points >= self.points_per_centre * self._count else ("k-means++", "random")
@@ -330,19 +330,19 @@ class Clusters(Model):
         return plus(blocks.emissions, before, np.add.reduce(sums))
 
     def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
-        """How points become places in space, among which first centres are chosen; learned from some of them."""
+        """Coordinates of points for the choice of first centres; estimated from some of them."""
         return emissions.embedded
 
     def _pass(
         self, blocks: PointBlocks, before: Reference, natural: Natural, *, watch: Watch | None = None
     ) -> tuple[Natural, float]:
-        """One pass over the data; the bound is that of the parameters it was given."""
+        """One pass over the data; the bound is that of the given parameters."""
         sums, height = blocks.weigh(coefficients(blocks.emissions, natural).T, watch)
         return plus(blocks.emissions, before.natural, sums), height - before.divergence(natural)
 
 
 def columns_of(structure: Structure, emissions: Emissions) -> Array:
-    """(p, d): features times these are what an observation adds to a component, the factors one after another."""
+    """(p, d): features times this matrix are what an observation adds to a component, factor after factor."""
     added = emissions.added()
     added["weights"] = np.zeros((len(next(iter(added.values()))), 1))
     added["weights"][-1] = 1.0
@@ -350,12 +350,12 @@ def columns_of(structure: Structure, emissions: Emissions) -> Array:
 
 
 def statistics_of(structure: Structure, parameters: Mapping[str, Any]) -> Array:
-    """(draws, K, d): T(θ_k) of the factors one after another, for parameters as they are sampled."""
+    """(draws, K, d): T(θ_k), factor after factor, for sampled parameters."""
     return np.concatenate([family.statistics(parameters[name]) for name, family in structure.families.items()], axis=-1)
 
 
 def as_responsibilities(assignments: Any, observations: int, components: int) -> Array:
-    """(N, K): shares of each observation that add up to one, from shares or from numbers of components."""
+    """(N, K): shares that add up to one, from shares or from component numbers."""
     given = real_array(assignments)
     if given.shape == (observations,) and (np.isin(given, np.arange(components))).all():
         return np.eye(components)[given.astype(np.intp)]

@@ -1,21 +1,21 @@
-"""Pieces of components on which several fits agree: what a small site can say reliably, for a merge to put together."""
+"""Pieces of components on which several fits agree: what a small site can say reliably, for a merge to combine."""
 
 import numpy as np
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 
-# Fits have one component per so many rows, pieces hold so many on average; of both there are at most so many.
+# Rows per component of a fit, and average rows per piece, each with the largest number of them.
 ROWS_FITTED, MOST_FITTED = 25, 20
 ROWS_PIECE, MOST_PIECES = 10, 50
-# Rows of smaller pieces go to others: disclosure rules would hide them.
+# Smaller pieces are joined to others: disclosure rules would hide them.
 LEAST_ROWS = 5
-# Rows that are compared in pairs. Others follow them.
+# Rows to compare in pairs; the others follow.
 MOST_COMPARED = 2000
 
 
 def agreed_pieces(together: Array, count: int) -> Indices:
-    """The piece of each row, given how often two rows are together: groups of a tree (Ward), none of them small."""
+    """The piece of each row, given how often pairs of rows are together: Ward clusters, none of them small."""
     from scipy.cluster.hierarchy import fcluster, linkage  # slow to import
     from scipy.spatial.distance import squareform
 

@@ -28,11 +28,11 @@ UNKNOWN: dict[str, Likelihood] = {
     "full": FullCovariance(),
 }
 
-# Settings of the prior that say nothing where the variance of clusters is known, and where it is not.
+# Settings of the prior without a meaning for known, and for unknown, variances.
 UNUSED = {"known": ("prior_strength", "prior_degrees", "prior_scale"), "unknown": ("prior_variance",)}
 
-# Clusters of a known variance are far from the prior if their means lie, as a root mean square, this many of its
-# standard deviations from its mean. Each of them then costs the bound many nats.
+# Clusters of known variance are far from the prior if the root mean square distance of their means from the prior mean
+# exceeds this many prior standard deviations. Each of them then costs the bound many nats.
 FAR = 3.0
 FAR_FROM_PRIOR = Remark(
     "far from the prior",
@@ -114,7 +114,7 @@ class GaussianMixture(Mixture):
         return UNKNOWN[self.covariance or "full"]
 
     def constants(self) -> Mapping[str, Any]:
-        # A site that writes 1 and one that writes 1.0 agree.
+        # Sites that write 1 and 1.0 agree.
         variance = None if self.variance is None else float(self.variance)
         return {"covariance": self.covariance or "known", "variance": variance}
 
@@ -179,9 +179,8 @@ class GaussianMixture(Mixture):
         columns: Columns = "",
         **options: Any,
     ) -> tuple[Self, Any]:
-        """With --variance all clusters share that known variance; otherwise --covariance is their
-        shape, by default "full".
-        """
+        """With --variance all clusters share that known variance; otherwise --covariance is their shape, by default
+        "full"."""
         return super().from_file(path, components=components, covariance=covariance, columns=columns, **options)
 
     @classmethod
@@ -198,7 +197,7 @@ class GaussianMixture(Mixture):
         return {"mean": means, "standard deviation": np.array([deviations(matrix) for matrix in precisions])}
 
     def box(self) -> tuple[Array, Array]:
-        """Where the prior expects the clusters' means: within three of its standard deviations."""
+        """Three prior standard deviations around the prior mean, where clusters are expected."""
         from decbayes.models.mixtures.histogram import box_around
 
         mean = as_shape("prior_mean", self.prior_mean, (self.known_dimension(),))
@@ -215,7 +214,7 @@ class GaussianMixture(Mixture):
 
 
 def is_far_from_prior(posterior: Posterior) -> bool:
-    """Whether the observed means of clusters, of a known variance, are improbable under the prior of means."""
+    """Whether observed cluster means, with known variance, are improbable under their prior."""
     counts = dense(posterior.contribution["weights"])[:, 0]
     filled = counts > 0.5
     if not filled.any():

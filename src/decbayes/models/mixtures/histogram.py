@@ -1,8 +1,8 @@
 """Private releases of clusters in one or two dimensions: one noisy histogram in an agreed box.
 
-A row is in one cell or, outside of the box, in none: whatever its values, it moves the sums by one. The merge fits the
-mixture to the cells, each with the probability that clusters have over its whole area, and a uniform background that
-takes up what noise has left in empty cells. Cells do not depend on the number of clusters, so it may be chosen later.
+A row is in one cell or, outside the box, in none: whatever its values, it changes the sums by one. The merge fits the
+mixture to the cells, integrating clusters over each cell, plus a uniform background that absorbs noise in empty
+cells. Cells do not depend on the number of clusters, so it can be chosen later.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 SIDE, NODES = 16, 3
 RESTARTS, PASSES, LAST, SAME = 6, 20, 200, 1e-4
 MOST_CLUSTERS = 10
-# A box reaches so many deviations to each side; a cell is at most so many deviations of a cluster wide.
+# Standard deviations of a box to each side, and largest width of a cell in standard deviations of a cluster.
 REACH, WIDEST = 3.0, 2.0
 BACKGROUND, LEAST, MOST = 0.3, 1e-4, 0.9
 
 
 @dataclass(frozen=True)
 class Mix:
-    """A mixture that was fitted to cells: its posterior, each cluster's share of each place, how likely the cells."""
+    """A mixture fitted to cells: its posterior, the share of each cluster at each node, and the log-likelihood."""
 
     natural: Natural
     background: float
@@ -41,7 +41,7 @@ class Mix:
 
 
 class HistogramMechanism(RowMechanism):
-    """The one round of a mixture of one or two columns of numbers, in a box `low` to `high`."""
+    """The single round for mixtures of one or two columns of numbers, in a box from `low` to `high`."""
 
     budget_parts = (1.0,)
     useless: ClassVar[float] = 1.0
@@ -56,7 +56,7 @@ class HistogramMechanism(RowMechanism):
             )
         self.model, self.low, self.high = model, np.asarray(low, float), np.asarray(high, float)
         self.cells: int = SIDE ** len(low)
-        # Numbers of one cluster: its features, the last of which stands for its weight.
+        # Parameters per cluster: one per feature, the last of which stands for its weight.
         self.each: int = model.emissions.features(self.low[None]).shape[1]
 
     @property
@@ -92,15 +92,15 @@ class HistogramMechanism(RowMechanism):
         return Estimate(posterior, noise, 1.0, float("nan"), np.zeros(0), quality, (MEANS_ONLY,))
 
     def counts(self, total: Total) -> tuple[float, Array]:
-        """The number of rows in the box, and the nearest numbers of rows per cell that there could be."""
+        """The number of rows in the box, and the nearest possible counts per cell."""
         rows = max(float(total.values.sum()), 1.0)
         return rows, nearest_shares(total.values, rows)
 
     def best_number(self, totals: Sequence[Total]) -> int:
-        """The number of clusters that explains the noisy cells best, each at its price.
+        """The number of clusters with the best penalised likelihood of the noisy cells.
 
-        Noise of deviation σ makes counts vary more than chance does, on average by the factor 1 + σ² · cells / rows;
-        the evidence of the cells counts so much less.
+        Noise of standard deviation σ inflates the variance of counts, on average by the factor 1 + σ² · cells / rows;
+        the likelihood is divided by it.
         """
         rows, counts = self.counts(totals[0])
         surplus, grid = 1.0 + totals[0].deviation ** 2 * self.cells / rows, Grid(self, counts)
@@ -112,7 +112,7 @@ class HistogramMechanism(RowMechanism):
 
 
 class Grid:
-    """The cells that have rows, with places inside of each at which densities are summed (Gauss and Legendre)."""
+    """The occupied cells, with nodes in each for numerical integration (Gauss–Legendre)."""
 
     def __init__(self, mechanism: HistogramMechanism, counts: Array) -> None:
         self.emissions, self.structure = mechanism.model.emissions, mechanism.model.structure
@@ -130,18 +130,18 @@ class Grid:
         self.features = self.emissions.features(self.places)
 
     def fitted(self, clusters: int) -> Mix:
-        """The best of several fits; which is as public as the cells."""
+        """The best of several fits; choosing it costs no privacy, since cells are public."""
         rng, before = np.random.default_rng(0), Posterior.of_prior(self.structure.with_components(clusters)).natural
         fits = [self.ascended(dict(before), self.begun(clusters, before, rng), PASSES) for _ in range(RESTARTS)]
         best = max(fits, key=lambda fit: fit.height)
         return self.ascended(dict(before), best, LAST)
 
     def begun(self, clusters: int, before: Any, rng: np.random.Generator) -> Mix:
-        """Every cell belongs to the nearest of some centres that lie apart, where there are many rows."""
+        """Assign every cell to the nearest of spread-out centres, drawn where there are many rows."""
         weight, centres = self.counts**2, []
         chance = weight
         for _ in range(clusters):
-            # With fewer cells than clusters, some begin at the same place.
+            # With fewer cells than clusters, some start at the same place.
             chance = chance if chance.sum() > 0 else weight
             centres.append(self.scaled[rng.choice(len(weight), p=chance / chance.sum())])
             distances = ((self.scaled[:, None] - np.array(centres)) ** 2).sum(axis=2)
@@ -152,7 +152,7 @@ class Grid:
         return Mix(plus(self.emissions, before, sums), BACKGROUND, np.zeros(0), -np.inf)
 
     def ascended(self, before: Natural, mix: Mix, passes: int) -> Mix:
-        """Some passes, fewer if cells hardly become any likelier."""
+        """Repeat the step until the likelihood of the cells stops rising."""
         for _ in range(passes):
             last, mix = mix.height, self.step(before, mix)
             if mix.height - last < SAME:
@@ -160,7 +160,7 @@ class Grid:
         return mix
 
     def step(self, before: Natural, mix: Mix) -> Mix:
-        """One pass: rows of a cell are where its clusters are dense, or in the background."""
+        """One pass: distribute the rows of each cell among clusters and background."""
         lines = self.features @ coefficients(self.emissions, mix.natural) + self.log_area[:, None]
         dense = (1.0 - mix.background) * np.exp(lines)
         cells = dense.reshape(len(self.counts), -1).sum(axis=1) + mix.background / self.cells
@@ -171,7 +171,7 @@ class Grid:
         return Mix(natural, min(max(background, LEAST), MOST), shares, float(self.counts @ np.log(cells)))
 
     def noise(self, mix: Mix, deviation: float) -> Array:
-        """(K, D): what noise in the cells adds to each cluster's mean, with the clusters' shares of cells as given."""
+        """(K, D): standard deviation of each cluster's mean from noise in the cells, given the clusters' shares."""
         inner = len(self.places) // len(self.counts)
         rows = np.maximum(mix.shares.sum(axis=0), 1.0)
         means = mix.shares.T @ self.places / rows[:, None]
@@ -189,7 +189,7 @@ def check_few(dimensions: int) -> None:
 
 
 def box_around(mean: Array, spread: Any, within: Any) -> tuple[Array, Array]:
-    """Three standard deviations of means to each side; refused if a cell of a histogram would hide whole clusters."""
+    """Three standard deviations of means to each side; refused if a cell could hide whole clusters."""
     check_few(len(mean))
     if (2 * REACH * spread / SIDE > WIDEST * within).any():
         raise NotPrivate(

@@ -1,4 +1,4 @@
-"""Mixtures of any likelihood that has a conjugate family; those over columns of one kind by name."""
+"""Mixtures of any likelihood with a conjugate family, and those over columns of one kind by name."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ from decbayes.structure import Structure
 class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` of its own
     """x ~ Σ_k π_k p(x | θ_k), with a Dirichlet prior on π and a conjugate prior on each θ_k.
 
-    A mixture of your own has a `likelihood` and a `component_prior`; the rest comes from here. All its fields, and
-    those of its likelihood, are part of what sites agree on.
+    Your own mixture needs a `likelihood` and a `component_prior`. All its fields, and those of its likelihood, are part
+    of what sites agree on.
 
-    `dimension` is the number of columns; if it is not given, a fit takes that of its data. `columns` are their names.
+    `dimension` is the number of columns, by default that of the data; `columns` are their names.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
 
     @property
     def entries(self) -> list[tuple[str, str]]:
-        """The column of each number of a component, and the category that it is the share of, if it is one."""
+        """For each number of a component, its column, and the category if it is a share of one."""
         return [(name, "yes" if self.column.shown_as_share else "") for name in self._names]
 
     @property
@@ -97,7 +97,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        """Replace rare values by the most common one; refuse rare values in data that are in files."""
         points, remarks = without_rare_values(data, self.column, least, persons)
         return self, points, remarks
 
@@ -114,7 +114,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
 
 @dataclass(frozen=True)
 class BernoulliMixture(Mixture):
-    """Each of D answers is yes with a probability of its own in each component; θ ~ Beta(prior, prior).
+    """Each of D answers is yes with a probability specific to the component; θ ~ Beta(prior, prior).
 
     `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
     `columns` are their names. `weight_prior` is α of the clusters' weights.
@@ -159,7 +159,7 @@ class BernoulliMixture(Mixture):
 
 @dataclass(frozen=True)
 class PoissonMixture(Mixture):
-    """Each of D counts has a rate of its own in each component; rate ~ Gamma(prior_shape, prior_rate).
+    """Each of D counts has a rate specific to the component; rate ~ Gamma(prior_shape, prior_rate).
 
     `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
     `columns` are their names. `weight_prior` is α of the clusters' weights.
@@ -197,7 +197,7 @@ class PoissonMixture(Mixture):
 
 @dataclass(frozen=True)
 class CategoricalMixture(Mixture):
-    """Each of D columns is one of `categories`, counted from 0, with shares of its own; shares ~ Dirichlet(prior).
+    """Each of D columns is one of `categories`, counted from 0, with component-specific shares ~ Dirichlet(prior).
 
     `categories` is one number for all columns, or one per column.
 
@@ -250,7 +250,7 @@ class CategoricalMixture(Mixture):
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """Categories that few have count as the most common one: nothing else is agreed on that they could be."""
+        """Count rare categories as the most common one, since no other is agreed on."""
         points = self.points(data).copy()
         changed = 0
         for place in range(points.shape[1]):
@@ -275,7 +275,7 @@ class CategoricalMixture(Mixture):
     def from_file(
         cls, path: Path, *, columns: Names = "", report: Report = ignore, **settings: Any
     ) -> tuple[Self, Any]:
-        """Categories are numbers from 0 on; each column has as many as its largest number says. For names of
+        """Categories are numbers from 0; the largest number in a column determines how many it has. For named
         categories, other columns and missing values see `decbayes fit classes`.
         """
         table = read_points(path, split_names(columns))

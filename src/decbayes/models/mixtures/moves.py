@@ -1,4 +1,4 @@
-"""Changing the number of a mixture's components: joins, deletions and divisions."""
+"""Changing the number of a mixture's components: joins, deletions and splits."""
 
 from collections.abc import Iterable
 from copy import copy
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 Natural = dict[str, Array]
 
-# With fewer points per component, centres would give every point a component of its own.
+# With fewer points per component, k-means++ would give every point its own component.
 FEW = 10
-# Starts of the fit that a wide one learns its own prior from.
+# Starts of the fit from which a wide fit estimates its prior.
 STARTS = 3
 # With fewer rows per discrete column, several classes may look like one.
 ROWS_PER_COLUMN = 20
@@ -136,7 +136,7 @@ class MixtureMoves(Moves[Natural]):
         return without(state, component)
 
     def divided(self, state: Natural) -> Natural:
-        """Each component's points go to the nearer of two of them; one without two different points stays whole."""
+        """Split components between two of their points, by distance; those without two different points stay."""
         seeds, apart = self._seeds(state)
         slopes = coefficients(self._blocks.emissions, state)
         nearer, farther = np.zeros((2, len(apart), self._blocks.width))
@@ -188,7 +188,7 @@ class MixtureMoves(Moves[Natural]):
 
 
 def prior_of(structure: Structure, count: int) -> Natural:
-    """So many components that have seen nothing."""
+    """`count` components without data."""
     return {name: np.repeat(rows[:1], count, axis=0) for name, rows in structure.prior.items()}
 
 
@@ -201,12 +201,12 @@ def more(before: Natural, statistics: Natural) -> Natural:
 
 
 def evidence(structure: Structure, state: Natural) -> Array:
-    """(K,): how many points each component accounts for."""
+    """(K,): the number of points that each component accounts for."""
     return np.asarray((state["weights"] - structure.prior["weights"][:1])[:, 0])
 
 
 def joined(structure: Structure, state: Natural, first: int, second: int) -> Natural:
-    """Two components as one: λ0 + c_i + c_j."""
+    """Join two components: λ0 + c_i + c_j."""
     together = {name: rows.copy() for name, rows in state.items()}
     for name, rows in together.items():
         rows[first] += rows[second] - structure.prior[name][0]
@@ -218,11 +218,11 @@ def without(state: Natural, component: int) -> Natural:
 
 
 def join_gains(structure: Structure, state: Natural) -> Array:
-    """(K, K): the most that the bound gains when two components are joined and all responsibilities stay.
+    """(K, K): an upper bound on the gain from joining two components while all responsibilities stay.
 
-        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), and what the weights have in common
+        A(λ0 + c_i + c_j) + A(λ0) − A(λ0 + c_i) − A(λ0 + c_j), plus the joint term of the weights
 
-    That the responsibilities are then less uncertain can only take from it. Without a meaning on the diagonal.
+    It ignores that responsibilities lose entropy. The diagonal is meaningless.
     """
     count, prior = len(state["weights"]), prior_of(structure, 1)
     if count < 2:

@@ -1,9 +1,9 @@
-"""The prior of a site's own columns, under which it searches for the number of its components.
+"""The search for a site's number of components, under an empirical prior of its discrete columns.
 
 The agreed prior of a yes/no or categorical column does not know how common its values are. Every component has to learn
-that, and a few hundred rows of a hundred columns then look like one component. Here each column's prior has the
-frequencies in all rows as its mean, and a strength that says how little components differ in it: large for columns that
-do not tell them apart. What a site sends are still its statistics on top of the agreed prior.
+that, and a few hundred rows of a hundred columns then look like one component. So the search takes a prior whose means
+are the frequencies in all rows. Its strength is large for columns that do not tell components apart. What a site sends
+are still its statistics on top of the agreed prior.
 """
 
 from typing import Any
@@ -15,21 +15,21 @@ from decbayes.families import Array
 from decbayes.models.likelihoods.columnwise import Columnwise
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part
 
-# Strengths, in rows, that are compared, and the centre and width of their log-normal density.
+# Strengths to compare, in rows, and the centre and width of their log-normal density.
 CENTRE, WIDTH = 10.0, 2.0
 STRENGTHS: Array = np.logspace(0, 10, num=11, base=2.0)
-# The strengths of all columns with which searches begin; the one whose bound is highest goes on.
+# Strengths, for all columns, of the first searches; the one with the highest bound goes on.
 FIRST = (3.0, 10.0)
-# Nats per column by which several components must beat one: in noise, the best of all divisions gains up to 0.26.
+# Nats per column by which several components must beat one: in noise, the best of all splits gains up to 0.26.
 BY_CHANCE = 0.35
 
 
 def own_prior(
     emissions: Emissions, agreed: Natural, statistics: Natural, strengths: Array = STRENGTHS
 ) -> tuple[Natural, float]:
-    """The agreed prior, (1, d) per factor, with that of discrete columns replaced, and the log-density of strengths.
+    """The agreed prior, (1, d) per factor, with discrete columns replaced, and the log density of their strengths.
 
-    `statistics` are those of components: for each column, the strength is taken under which they are most probable.
+    Each column gets the strength under which `statistics`, those of components, are most probable.
     """
     before, height = dict(agreed), 0.0
     for part in emissions.parts:
@@ -61,7 +61,7 @@ def pseudo_counts(likelihood: Any, agreed: Array, counts: Array, strengths: Arra
 
 
 def log_probabilities(likelihood: Any, alpha: Array, counts: Array) -> Array:
-    """(D,): the log-probability of the components' counts in each column."""
+    """(D,): the log probability of the components' counts in each column."""
     values = likelihood.counts(gammaln(alpha + counts) - gammaln(alpha))
     return np.asarray(
         (values + gammaln(likelihood.counts(alpha)) - gammaln(likelihood.counts(alpha + counts))).sum(axis=0)

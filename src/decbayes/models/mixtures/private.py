@@ -1,9 +1,9 @@
-"""Private releases of classes: tables of pairs of columns to begin with, then who belongs where at an anchor.
+"""Private releases of classes: first tables of pairs of columns, then memberships at an anchor.
 
-A start that no data have a part in finds few classes, so the first round releases a table for each pair of columns;
-a mixture fitted to these noisy tables is the first anchor. Rounds of expectation maximisation follow, each from noisy
-sums: the number of rows per class, and per column orthonormal contrasts of its categories. Nothing is clipped, since a
-row's shares add up to one. Noise makes counts negative; they are moved to the nearest that could be counts.
+A start without data finds few classes, so the first round releases a table for each pair of columns; a mixture fitted
+to these noisy tables is the first anchor. Rounds of expectation maximisation follow, each from noisy sums: the number
+of rows per class, and orthonormal contrasts of each column's categories. Nothing is clipped, since the shares of a row
+add up to one. Noise makes counts negative; they are replaced by the nearest possible counts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from decbayes.models.mixtures.clusters import Clusters
 
 Codes = NDArray[np.intp]
-# Rounds after the tables: first over-relaxed steps, then sums that are averaged.
+# Rounds after the tables: over-relaxed steps, then rounds whose sums are averaged.
 EARLY, LATE, STEP = 8, 3, 1.2
 TABLES, STEPS, AVERAGED = 0.25, 0.30, 0.45
 RESTARTS, PASSES, ROWS = 8, 150, 2048
@@ -45,14 +45,14 @@ class RowMechanism(Mechanism):
     model: "Clusters"
 
     def price_at(self, quality: float) -> float:
-        """Nobody knows: there are no intervals."""
+        """Unknown, because there are no intervals."""
         return float("nan")
 
     def start(self) -> Array:
         return np.zeros(0)
 
     def portions(self, data: Any) -> Iterator[Any]:
-        """What is counted of a row is large: a few rows at a time."""
+        """A few rows at a time, because their statistics are large."""
         points = self.model.points(data)
         return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
 
@@ -64,7 +64,7 @@ class RowMechanism(Mechanism):
 
 
 class ClassMechanism(RowMechanism):
-    """The rounds of one mixture of classes over categorical and yes/no columns."""
+    """The rounds of a mixture of classes over categorical and yes/no columns."""
 
     budget_parts = (TABLES, *([STEPS / EARLY] * EARLY), *([AVERAGED / LATE] * LATE))
 
@@ -104,7 +104,7 @@ class ClassMechanism(RowMechanism):
         return np.asarray((shares[:, :, None] * described[:, None, :]).reshape(len(marks), -1) / self.norm)
 
     def marks(self, data: Any) -> Array:
-        """(N, categories of all columns): 1 for the category that each row has."""
+        """(N, categories of all columns): one-hot encoded rows."""
         points = self.complete(data)[:, self.places]
         marks = np.zeros((len(points), self.width))
         for column, block in zip(points.T, self.blocks, strict=True):
@@ -112,7 +112,7 @@ class ClassMechanism(RowMechanism):
         return marks
 
     def shares_at(self, anchor: Array, marks: Array) -> Array:
-        """(N, K): which class each row belongs to, at the anchor's counts."""
+        """(N, K): the shares of classes in each row, given the anchor's counts."""
         rows, counts = self.unflat(anchor)
         weights = (rows + SMOOTHING) / (rows + SMOOTHING).sum()
         within = np.concatenate(
@@ -123,7 +123,7 @@ class ClassMechanism(RowMechanism):
             axis=1,
         )
         lines = np.zeros((len(marks), self.classes)) + np.log(weights)
-        # Column by column, not as a matrix product: a row's shares must not depend on how many rows there are.
+        # Column by column, not as a matrix product: a row's shares must not depend on the number of rows.
         for place in range(self.width):
             lines = lines + marks[:, place, None] * np.log(within[:, place])
         return np.asarray(softmax(lines, axis=1))
@@ -134,7 +134,7 @@ class ClassMechanism(RowMechanism):
         return whole[:, 0], whole[:, 1:]
 
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
-        if self.begun is None:  # the same tables, whatever rounds follow
+        if self.begun is None:  # the same tables in all rounds
             self.begun = self.from_tables(totals[0])
         anchor, late = self.begun, []
         for number, total in enumerate(totals[1:], start=1):
@@ -154,20 +154,20 @@ class ClassMechanism(RowMechanism):
         return Estimate(posterior, deviations, misfit, self.price_at(quality), anchor, quality, remarks)
 
     def misfit(self, late: Sequence[Array], noise: float) -> float:
-        """How far the averaged sums differ, relative to their noise."""
+        """The variance between the averaged sums, relative to their noise."""
         if len(late) < 2:
             return 1.0
         back = [np.concatenate([each[:, :1], each[:, 1:] @ self.contrasts], axis=1) for each in late]
         return float(np.var(back, axis=0, ddof=1).mean() / (noise**2 * len(late)))
 
     def from_sums(self, total: Total) -> Array:
-        """(K, 1 + categories): rows per class and counts, noise included."""
+        """(K, 1 + categories): noisy rows and counts per class."""
         sums = total.values.reshape(self.classes, -1) * self.norm
         even = np.concatenate([np.full(size, 1.0 / size) for size in self.sizes])
         return np.concatenate([sums[:, :1], sums[:, :1] * even + sums[:, 1:] @ self.contrasts.T], axis=1)
 
     def possible(self, found: Array) -> Array:
-        """The nearest counts that rows could have: none negative, each column with the rows of its class."""
+        """The nearest possible counts: none negative, with sums in each column equal to the rows of the class."""
         rows = np.maximum(found[:, 0], 1.0)
         counts = np.concatenate(
             [[nearest_shares(row, total) for row, total in zip(found[:, 1:][:, block], rows, strict=True)]
@@ -177,7 +177,7 @@ class ClassMechanism(RowMechanism):
         return np.concatenate([rows[:, None], counts], axis=1).ravel()
 
     def from_tables(self, total: Total) -> Array:
-        """The best of several mixtures of the noisy tables; which is as public as these."""
+        """The best of several mixtures of the noisy tables; choosing it costs no privacy, since tables are public."""
         tables, place, sums = np.zeros((self.width, self.width)), 0, []
         for j, other in self.pairs:
             size = self.sizes[j] * self.sizes[other]
@@ -197,7 +197,7 @@ class ClassMechanism(RowMechanism):
         return np.concatenate([rows * weights[:, None], rows * weights[:, None] * within], axis=1).ravel()
 
     def posterior(self, anchor: Array) -> Posterior:
-        """Counts as the posterior of as many rows: features of rows add up column by column."""
+        """The posterior of rows with these counts: features of rows add up column by column."""
         rows, counts = self.unflat(anchor)
         base = np.zeros((1, len(self.sizes)))
         one_changed = np.repeat(base, self.width, axis=0)
@@ -212,7 +212,7 @@ class ClassMechanism(RowMechanism):
 
 
 def discrete_columns(model: "Clusters") -> tuple[tuple[int, ...], Codes]:
-    """How many categories each column has, and where it is in the data."""
+    """The number of categories of each column, and its place in the data."""
     sizes: list[int] = []
     places: list[int] = []
     for part in model.emissions.parts:
@@ -239,7 +239,7 @@ def contrasts(sizes: Sequence[int], blocks: Sequence[slice]) -> Array:
 
 
 def nearest_shares(values: Array, total: float) -> Array:
-    """The nearest numbers that are not negative and have this sum."""
+    """The nearest non-negative numbers with this sum."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     return np.asarray(np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
@@ -248,7 +248,7 @@ def nearest_shares(values: Array, total: float) -> Array:
 def fit_pairs(
     tables: Array, blocks: Sequence[slice], classes: int, rng: np.random.Generator
 ) -> tuple[float, Array, Array]:
-    """Weights and shares of classes by expectation maximisation on tables of pairs; and how well they fit."""
+    """Weights and shares of classes by expectation maximisation on tables of pairs; and their log-likelihood."""
     weights = rng.dirichlet(np.full(classes, 5.0))
     within = np.concatenate([rng.dirichlet(np.ones(block.stop - block.start), classes) for block in blocks], axis=1)
     for _ in range(PASSES):
