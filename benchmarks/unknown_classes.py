@@ -12,7 +12,7 @@ posteriors merged by these rules; "wide": sites fit "wide" and are merged with "
 them, held-out score in nats per row, and seconds of the processor. `--oracle` adds what sites could do at best that
 find all classes: they know the number and begin at the true classes, which are added up in the true order; "unlikely"
 is the share of sites where that fit has a lower bound than the one found, both under a prior of their own
-(`own_prior.py`), so that nobody could have preferred it. The last line is JSON.
+(`empirical_prior.py`), so that nobody could have preferred it. The last line is JSON.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from _data import data_file
 
 import decbayes as db
 from decbayes.families import dense
-from decbayes.models.mixtures.own_prior import own_prior
+from decbayes.models.mixtures.empirical_prior import empirical_prior
 from decbayes.posterior import Posterior
 
 CLASSES, IRRELEVANT, HELD_OUT = 10, 0.25, 2000
@@ -178,7 +178,8 @@ def begun_at_truth(model, shards, labels, fits):
         known = model.from_assignments(shard, classes)
         posteriors.append(model.fit(shard, start=known).posterior)
         agreed = {name: rows[:1] for name, rows in model.structure.prior.items()}
-        own, _ = own_prior(model.emissions, agreed, {name: dense(part) for name, part in known.contribution.items()})
+        statistics = {name: dense(part) for name, part in known.contribution.items()}
+        own, _ = empirical_prior(model.emissions, agreed, statistics)
         prior = Posterior.from_natural(model.structure, {name: np.tile(row, (CLASSES, 1)) for name, row in own.items()})
         lower.append(model.fit(shard, start=known, prior=prior).bound[-1] < fit.bound[-1])
     return db.merging.product(posteriors), float(np.mean(lower))

@@ -16,8 +16,8 @@ from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.core.counts import as_counts
 from decbayes.models.likelihoods.discrete import YesOrNo
 from decbayes.models.likelihoods.point_pass import PointBlocks
+from decbayes.models.mixtures.empirical_prior import pseudo_counts
 from decbayes.models.mixtures.moves import MixtureMoves
-from decbayes.models.mixtures.own_prior import pseudo_counts
 from decbayes.models.topics._fitting import topics_at
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 

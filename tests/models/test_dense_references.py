@@ -13,7 +13,7 @@ from decbayes.models.core.information import ABSOLUTE, RELATIVE, Tally
 from decbayes.models.core.persons import Persons
 from decbayes.models.covariates.messages import Message, Quadratic, as_years, clipped
 from decbayes.models.likelihoods.likelihood import mahalanobis, seen, seen_distances, squared_distances
-from decbayes.models.mixtures.own_prior import CENTRE, STRENGTHS, WIDTH, log_probabilities, own_prior
+from decbayes.models.mixtures.empirical_prior import CENTRE, STRENGTHS, WIDTH, empirical_prior, log_probabilities
 from decbayes.models.regressions.rows.rare import larger_groups
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 
@@ -67,7 +67,7 @@ def test_the_strength_of_a_columns_own_prior_is_the_most_probable_one(rng):
     agreed = {part.name: part.prior[:1]}
     apex = part.likelihood.family.apex(part.prior.shape[1])
     counts = np.array([[40.0, 2.0, 21.0, 21.0], [1.0, 37.0, 19.0, 19.0]])
-    found, height = own_prior(emissions, agreed, {part.name: counts})
+    found, height = empirical_prior(emissions, agreed, {part.name: counts})
     own, known = (found[part.name] - apex)[0], (agreed[part.name] - apex)[0] + counts.sum(axis=0)
     strengths = own[0] + own[1], own[2] + own[3]
     assert strengths[0] < strengths[1]

@@ -173,9 +173,9 @@ def test_the_number_of_clusters_is_worth_its_price(heights, number, monkeypatch)
 
     def fitted(self, clusters):
         tried.append(clusters)
-        return histogram.Mix({}, 0.0, np.zeros(0), float([*heights, *heights[-1:] * 20][clusters - 1]))
+        return histogram.CellFit({}, 0.0, np.zeros(0), float([*heights, *heights[-1:] * 20][clusters - 1]))
 
-    monkeypatch.setattr(histogram.Grid, "fitted", fitted)
+    monkeypatch.setattr(histogram.CellGrid, "fit", fitted)
     total = Total(np.full(16, 100.0), 5.0, None, 1)  # 1600 rows: evidence counts 1 / 1.25, a cluster costs 3 · 3.69
     assert mechanism.best_number([total]) == number
     worth = [heights[min(n, len(heights) - 1)] / 1.25 - 0.5 * (n + 1) * 3 * np.log(1600.0) for n in range(14)]

@@ -38,7 +38,7 @@ def all_rows(mechanism):
 
 def some_anchor(mechanism, rng):
     counts = rng.gamma(0.3, 100.0, (mechanism.classes, mechanism.width))
-    return mechanism.possible(np.column_stack([rng.gamma(0.5, 200.0, mechanism.classes), counts]))
+    return mechanism.nearest_counts(np.column_stack([rng.gamma(0.5, 200.0, mechanism.classes), counts]))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -69,10 +69,10 @@ def test_sums_without_noise_are_the_counts_of_a_fit(name, rng):
     rows = rng.permutation(np.repeat(all_rows(mechanism), 3, axis=0))[:60]
     anchor = some_anchor(mechanism, rng)
     sums = mechanism.record_statistics(anchor, rows, 1).sum(axis=0)
-    found = mechanism.possible(mechanism.from_sums(Total(sums, 1.0, anchor, 1)))
-    shares = mechanism.shares_at(anchor, mechanism.marks(rows))
+    found = mechanism.nearest_counts(mechanism.from_sums(Total(sums, 1.0, anchor, 1)))
+    shares = mechanism.shares_at(anchor, mechanism.indicators(rows))
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    if (mechanism.unflat(found)[0] > 1.0).all():
+    if (mechanism.rows_and_counts(found)[0] > 1.0).all():
         expected = model.from_assignments(rows, shares)
         posterior = mechanism.posterior(found)
         for factor, contribution in expected.contribution.items():
@@ -159,7 +159,7 @@ def test_counts_that_rows_could_have_are_none_below_zero_and_at_least_one_row(rn
     mechanism = MODELS["classes"].mechanism()
     found = rng.normal(0.0, 20.0, (mechanism.classes, 1 + mechanism.width))
     found[:, 0] = [-3.0, 7.5]
-    rows, counts = mechanism.unflat(mechanism.possible(found))
+    rows, counts = mechanism.rows_and_counts(mechanism.nearest_counts(found))
     np.testing.assert_array_equal(rows, [1.0, 7.5])
     assert (counts >= 0.0).all()
     for block in mechanism.blocks:
@@ -194,6 +194,6 @@ def test_the_quality_of_a_release_is_rows_times_budget_over_copies_and_parameter
         found = mechanism.estimate(totals, rate)
         anchor = found.anchor
     assert found.quality == pytest.approx(first.quality, rel=0.01)
-    late, counts = 3, np.maximum(mechanism.unflat(anchor)[0], 1.0)
+    late, counts = 3, np.maximum(mechanism.rows_and_counts(anchor)[0], 1.0)
     np.testing.assert_allclose(found.noise[:, 0], 2.0 * mechanism.norm / np.sqrt(late) / counts, rtol=1e-9)
     assert [remark.kind for remark in found.remarks] == ["no intervals"]

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.errors import NotCalibrated, NotPrivate
-from decbayes.models.mixtures.histogram import SIDE, Grid
+from decbayes.models.mixtures.histogram import SIDE, CellGrid
 from decbayes.page.describing import described
 from decbayes.privacy import releasing
 from decbayes.privacy.mechanism import Total
@@ -107,7 +107,7 @@ def test_variances_are_those_of_rows_not_of_cells(rng):
     mechanism = PLANE.mechanism()
     points = 0.4 * rng.normal(size=(20_000, 2)) + 0.1
     counts = mechanism.record_statistics(mechanism.start(), points, 0).sum(axis=0)
-    mix = Grid(mechanism, counts).fitted(1)
+    mix = CellGrid(mechanism, counts).fit(1)
     precision = db.Posterior.from_natural(PLANE.structure.with_components(1), mix.natural).mean(
         "components", "precision"
     )
@@ -119,8 +119,8 @@ def test_noise_of_means_is_what_repeated_noise_makes_of_them(rng):
     """With memberships as given, a mean over noisy cells varies as stated."""
     mechanism = PLANE.mechanism()
     counts = mechanism.record_statistics(mechanism.start(), clusters(3000, rng), 0).sum(axis=0) + 1.0
-    grid = Grid(mechanism, counts)
-    mix = grid.fitted(3)
+    grid = CellGrid(mechanism, counts)
+    mix = grid.fit(3)
     inner = len(grid.places) // len(grid.counts)
     shares = mix.shares.reshape(len(grid.counts), inner, -1).sum(axis=1) / grid.counts[:, None]
     found = []

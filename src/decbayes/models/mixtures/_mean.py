@@ -108,7 +108,7 @@ class GaussianMean(OfPoints):
     def draw(self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator) -> tuple[Array, Any]:
         """Points around the mean; there are no hidden variables."""
         nothing = np.zeros(size, dtype=np.intp)
-        return KnownVariance(float(self.variance)).draw(parameters["mean"], nothing, rng), nothing
+        return self._likelihood.draw(parameters["mean"], nothing, rng), nothing
 
     @completed
     def information(self, posterior: Posterior, data: Any) -> Array:
@@ -120,8 +120,8 @@ class GaussianMean(OfPoints):
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The mean and its standard deviation."""
         check_structure(posterior, self.structure, "posterior")
-        prior = posterior.parameters("mean")
-        return [{"component": 0, "mean": prior["mean"][0], "standard deviation": np.sqrt(prior["variance"])}]
+        parameters = posterior.parameters("mean")
+        return [{"component": 0, "mean": parameters["mean"][0], "standard deviation": np.sqrt(parameters["variance"])}]
 
     @completed
     def tally(self, posterior: Posterior) -> Tally:

@@ -33,6 +33,8 @@ from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.mixtures.consensus import fit_pieces
+from decbayes.models.mixtures.empirical_prior import are_rows_few, find_components
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -143,28 +145,43 @@ class Clusters(Model):
         if (known := known_number(self, prior, start)) is not None:
             return self.sized(known).fit(data, rng=rng, prior=prior, start=start, progress=progress)
         random = check_fit(self.structure, rng, prior, start)
-        points = self._open(data)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
-        blocks = PointBlocks(self.emissions, points)
+        blocks = PointBlocks(self.emissions, self._open(data))
         if not len(blocks):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         if self.auto:
-            moves = MixtureMoves(self, blocks, generator(random))
-            if self.components == "wide":
-                fit = fit_of(moves.wide(self.ascent, progress), self._of_any_number)
-                return replace(fit, posterior=replace(fit.posterior, remarks=(PIECES,)))
-            fit = fit_of(moves.search(self.ascent, progress), self._of_any_number)
-            hidden = moves.may_hide(number_of(fit.posterior.structure))
-            return replace(fit, posterior=replace(fit.posterior, remarks=(HIDDEN,))) if hidden else fit
+            fit = self._fit_any_number(blocks, generator(random), progress)
+        else:
+            fit = self._fit_number(blocks, before, random, start, progress)
+        return fit if prior is not None else with_remarks(fit, *self.doubts(fit.posterior))
+
+    def doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
+        """Remarks on a posterior that was fitted on top of the model's own prior."""
+        return ()
+
+    def _fit_any_number(self, blocks: PointBlocks, rng: np.random.Generator, progress: OnPass | None) -> Fit:
+        moves = MixtureMoves(self, blocks, rng)
+        if self.components == "wide":
+            return with_remarks(fit_of(fit_pieces(moves, self.ascent, progress), self._of_any_number), PIECES)
+        fit = fit_of(find_components(moves, self.ascent, progress), self._of_any_number)
+        hidden = number_of(fit.posterior.structure) == 1 and are_rows_few(moves)
+        return with_remarks(fit, HIDDEN) if hidden else fit
+
+    def _fit_number(
+        self,
+        blocks: PointBlocks,
+        before: Natural,
+        random: np.random.Generator | None,
+        start: Posterior | None,
+        progress: OnPass | None,
+    ) -> Fit:
         if start is None:
-            kinds = cycle(self._starts(len(blocks)))
-            random_numbers = generator(random)
+            ascent, kinds, rng = self.ascent, cycle(self._starts(len(blocks))), generator(random)
 
             def begin() -> Natural:
-                return self._begin(blocks, before, next(kinds), random_numbers)
+                return self._begin(blocks, before, next(kinds), rng)
         else:
-            begin = partial(dict, start.natural)
-        ascent = self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance)
+            ascent, begin = Ascent(self.ascent.passes, self.ascent.tolerance), partial(dict, start.natural)
         watch = inside(progress, len(blocks))
         return fit_best(
             begin,
@@ -192,7 +209,7 @@ class Clusters(Model):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        return np.concatenate([self._assign(posterior, some) for some in in_blocks(self._open(data))])
+        return np.concatenate([self._assign(posterior, points) for points in in_blocks(self._open(data))])
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
@@ -203,7 +220,7 @@ class Clusters(Model):
         """
         check_structure(posterior, self.structure_for(posterior), "posterior")
         if held is None:
-            return np.concatenate([self._log_density(posterior, some) for some in in_blocks(self._open(data))])
+            return np.concatenate([self._log_density(posterior, block) for block in in_blocks(self._open(data))])
         points, hidden = (self.points(part, unseen=True) for part in (data, held))
         check_held(points, hidden)
         together = np.where(np.isnan(hidden), points, hidden)
@@ -233,7 +250,7 @@ class Clusters(Model):
         """Observations whose values are all missing do not count."""
         if held is not None:
             return super().units(data, held)
-        seen = [~np.isnan(some).all(axis=1) for some in in_blocks(self._open(data))]
+        seen = [~np.isnan(points).all(axis=1) for points in in_blocks(self._open(data))]
         return np.concatenate([np.empty(0), *seen])
 
     def units_of_one(self, most: int) -> tuple[int, int]:
@@ -252,13 +269,13 @@ class Clusters(Model):
         families, prior = self.structure.families, self.structure.prior
         statistics = statistics_of(self.structure, parameters)
         expected = np.concatenate([family.expected_statistics(prior[name])[0] for name, family in families.items()])
-        for some in in_blocks(self._open(data)):
-            emissions = self.emissions.seeing(some)
-            features, added = emissions.features(some), columns_of(self.structure, emissions)
+        for points in in_blocks(self._open(data)):
+            emissions = self.emissions.seeing(points)
+            features, added = emissions.features(points), columns_of(self.structure, emissions)
             # The part of E[log p] that does not depend on the component, beside t(x_n) · E[T(θ_k)].
             base = coefficients(emissions, prior)[:, 0] - added @ expected
             seen, constant = features @ added, features @ base
-            yield np.stack([logsumexp(seen @ each.T, axis=1) + constant for each in statistics])
+            yield np.stack([logsumexp(seen @ draw.T, axis=1) + constant for draw in statistics])
 
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator
@@ -341,6 +358,11 @@ class Clusters(Model):
         return plus(blocks.emissions, before.natural, sums), height - before.divergence(natural)
 
 
+def with_remarks(fit: Fit, *remarks: Remark) -> Fit:
+    """The fit, with further remarks on its posterior."""
+    return replace(fit, posterior=replace(fit.posterior, remarks=(*fit.posterior.remarks, *remarks)))
+
+
 def columns_of(structure: Structure, emissions: Emissions) -> Array:
     """(p, d): features times this matrix are what an observation adds to a component, factor after factor."""
     added = emissions.added()
@@ -356,13 +378,13 @@ def statistics_of(structure: Structure, parameters: Mapping[str, Any]) -> Array:
 
 def as_responsibilities(assignments: Any, observations: int, components: int) -> Array:
     """(N, K): shares that add up to one, from shares or from component numbers."""
-    given = real_array(assignments)
-    if given.shape == (observations,) and (np.isin(given, np.arange(components))).all():
-        return np.eye(components)[given.astype(np.intp)]
-    shares = given.astype(np.float64)
+    numbers = real_array(assignments)
+    if numbers.shape == (observations,) and (np.isin(numbers, np.arange(components))).all():
+        return np.eye(components)[numbers.astype(np.intp)]
+    shares = numbers.astype(np.float64)
     if shares.shape != (observations, components) or not (shares >= 0).all() or not np.allclose(shares.sum(axis=1), 1):
         raise InvalidData(
             f"Assignments are {observations} numbers from 0 to {components - 1}, or {observations} × {components} "
-            f"shares whose rows add up to one; these have the shape {given.shape}."
+            f"shares whose rows add up to one; these have the shape {numbers.shape}."
         )
     return shares

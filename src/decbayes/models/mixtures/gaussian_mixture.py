@@ -1,15 +1,14 @@
 """Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from decbayes.base.arguments import Above, Seed, as_shape, check_positive, given
+from decbayes.base.arguments import Above, as_shape, check_positive, given
 from decbayes.families import Array, IsotropicGaussian, dense
-from decbayes.models.core.ascent import Fit, OnPass
 from decbayes.models.core.model import Columns
 from decbayes.models.core.points import of_own_posterior
 from decbayes.models.core.settings import Width
@@ -138,20 +137,9 @@ class GaussianMixture(Mixture):
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
 
-    def fit(
-        self,
-        data: Any,
-        *,
-        rng: Seed | None = None,
-        prior: Posterior | None = None,
-        start: Posterior | None = None,
-        progress: OnPass | None = None,
-    ) -> Fit:
-        """As for any mixture; with a known variance, the posterior has a remark if the data lie far from the prior."""
-        fit = super().fit(data, rng=rng, prior=prior, start=start, progress=progress)
-        if self.variance is None or prior is not None or not is_far_from_prior(fit.posterior):
-            return fit
-        return replace(fit, posterior=replace(fit.posterior, remarks=(*fit.posterior.remarks, FAR_FROM_PRIOR)))
+    def doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
+        far = self.variance is not None and is_far_from_prior(posterior)
+        return (FAR_FROM_PRIOR,) if far else ()
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

@@ -31,7 +31,7 @@ BACKGROUND, LEAST, MOST = 0.3, 1e-4, 0.9
 
 
 @dataclass(frozen=True)
-class Mix:
+class CellFit:
     """A mixture fitted to cells: its posterior, the share of each cluster at each node, and the log-likelihood."""
 
     natural: Natural
@@ -57,17 +57,17 @@ class HistogramMechanism(RowMechanism):
         self.model, self.low, self.high = model, np.asarray(low, float), np.asarray(high, float)
         self.cells: int = SIDE ** len(low)
         # Parameters per cluster: one per feature, the last of which stands for its weight.
-        self.each: int = model.emissions.features(self.low[None]).shape[1]
+        self.per_cluster: int = model.emissions.features(self.low[None]).shape[1]
 
     @property
     def parameters(self) -> int:
-        return int(self.model.components) * self.each - 1
+        return int(self.model.components) * self.per_cluster - 1
 
     def size(self, number: int) -> int:
         return self.cells
 
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
-        points = self.complete(data)
+        points = self.complete_rows(data)
         marks = np.zeros((len(points), self.cells))
         inside = np.flatnonzero(self.inside(points))
         places = (points[inside] - self.low) / (self.high - self.low) * SIDE
@@ -79,16 +79,16 @@ class HistogramMechanism(RowMechanism):
         return np.asarray(((points >= self.low) & (points < self.high)).all(axis=1))
 
     def outside(self, data: Any) -> NDArray[np.bool_]:
-        return ~self.inside(self.complete(data))
+        return ~self.inside(self.complete_rows(data))
 
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
         (total,) = totals
         rows, counts = self.counts(total)
-        grid = Grid(self, counts)
-        mix = grid.fitted(int(self.model.components))
-        posterior = Posterior.from_natural(self.model.structure, mix.natural)
+        grid = CellGrid(self, counts)
+        fit = grid.fit(int(self.model.components))
+        posterior = Posterior.from_natural(self.model.structure, fit.natural)
         quality = rows / total.copies * rate / self.parameters
-        noise = grid.noise(mix, total.deviation)
+        noise = grid.noise(fit, total.deviation)
         return Estimate(posterior, noise, 1.0, float("nan"), np.zeros(0), quality, (MEANS_ONLY,))
 
     def counts(self, total: Total) -> tuple[float, Array]:
@@ -103,15 +103,15 @@ class HistogramMechanism(RowMechanism):
         the likelihood is divided by it.
         """
         rows, counts = self.counts(totals[0])
-        surplus, grid = 1.0 + totals[0].deviation ** 2 * self.cells / rows, Grid(self, counts)
+        surplus, grid = 1.0 + totals[0].deviation ** 2 * self.cells / rows, CellGrid(self, counts)
         worth: list[float] = []
         while len(worth) < MOST_CLUSTERS and len(worth) < np.argmax([*worth, -np.inf]) + 3:
             number = len(worth) + 1
-            worth.append(grid.fitted(number).height / surplus - 0.5 * number * self.each * float(np.log(rows)))
+            worth.append(grid.fit(number).height / surplus - 0.5 * number * self.per_cluster * float(np.log(rows)))
         return int(np.argmax(worth)) + 1
 
 
-class Grid:
+class CellGrid:
     """The occupied cells, with nodes in each for numerical integration (Gauss–Legendre)."""
 
     def __init__(self, mechanism: HistogramMechanism, counts: Array) -> None:
@@ -129,14 +129,14 @@ class Grid:
         self.log_area = np.tile(np.log(area * np.prod(width)), len(seen))
         self.features = self.emissions.features(self.places)
 
-    def fitted(self, clusters: int) -> Mix:
+    def fit(self, clusters: int) -> CellFit:
         """The best of several fits; choosing it costs no privacy, since cells are public."""
         rng, before = np.random.default_rng(0), Posterior.of_prior(self.structure.with_components(clusters)).natural
-        fits = [self.ascended(dict(before), self.begun(clusters, before, rng), PASSES) for _ in range(RESTARTS)]
+        fits = [self.climb(dict(before), self.start(clusters, before, rng), PASSES) for _ in range(RESTARTS)]
         best = max(fits, key=lambda fit: fit.height)
-        return self.ascended(dict(before), best, LAST)
+        return self.climb(dict(before), best, LAST)
 
-    def begun(self, clusters: int, before: Any, rng: np.random.Generator) -> Mix:
+    def start(self, clusters: int, before: Any, rng: np.random.Generator) -> CellFit:
         """Assign every cell to the nearest of spread-out centres, drawn where there are many rows."""
         weight, centres = self.counts**2, []
         chance = weight
@@ -149,33 +149,33 @@ class Grid:
         nearest = np.eye(clusters)[distances.argmin(axis=1)] * self.counts[:, None]
         inner = len(self.places) // len(self.counts)
         sums = np.repeat(nearest / inner, inner, axis=0).T @ self.features
-        return Mix(plus(self.emissions, before, sums), BACKGROUND, np.zeros(0), -np.inf)
+        return CellFit(plus(self.emissions, before, sums), BACKGROUND, np.zeros(0), -np.inf)
 
-    def ascended(self, before: Natural, mix: Mix, passes: int) -> Mix:
+    def climb(self, before: Natural, fit: CellFit, passes: int) -> CellFit:
         """Repeat the step until the likelihood of the cells stops rising."""
         for _ in range(passes):
-            last, mix = mix.height, self.step(before, mix)
-            if mix.height - last < SAME:
+            last, fit = fit.height, self.step(before, fit)
+            if fit.height - last < SAME:
                 break
-        return mix
+        return fit
 
-    def step(self, before: Natural, mix: Mix) -> Mix:
+    def step(self, before: Natural, fit: CellFit) -> CellFit:
         """One pass: distribute the rows of each cell among clusters and background."""
-        lines = self.features @ coefficients(self.emissions, mix.natural) + self.log_area[:, None]
-        dense = (1.0 - mix.background) * np.exp(lines)
-        cells = dense.reshape(len(self.counts), -1).sum(axis=1) + mix.background / self.cells
+        lines = self.features @ coefficients(self.emissions, fit.natural) + self.log_area[:, None]
+        dense = (1.0 - fit.background) * np.exp(lines)
+        cells = dense.reshape(len(self.counts), -1).sum(axis=1) + fit.background / self.cells
         inner = len(self.places) // len(self.counts)
         shares = dense * np.repeat(self.counts / cells, inner)[:, None]
-        background = float((self.counts * mix.background / self.cells / cells).sum() / self.counts.sum())
+        background = float((self.counts * fit.background / self.cells / cells).sum() / self.counts.sum())
         natural = plus(self.emissions, before, shares.T @ self.features)
-        return Mix(natural, min(max(background, LEAST), MOST), shares, float(self.counts @ np.log(cells)))
+        return CellFit(natural, min(max(background, LEAST), MOST), shares, float(self.counts @ np.log(cells)))
 
-    def noise(self, mix: Mix, deviation: float) -> Array:
+    def noise(self, fit: CellFit, deviation: float) -> Array:
         """(K, D): standard deviation of each cluster's mean from noise in the cells, given the clusters' shares."""
         inner = len(self.places) // len(self.counts)
-        rows = np.maximum(mix.shares.sum(axis=0), 1.0)
-        means = mix.shares.T @ self.places / rows[:, None]
-        shares = mix.shares.reshape(len(self.counts), inner, -1).sum(axis=1) / self.counts[:, None]
+        rows = np.maximum(fit.shares.sum(axis=0), 1.0)
+        means = fit.shares.T @ self.places / rows[:, None]
+        shares = fit.shares.reshape(len(self.counts), inner, -1).sum(axis=1) / self.counts[:, None]
         away = self.middles[:, None] - means
         return np.asarray(deviation * np.sqrt(((shares[:, :, None] * away) ** 2).sum(axis=0)) / rows[:, None])
 

@@ -225,9 +225,9 @@ class CategoricalMixture(Mixture):
         object.__setattr__(self, "dimension", self.dimension or np.size(self.categories) * np.ndim(self.categories))
         super().__post_init__()
         check_positive(prior=self.prior)
-        given = np.broadcast_to(np.asarray(self.categories), (self.dimension or 1,)).tolist()
-        check_whole(1, **{f"categories[{place}]": size for place, size in enumerate(given)})
-        object.__setattr__(self, "categories", tuple(given) if self.dimension else given[0])
+        sizes = np.broadcast_to(np.asarray(self.categories), (self.dimension or 1,)).tolist()
+        check_whole(1, **{f"categories[{place}]": size for place, size in enumerate(sizes)})
+        object.__setattr__(self, "categories", tuple(sizes) if self.dimension else sizes[0])
 
     @property
     def likelihood(self) -> Categories:
@@ -259,8 +259,8 @@ class CategoricalMixture(Mixture):
             rare = np.isin(points[:, place], categories[having < least])
             points[rare, place] = categories[times.argmax()] if len(times) else np.nan
             changed += bool(rare.any())
-        told = f"{changed} columns have categories of fewer than {least} persons; the most common counts instead."
-        return self, points, [told] if changed else []
+        remark = f"{changed} columns have categories of fewer than {least} persons; the most common counts instead."
+        return self, points, [remark] if changed else []
 
     def constants(self) -> Mapping[str, Any]:
         return {"categories": list(self.categories), "columns": list(self.columns)}

@@ -56,7 +56,7 @@ class RowMechanism(Mechanism):
         points = self.model.points(data)
         return (points[start : start + ROWS] for start in range(0, len(points), ROWS))
 
-    def complete(self, data: Any) -> Array:
+    def complete_rows(self, data: Any) -> Array:
         points = self.model.points(data)
         if np.isnan(points).any():
             raise InvalidData("A private release needs complete rows. Leave out those with missing values.")
@@ -80,7 +80,7 @@ class ClassMechanism(RowMechanism):
         self.pairs = [(j, other) for j in range(len(self.sizes)) for other in range(j)]
         self.norm = float(np.sqrt(1.0 + sum(1.0 - 1.0 / size for size in self.sizes)))
         self.contrasts = contrasts(self.sizes, self.blocks)
-        self.begun: Array | None = None
+        self.first_anchor: Array | None = None
 
     @property
     def parameters(self) -> int:
@@ -92,7 +92,7 @@ class ClassMechanism(RowMechanism):
         return self.classes * (1 + int(self.contrasts.shape[1]))
 
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
-        marks = self.marks(data)
+        marks = self.indicators(data)
         if number == 0:
             tables = [
                 (marks[:, self.blocks[j], None] * marks[:, None, self.blocks[other]]).reshape(len(marks), -1)
@@ -103,9 +103,9 @@ class ClassMechanism(RowMechanism):
         described = np.concatenate([np.ones((len(marks), 1)), marks @ self.contrasts], axis=1)
         return np.asarray((shares[:, :, None] * described[:, None, :]).reshape(len(marks), -1) / self.norm)
 
-    def marks(self, data: Any) -> Array:
+    def indicators(self, data: Any) -> Array:
         """(N, categories of all columns): one-hot encoded rows."""
-        points = self.complete(data)[:, self.places]
+        points = self.complete_rows(data)[:, self.places]
         marks = np.zeros((len(points), self.width))
         for column, block in zip(points.T, self.blocks, strict=True):
             marks[np.arange(len(points)), block.start + column.astype(np.intp)] = 1.0
@@ -113,7 +113,7 @@ class ClassMechanism(RowMechanism):
 
     def shares_at(self, anchor: Array, marks: Array) -> Array:
         """(N, K): the shares of classes in each row, given the anchor's counts."""
-        rows, counts = self.unflat(anchor)
+        rows, counts = self.rows_and_counts(anchor)
         weights = (rows + SMOOTHING) / (rows + SMOOTHING).sum()
         within = np.concatenate(
             [
@@ -128,24 +128,25 @@ class ClassMechanism(RowMechanism):
             lines = lines + marks[:, place, None] * np.log(within[:, place])
         return np.asarray(softmax(lines, axis=1))
 
-    def unflat(self, anchor: Array) -> tuple[Array, Array]:
+    def rows_and_counts(self, anchor: Array) -> tuple[Array, Array]:
         """(K,) rows per class, and (K, categories) counts."""
         whole = anchor.reshape(self.classes, 1 + self.width)
         return whole[:, 0], whole[:, 1:]
 
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
-        if self.begun is None:  # the same tables in all rounds
-            self.begun = self.from_tables(totals[0])
-        anchor, late = self.begun, []
+        if self.first_anchor is None:  # the same tables in all rounds
+            self.first_anchor = self.from_tables(totals[0])
+        anchor, late = self.first_anchor, []
         for number, total in enumerate(totals[1:], start=1):
-            found = self.from_sums(total)
+            counts = self.from_sums(total)
             if number <= EARLY:
-                here = total.anchor.reshape(found.shape)
-                anchor = self.possible(here + STEP * (self.possible(found).reshape(found.shape) - here))
+                previous = total.anchor.reshape(counts.shape)
+                step = self.nearest_counts(counts).reshape(counts.shape) - previous
+                anchor = self.nearest_counts(previous + STEP * step)
             else:
-                late.append(found)
-                anchor = self.possible(np.mean(late, axis=0))
-        rows, _ = self.unflat(anchor)
+                late.append(counts)
+                anchor = self.nearest_counts(np.mean(late, axis=0))
+        rows, _ = self.rows_and_counts(anchor)
         noise = totals[-1].deviation * self.norm / np.sqrt(max(len(late), 1))
         quality = max(float(rows.sum()), 1.0) / totals[-1].copies * rate / self.parameters
         deviations = np.repeat((noise / np.maximum(rows, 1.0))[:, None], self.width, axis=1)
@@ -157,7 +158,7 @@ class ClassMechanism(RowMechanism):
         """The variance between the averaged sums, relative to their noise."""
         if len(late) < 2:
             return 1.0
-        back = [np.concatenate([each[:, :1], each[:, 1:] @ self.contrasts], axis=1) for each in late]
+        back = [np.concatenate([sums[:, :1], sums[:, 1:] @ self.contrasts], axis=1) for sums in late]
         return float(np.var(back, axis=0, ddof=1).mean() / (noise**2 * len(late)))
 
     def from_sums(self, total: Total) -> Array:
@@ -166,11 +167,11 @@ class ClassMechanism(RowMechanism):
         even = np.concatenate([np.full(size, 1.0 / size) for size in self.sizes])
         return np.concatenate([sums[:, :1], sums[:, :1] * even + sums[:, 1:] @ self.contrasts.T], axis=1)
 
-    def possible(self, found: Array) -> Array:
+    def nearest_counts(self, noisy: Array) -> Array:
         """The nearest possible counts: none negative, with sums in each column equal to the rows of the class."""
-        rows = np.maximum(found[:, 0], 1.0)
+        rows = np.maximum(noisy[:, 0], 1.0)
         counts = np.concatenate(
-            [[nearest_shares(row, total) for row, total in zip(found[:, 1:][:, block], rows, strict=True)]
+            [[nearest_shares(row, total) for row, total in zip(noisy[:, 1:][:, block], rows, strict=True)]
              for block in self.blocks],
             axis=1,
         )  # fmt: skip
@@ -198,7 +199,7 @@ class ClassMechanism(RowMechanism):
 
     def posterior(self, anchor: Array) -> Posterior:
         """The posterior of rows with these counts: features of rows add up column by column."""
-        rows, counts = self.unflat(anchor)
+        rows, counts = self.rows_and_counts(anchor)
         base = np.zeros((1, len(self.sizes)))
         one_changed = np.repeat(base, self.width, axis=0)
         for column, block in enumerate(self.blocks):

@@ -6,14 +6,19 @@ are the frequencies in all rows. Its strength is large for columns that do not t
 are still its statistics on top of the agreed prior.
 """
 
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from decbayes.families import Array
+from decbayes.models.core.ascent import Ascent, Climb, OnPass
+from decbayes.models.core.component_search import ComponentSearch
 from decbayes.models.likelihoods.columnwise import Columnwise
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part
+from decbayes.models.mixtures.moves import MixtureMoves, less, more
 
 # Strengths to compare, in rows, and the centre and width of their log-normal density.
 CENTRE, WIDTH = 10.0, 2.0
@@ -22,9 +27,47 @@ STRENGTHS: Array = np.logspace(0, 10, num=11, base=2.0)
 FIRST = (3.0, 10.0)
 # Nats per column by which several components must beat one: in noise, the best of all splits gains up to 0.26.
 BY_CHANCE = 0.35
+# With fewer rows per discrete column, several classes may look like one.
+ROWS_PER_COLUMN = 20
 
 
-def own_prior(
+def find_components(moves: MixtureMoves, ascent: Ascent, progress: OnPass | None) -> Climb[Natural]:
+    """The best state of any number of components; with discrete columns, under the prior of first searches."""
+    columns = discrete_columns(moves.blocks.emissions)
+    if not columns:
+        return ComponentSearch(moves, ascent, progress).run()
+    whole, firsts = moves.whole(), []
+    for strength in FIRST:
+        trial, _ = under_empirical_prior(moves, whole, np.array([strength]))
+        first = ComponentSearch(trial, replace(ascent, restarts=0), progress).run()
+        firsts.append((first.height, trial.as_agreed(first.state)))
+        if first.interrupted:
+            return replace(first, state=firsts[-1][-1])
+    best = max(firsts, key=itemgetter(0))[-1]
+    several, density = under_empirical_prior(moves, less(best, moves.agreed_prior))
+    reached = ComponentSearch(several, ascent, progress).run()
+    single, density_of_single = under_empirical_prior(moves, whole)
+    one = more(single.prior(1), whole)
+    bound = single.step(one)[1]
+    if reached.interrupted or reached.height + density - density_of_single > bound + BY_CHANCE * columns:
+        return replace(reached, state=several.as_agreed(reached.state))
+    return Climb(single.as_agreed(one), (bound,), True)
+
+
+def are_rows_few(moves: MixtureMoves) -> bool:
+    """Whether several components of discrete columns may look like one."""
+    return moves.rows < ROWS_PER_COLUMN * discrete_columns(moves.blocks.emissions)
+
+
+def under_empirical_prior(
+    moves: MixtureMoves, statistics: Natural, strengths: Array = STRENGTHS
+) -> tuple[MixtureMoves, float]:
+    """The moves under the prior that fits the statistics of components, and the log density of its strengths."""
+    prior, density = empirical_prior(moves.blocks.emissions, moves.agreed_prior, statistics, strengths)
+    return moves.under(prior), density
+
+
+def empirical_prior(
     emissions: Emissions, agreed: Natural, statistics: Natural, strengths: Array = STRENGTHS
 ) -> tuple[Natural, float]:
     """The agreed prior, (1, d) per factor, with discrete columns replaced, and the log density of their strengths.
@@ -36,8 +79,8 @@ def own_prior(
         if is_discrete(part):
             apex = part.likelihood.family.apex(part.prior.shape[1])
             counts = np.maximum(statistics[part.name], 0.0)
-            own, density = pseudo_counts(part.likelihood, agreed[part.name] - apex, counts, strengths)
-            before[part.name], height = apex + own, height + density
+            pseudo, density = pseudo_counts(part.likelihood, agreed[part.name] - apex, counts, strengths)
+            before[part.name], height = apex + pseudo, height + density
     return before, height
 
 
