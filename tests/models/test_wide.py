@@ -95,9 +95,9 @@ def test_clusters_of_numbers_may_be_wide_and_topics_may_not():
 
 
 def test_more_rows_than_are_compared_in_pairs_are_all_counted(monkeypatch, table):
-    from decbayes.models.mixtures import moves
+    from decbayes.models.mixtures import consensus
 
-    monkeypatch.setattr(moves, "MOST_COMPARED", 100)
+    monkeypatch.setattr(consensus, "MOST_COMPARED", 100)
     model = db.BernoulliMixture("wide", COLUMNS, ascent=db.Ascent(restarts=0))
     posterior = model.fit(table[0][:300], rng=0).posterior
     np.testing.assert_allclose(posterior.contribution["weights"].sum(), 300)
