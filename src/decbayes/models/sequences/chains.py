@@ -1,4 +1,4 @@
-"""Sequences of table rows, and what hidden Markov models compute along their chains of states."""
+"""Sequences of table rows, and the computations of hidden Markov models along them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,20 +25,20 @@ from decbayes.models.likelihoods.emissions import Emissions, Natural
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular, columns_text, counts_hint, kinds_from, read_columns
 from decbayes.posterior import Posterior
 
-# Steps that are worked on at a time, or more where a sequence is longer.
+# Steps per block; more if a sequence is longer.
 BLOCK = 1 << 12
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Sequences one after another: all their rows, and where each ends."""
+    """Concatenated sequences: all their rows, and where each ends."""
 
     points: Array
     ends: NDArray[np.int64]
 
     @classmethod
     def of(cls, sequences: list[Array], width: int) -> "Steps":
-        """Empty sequences are left out."""
+        """Concatenate sequences, without empty ones."""
         parts = [part for part in sequences if len(part)]
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return cls(np.concatenate([np.empty((0, width)), *parts]), ends)
@@ -49,27 +49,27 @@ class Steps:
 
     @property
     def sequence(self) -> NDArray[np.intp]:
-        """Which sequence each step belongs to."""
+        """The sequence of each step."""
         return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
     def split(self, values: Any) -> list[Any]:
         return np.split(values, self.ends[:-1]) if len(self.ends) else []
 
     def counted(self, shares: Array) -> tuple[Array, Array]:
-        """Moves between states, and first states, where steps are independent given their shares."""
+        """Counts of moves and of first states, for steps that are independent given their shares."""
         goes_on = np.ones(len(shares), dtype=np.bool_)
         goes_on[self.ends - 1] = False
         moved = shares[:-1][goes_on[:-1]].T @ shares[1:][goes_on[:-1]]
         return moved, shares[self.firsts].sum(axis=0)
 
     def followed_by(self, missing: int) -> "Steps":
-        """The same sequences, each with some missing steps at its end."""
+        """The same sequences, each with missing steps at its end."""
         gap = np.full((missing, self.points.shape[1]), np.nan)
         return Steps.of([np.concatenate([part, gap]) for part in self.split(self.points)], self.points.shape[1])
 
 
 class ChainBlocks:
-    """Features of whole sequences, some thousand steps at a time: threads share them out, and sums have one order."""
+    """Features of whole sequences in blocks of some thousand steps, for threads; block sums are added in one order."""
 
     def __init__(self, emissions: Emissions, steps: Steps) -> None:
         number = steps.firsts // BLOCK
@@ -84,7 +84,7 @@ class ChainBlocks:
 
 
 def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDArray[np.int64]]]:
-    """The steps between cuts, and where their sequences end in them."""
+    """The steps between cuts, and where their sequences end."""
     points = np.split(steps.points, cuts)
     ends = np.split(steps.ends, np.searchsorted(steps.ends, cuts, side="right"))
     return points, [last - first for last, first in zip(ends, np.append(0, cuts), strict=True)]
@@ -99,7 +99,7 @@ def weighed(
 
 
 def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
-    """Probabilities of states in the place of scores; the log weight of all paths, expected moves and first states."""
+    """Turn scores into state probabilities; return the log weight of all paths, expected moves and first states."""
     from decbayes.kernels.forward_backward import smooth
 
     moved, begun = np.zeros(moves.shape), np.zeros(len(start))
@@ -107,7 +107,7 @@ def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[f
 
 
 def moves_of(scores: Array, start: Array, moves: Array) -> tuple[Array, Array]:
-    """First states and moves that are expected of one sequence; its scores become probabilities."""
+    """Expected first states and moves of one sequence; its scores become probabilities."""
     _, moved, begun = smoothed(scores, Steps(scores, np.array([len(scores)])), start, moves)
     return begun, moved
 
@@ -119,13 +119,13 @@ def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
 
 
 def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, begun: Array) -> Natural:
-    """Natural parameters with the evidence of some sequences added."""
+    """Natural parameters plus the evidence of some sequences."""
     chain = {"start": natural["start"] + begun[:, None], "transitions": natural["transitions"] + moved}
     return {**chain, **emissions.plus(natural, sums)}
 
 
 def stationary(moves: Array) -> Array:
-    """The distribution that transitions leave as it is."""
+    """The distribution that the transitions preserve."""
     size = len(moves)
     equations = np.vstack([moves.T - np.eye(size), np.ones(size)])
     shares = np.linalg.lstsq(equations, np.append(np.zeros(size), 1.0), rcond=None)[0]
@@ -136,8 +136,8 @@ def stationary(moves: Array) -> Array:
 class Sequential(Tabular):
     """A model whose observations are sequences: a list of data frames or matrices, or one of either.
 
-    `sequences` names a column that tells sequences apart, and is none of the model's own. A table that has it holds
-    several sequences, whose rows are in order; one that has not is a single sequence.
+    `sequences` names the column that identifies sequences; it is not among the model's columns. A table with that
+    column holds several sequences, whose rows are in order; a table without it is a single sequence.
     """
 
     sequences: Annotated[str, "The column that identifies sequences; rows of a sequence are in order."] = field(
@@ -151,7 +151,7 @@ class Sequential(Tabular):
         return {**super().constants(), **({"sequences": self.sequences} if self.sequences else {})}
 
     def steps(self, data: Any) -> Steps:
-        """Sequences as one matrix, and where each ends."""
+        """Concatenate the sequences."""
         if isinstance(data, str) or not hasattr(data, "__iter__"):
             raise InvalidData("Sequences are a list of data frames or matrices, or one of either.")
         tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(each_chunk(data))
@@ -159,7 +159,7 @@ class Sequential(Tabular):
         return Steps.of(parts, len(self.columns))
 
     def separate(self, data: Any) -> list[Array]:
-        """Each sequence as a matrix of its own."""
+        """Each sequence as a matrix."""
         steps = self.steps(data)
         return steps.split(steps.points)
 
@@ -167,7 +167,7 @@ class Sequential(Tabular):
         return len(self.steps(data).ends)
 
     def units(self, data: Any, held: Any = None) -> Array:
-        """A score is per step."""
+        """Scores are per step."""
         return np.diff(self.steps(data).ends, prepend=0).astype(np.float64)
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> list[Any]:
@@ -177,14 +177,14 @@ class Sequential(Tabular):
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """A person is a sequence, or has several: many rows of one are no cell of many."""
+        """Count persons, each with one sequence or more, not rows."""
         steps = self.steps(data)
         behind = persons.of_parts(steps.sequence)
         columns, points, remarks = pooled(steps.points, self.columns, behind.counts, [least], agreed=agreed)
         return self if agreed else replace(self, columns=columns), steps.split(points), remarks
 
     def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
-        """Sequences, or their persons, that are expected to be in a state for a step or more."""
+        """The expected number of sequences, or persons, that spend at least one step in each state."""
         return persons.of_parts(self.steps(data).sequence).present(self.assign(posterior, data))
 
     def joined(self, shards: Sequence[Any]) -> list[Any]:
@@ -235,7 +235,7 @@ class Sequential(Tabular):
         return self.separate(self._rows(path))
 
     def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
-        """Whom each sequence of a file is about: all its rows must say the same."""
+        """The person behind each sequence of a file: the same in all its rows."""
         frame = read_frame(Path(path), list(dict.fromkeys([*self.columns, *filter(None, [self.sequences]), column])))
         labels = [set(map(str, rows)) for rows in cut(frame[column], self._names(frame))]
         if any(len(names) > 1 for names in labels):
@@ -243,7 +243,7 @@ class Sequential(Tabular):
         return Persons.of(name for names in labels for name in names)
 
     def stream(self, path: Any, *, report: Report = ignore, **reading_options: Any) -> Iterator[Observed]:
-        """All sequences at once, and which row of the file each step is."""
+        """All sequences at once, and the row of each step in the file."""
         frame = self._rows(Path(path))
         names = self._names(frame)
         points = self.points(frame)
@@ -254,7 +254,7 @@ class Sequential(Tabular):
         return read_frame(path, [*self.columns, *([self.sequences] if self.sequences else [])])
 
     def _names(self, table: Any) -> Any:
-        """Which sequence each row belongs to, if a column says it."""
+        """The sequence of each row, if a column identifies it."""
         if not self.sequences or not is_frame(table) or self.sequences not in names_in(table):
             return None
         names = values_in(table, self.sequences)
@@ -267,7 +267,7 @@ class Sequential(Tabular):
 
 
 def cut(points: Any, names: Any) -> list[Any]:
-    """The rows of each sequence, in their order; sequences in the order of their first rows."""
+    """The rows of each sequence, in order; sequences are ordered by their first rows."""
     if names is None:
         return [points]
     texts = np.array([str(name) for name in names])

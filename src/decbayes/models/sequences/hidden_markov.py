@@ -36,23 +36,24 @@ from decbayes.models.tables.profiles import Filled, class_summaries, fill, profi
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
 
-# With fewer steps per state, every other start is from random states: centres would leave states of single steps.
+# With fewer steps per state, every other start has random states: centres would leave states of single steps.
 POINTS_PER_CENTRE = 10
 
 
 @dataclass(frozen=True)
 class HiddenMarkov(Sequential):
-    """Each step of a sequence is in one of several states; the next state depends on the present one.
+    """Each step of a sequence is in one of several states; the next state depends on the current one.
 
     A state emits rows as a class of `LatentClasses` does: columns of any kind, and values, or whole steps, may be
     missing. Data are lists of sequences, each a data frame or a matrix; a single one is one sequence.
 
     `transition_prior` is α of each next state, `stickiness` is added to it for staying, `start_prior` is α of each
-    first state. Real columns have a variance of their own in each state. With `covariance="full"` they are correlated,
-    and then missing together or not at all; with `variance` they have that known one, in their squared agreed units.
+    first state. By default real columns have separate variances in each state. With `covariance="full"` they are
+    correlated and can only be missing together; with `variance` they have that known variance, in their squared agreed
+    units.
 
-    `states` is their number; `columns` says what the columns hold, and `from_frame` finds that. `sequences` names a
-    column that tells sequences apart.
+    `states` is their number; `columns` says what the columns hold, and `from_frame` infers it. `sequences` names the
+    column that identifies sequences.
 
     >>> readings = {"speed": np.array([0.1, 0.2, 0.1, 9.8, 10.1, 9.9, 10.0, 0.2] * 4)}
     >>> model = db.HiddenMarkov.from_frame(readings, states=2, kinds={"speed": "real"}, ascent=db.Ascent(restarts=1))
@@ -133,7 +134,7 @@ class HiddenMarkov(Sequential):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the sequences, on top of `prior` if given, climbing from `start` if given."""
+        """Fit the sequences, on top of `prior` and starting from `start` if given."""
         steps = self.steps(data)
         random = check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
@@ -160,13 +161,13 @@ class HiddenMarkov(Sequential):
         )
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
-        """(steps, states): the probability of each state given the whole sequence, sequences one after another."""
+        """(steps, states): the probability of each state given the whole sequence; sequences are concatenated."""
         steps, scores, start, moves = self._expected(posterior, data)
         smoothed(scores, steps, start, moves)
         return scores
 
     def filter(self, posterior: Posterior, data: Any) -> Array:
-        """(steps, states): the probability of each state given the steps up to now."""
+        """(steps, states): the probability of each state given the steps so far."""
         from decbayes.kernels.forward_backward import filtered
 
         steps, scores, start, moves = self._expected(posterior, data)
@@ -174,7 +175,7 @@ class HiddenMarkov(Sequential):
         return scores
 
     def path(self, posterior: Posterior, data: Any) -> list[NDArray[np.int64]]:
-        """The most likely states of each sequence, all steps together."""
+        """The most likely path of states in each sequence."""
         from decbayes.kernels.forward_backward import best_path
 
         steps, scores, start, moves = self._expected(posterior, data)
@@ -183,9 +184,8 @@ class HiddenMarkov(Sequential):
         return steps.split(states)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """log p(sequence | posterior) of each: emissions integrate their parameters out at each step, transitions are
-        at their means.
-        """
+        """log p(sequence | posterior) of each: emission parameters are integrated out at each step, transitions are at
+        their means."""
         from decbayes.kernels.forward_backward import filtered
 
         if held is not None:
@@ -201,7 +201,7 @@ class HiddenMarkov(Sequential):
         return np.asarray(self.filter(posterior, data)[steps.ends - 1] @ posterior.mean("transitions"))
 
     def next_rows(self, posterior: Posterior, data: Any, *, steps: int = 1, level: float = 0.9) -> list[Row]:
-        """What comes after the end of each sequence: one row per sequence, step and column, as `fill` has them."""
+        """What follows each sequence: one row per sequence, step and column, as from `fill`."""
         check_whole(1, steps=steps)
         longer = self.steps(data).followed_by(steps)
         following = []
@@ -213,7 +213,7 @@ class HiddenMarkov(Sequential):
         return [row for row in following if row["step"] > 0]
 
     def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
-        """Missing values, predicted from the whole sequence, and how sure that is; sequences one after another."""
+        """Predict missing values from the whole sequence, with their uncertainty; sequences are concatenated."""
         return self._filled(posterior, self.steps(data), level)
 
     def occupancy(self, posterior: Posterior) -> Array:
@@ -222,12 +222,12 @@ class HiddenMarkov(Sequential):
         return stationary(posterior.mean("transitions"))
 
     def dwell_times(self, posterior: Posterior) -> Array:
-        """How many steps a visit to each state lasts, at the mean transitions."""
+        """The mean length of a visit to each state, in steps, at the mean transitions."""
         check_structure(posterior, self.structure, "posterior")
         return np.asarray(1.0 / (1.0 - np.diag(posterior.mean("transitions"))))
 
     def from_states(self, data: Any, states: Array, moved: Array, begun: Array) -> Posterior:
-        """The posterior of sequences whose states are known: probabilities at each step, and expected moves."""
+        """The posterior given state probabilities at each step, and expected moves and first states."""
         steps = self.steps(data)
         emissions = self.emissions.seeing(steps.points)
         before = Posterior.of_prior(self.structure).natural
@@ -252,7 +252,7 @@ class HiddenMarkov(Sequential):
         return drawn, list(states.T)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """How often each state is visited and for how long, what sets it apart, and its columns."""
+        """How often and for how long each state is visited, what sets it apart, and its columns."""
         share, lasts = self.occupancy(posterior), self.dwell_times(posterior)
         rows = class_summaries(self.columns, self.emissions, posterior, top, share)
         return [
@@ -261,15 +261,14 @@ class HiddenMarkov(Sequential):
         ]
 
     def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
-        """What each state is like: one row per state and column (and category), with intervals, for a data frame."""
+        """Describe each state: one row per state and column (and category), with intervals, for a data frame."""
         check_structure(posterior, self.structure, "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
-        """Every step is a first one or comes after a move. No state is left more often, or has more values, than it has
-        steps, and no move happens less often than never.
-        """
+        """Every step is a first one or follows a move. A state has at least as many steps as exits or values, and no
+        move is made less often than never."""
         begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         visits = begun[:, 0] + moved.sum(axis=0)
         emitted = self.emissions.tally(visits, posterior.contribution)
@@ -280,7 +279,7 @@ class HiddenMarkov(Sequential):
     def cells_hidden(
         self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
     ) -> Posterior:
-        """Moves, first and last states that fewer than `least` persons had look like those that nobody had."""
+        """Make moves, first and last states of fewer than `least` persons look like those that nobody had."""
         begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         table = table_of(begun[:, 0], moved)
         safe = hidden(table, self.moving(belief, data, slots, persons), least)
@@ -290,7 +289,7 @@ class HiddenMarkov(Sequential):
         return replace(posterior, contribution={**posterior.contribution, **parts})
 
     def moving(self, posterior: Posterior, data: Any, slots: NDArray[np.intp], persons: Persons) -> Array:
-        """(K + 1, K + 1): how many persons are expected to make each move between slots, as `table_of` has them."""
+        """(K + 1, K + 1): how many persons are expected to make each move between slots, as in `table_of`."""
         steps, scores, start, moves = self._expected(posterior, data)
         sequences, into = steps.split(scores), np.eye(self.states)[slots]
         total = np.zeros((self.states + 1, self.states + 1))
@@ -310,13 +309,13 @@ class HiddenMarkov(Sequential):
             return fill(self.columns, self.emissions, posterior, steps.points, np.log(scores), level)
 
     def _predictive(self, posterior: Posterior, steps: Steps) -> tuple[Array, NDArray[np.int64], Array, Array]:
-        """log p(step | state) with parameters integrated out, where sequences end, mean first states and moves."""
+        """log p(step | state) with parameters integrated out, ends of sequences, mean first states and moves."""
         check_structure(posterior, self.structure, "posterior")
         scores = np.ascontiguousarray(self.emissions.log_predictive(posterior.natural, steps.points))
         return scores, steps.ends, posterior.mean("start"), posterior.mean("transitions")
 
     def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
-        """Steps, expected log weights of states at each, and weights of first states and of moves."""
+        """Steps, expected log weights of states at each step, and weights of first states and of moves."""
         check_structure(posterior, self.structure, "posterior")
         steps = self.steps(data)
         emissions = self.emissions.seeing(steps.points)
@@ -337,6 +336,6 @@ class HiddenMarkov(Sequential):
     def _pass(
         self, emissions: Emissions, blocks: ChainBlocks, before: Reference, natural: Natural
     ) -> tuple[Natural, float]:
-        """One pass over the data; the bound is that of the parameters it was given."""
+        """One pass over the data; the bound is that of the given parameters."""
         weight, *added = blocks.weigh(emissions.coefficients(natural), *chain_weights(natural))
         return plus(emissions, before.natural, *added), weight - before.divergence(natural)

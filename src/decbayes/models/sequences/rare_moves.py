@@ -1,10 +1,9 @@
-"""Moves between states that too few persons made: hidden so that a file does not tell them from moves nobody made.
+"""Hide moves between states that too few persons made: they look like moves that nobody made.
 
-A table of moves has a row and a column for each state, and one for the outside, where sequences come from and go to.
-What enters a state leaves it, and how often it is visited is in the file anyway, as the number of values that it
-emitted. So rows and columns keep their sums. Rare cells are replaced by what these sums suggest, together with as many
-others as it takes for the sums not to give a rare one away.
-"""
+A table of moves has a row and a column for each state, and one for the outside, where sequences come from and go to. As
+many moves enter a state as leave it, and the number of visits is in the file anyway, as the number of emitted values:
+so sums of rows and columns are kept. Rare cells are replaced by what these sums suggest, together with as many others
+as needed to keep the sums from revealing a rare cell."""
 
 from collections.abc import Iterator
 
@@ -17,13 +16,13 @@ from decbayes.errors import InvalidData
 from decbayes.families import Array
 
 Cells = NDArray[np.bool_]
-# Persons or moves that are nobody's.
+# Smaller numbers of persons or moves count as none.
 NEARLY = 1e-6
-# How often moves of few persons, or of nobody, are expected beside others that stand in for them.
+# Weight of cells of few persons, or of nobody, relative to the cells that stand in for them.
 RARELY = 0.01
-# Rounds of fitting sums of rows and columns, and how exact these end up.
+# Rounds of fitting sums of rows and columns, and their relative precision.
 ROUNDS, EXACT = 2000, 1e-10
-# The resolution of flows, which are integers.
+# Resolution of the integer flows.
 UNITS = 1e8
 
 
@@ -34,12 +33,12 @@ def table_of(begun: Array, moved: Array) -> Array:
 
 
 def hidden(table: Array, persons: Array, least: float) -> Array:
-    """The table with the same sums of rows and columns, in which no cell of fewer than `least` persons can be read.
+    """A table with the same row and column sums in which no cell of fewer than `least` persons can be read.
 
     Args:
-        table: how often each move was made, as `table_of` has it.
-        persons: how many persons made each.
-        least: the fewest persons of a cell that may be seen.
+        table: how often each move was made, as from `table_of`.
+        persons: how many persons made each move.
+        least: the fewest persons of a cell that may be shown.
     """
     rare = (persons < least - NEARLY) & (table > NEARLY)
     if not rare.any():
@@ -49,10 +48,10 @@ def hidden(table: Array, persons: Array, least: float) -> Array:
 
 
 def covered(table: Array, persons: Array, rare: Cells, least: float) -> Cells:
-    """The rare cells, the empty ones, and some common ones, those of the fewest persons first, to hide the rare ones.
+    """The rare and empty cells, plus common cells that hide the rare ones, those of the fewest persons first.
 
-    No row and no column may have rare cells alone among those that are replaced: their sum would be known. And for each
-    rare cell there must be a table with the same sums in which it is empty.
+    No row or column may have only rare cells among the replaced ones: their sum would be known. And for each rare cell
+    there must be a table with the same sums in which it is empty.
     """
     cells = persons < least - NEARLY
     cells[-1, -1] = False
@@ -74,14 +73,14 @@ def covered(table: Array, persons: Array, rare: Cells, least: float) -> Cells:
 
 
 def lines(size: int) -> Iterator[Cells]:
-    """Each row and each column, as the cells in it."""
+    """Each row and each column, as a mask."""
     for place in range(size):
         for axis in (0, 1):
             yield np.indices((size, size))[axis] == place
 
 
 def may_be_empty(table: Array, cells: Cells, place: tuple[int, int]) -> bool:
-    """Whether a cell can be emptied into the other `cells` without a change to any sum.
+    """Whether a cell can be emptied into the other `cells` without changing any sum.
 
     What a row loses in one cell it gains in others; their columns lose it elsewhere, and so on until the cell's own
     column has it again: a flow from the row to the column through cells that can give and take.
@@ -96,7 +95,7 @@ def may_be_empty(table: Array, cells: Cells, place: tuple[int, int]) -> bool:
 
 
 def shared_out(table: Array, weights: Array) -> Array:
-    """The table with the same sums whose weighted cells are as the weights suggest: a function of sums alone."""
+    """Replace weighted cells by what the weights and the sums suggest; only sums of the table enter."""
     cells = weights > 0
     part, even = np.where(cells, table, 0.0), weights.copy()
     rows, columns = part.sum(axis=1, keepdims=True), part.sum(axis=0, keepdims=True)

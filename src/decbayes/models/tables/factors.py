@@ -1,4 +1,4 @@
-"""How columns are distributed within a component: one factor of the posterior for all columns that name it."""
+"""Distributions of columns within a component: one factor of the posterior for all columns that name it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ Members = Mapping[str, Any]
 class ColumnFactor:
     """A likelihood for columns, with its prior.
 
-    `part` takes the model and the columns of the factor by name; it returns their likelihood and the prior that all
-    components share, (1, d). `settings` has the way back: the model's settings that the prior of a structure implies.
+    `part` takes the model and the factor's columns by name; it returns their likelihood and the prior that all
+    components share, (1, d). `settings` inverts it: it recovers the model's settings from the prior in a structure.
     """
 
     name: str
@@ -76,7 +76,7 @@ FACTORS = {
         ),
     )
 }
-"""The factors that columns can name, in the order that they have in a posterior; others follow."""
+"""The factors that columns can name, in their order within a posterior; others follow."""
 
 
 def prior_of(structure: Structure) -> Array:

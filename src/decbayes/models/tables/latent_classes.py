@@ -30,9 +30,9 @@ from decbayes.posterior import Posterior
 class LatentClasses(Tabular, Clusters):
     """Classes of the rows of a table with mixed columns, in which any value may be missing.
 
-    Within a class columns are independent. `components` is the number of classes, or "auto" to find it; `weight_prior`
+    Columns are independent within a class. `components` is the number of classes, or "auto" to find it; `weight_prior`
     is α of their weights, and `start_from` how a fit starts. `columns` says what each column holds
-    (`decbayes.columns`); `from_frame` finds that out. The priors of columns are `category_prior`, `yes_no_prior`,
+    (`decbayes.columns`); `from_frame` infers it. The priors of columns are `category_prior`, `yes_no_prior`,
     `count_prior`, `prior_strength`, `prior_degrees` and `prior_scale`: see `Tabular`.
 
     >>> rng = np.random.default_rng(0)
@@ -46,7 +46,7 @@ class LatentClasses(Tabular, Clusters):
     'heart'
     """
 
-    # As other mixtures: of the parents' defaults, dataclasses take that of `Tabular`, which is one start.
+    # As in other mixtures; dataclasses would inherit the default of `Tabular`, a single start.
     ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True, metadata=LOCAL)
 
     about: ClassVar[str] = "Classes of rows in a table of mixed columns with missing values."
@@ -76,7 +76,7 @@ class LatentClasses(Tabular, Clusters):
         )
 
     def box(self) -> tuple[Array, Array] | None:
-        """Three units to each side of the centre, where all columns are numbers in agreed units."""
+        """Three units to each side of the centre, if all columns are numbers in agreed units."""
         from decbayes.models.mixtures.histogram import REACH
 
         if not all(type(column) is Gaussian for column in self.columns.values()):
@@ -85,31 +85,31 @@ class LatentClasses(Tabular, Clusters):
         return centre - REACH * unit, centre + REACH * unit
 
     def embedding(self, emissions: Emissions, points: Array) -> Callable[[Array], Array]:
-        """Columns count alike, whatever their units."""
+        """All columns count equally, whatever their units."""
         return scaled(emissions.embedded, points)
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each class's weight, what sets it apart, and its columns."""
+        """The weight of each class, what sets it apart, and its columns."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         weights = posterior.mean("weights")
         rows = class_summaries(self.columns, self.emissions, posterior, top, weights)
         return [{"component": k, "weight": float(weights[k]), **row} for k, row in enumerate(rows)]
 
     def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
-        """What each class is like: one row per class and column (and category), with intervals, for a data frame.
+        """Describe each class: one row per class and column (and category), with intervals, for a data frame.
 
-        Intervals are calibrated if the posterior is. Those of the mean field take it as known who belongs to which
-        class, and are too narrow where classes overlap. `uncertainty` says which they are.
+        Intervals are calibrated if the posterior is. Mean-field intervals treat class membership as known, and are too
+        narrow where classes overlap. `uncertainty` says which they are.
         """
         check_structure(posterior, self.structure_for(posterior), "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
     def separation(self, posterior: Posterior) -> list[Row]:
-        """Which columns tell classes apart, those that do so most first: one row per column, for a data frame.
+        """Rank columns by how well they tell classes apart: one row per column, for a data frame.
 
-        `gain` are nats by which rows are more probable if each class has its own distribution of the column, and
-        `probability` that they do, where both are as probable beforehand. Who belongs to which class is taken as known.
-        Sums over all sites are in the merged posterior already, so that nobody sends anything for it.
+        `gain` is the log Bayes factor, in nats, of class-specific distributions of the column against a common one, and
+        `probability` that of class-specific ones with even prior odds. Class membership is treated as known. Merged
+        posteriors already hold the sums over all sites, so nobody sends anything for it.
 
         >>> rng = np.random.default_rng(0)
         >>> old = rng.random(200) < 0.5
@@ -123,13 +123,13 @@ class LatentClasses(Tabular, Clusters):
         return [*separation(self.columns, self.emissions, posterior)]
 
     def fill(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> Filled:
-        """The missing values of a table, predicted from the others of the same row, and how sure that is."""
+        """Predict missing values from the others of the same row, with their uncertainty."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         points = self.points(data)
         return fill(self.columns, self.emissions, posterior, points, self._log_joint(posterior, points), level)
 
     def imputations(self, posterior: Posterior, data: Any, *, draws: int = 20, seed: int = 0) -> list[dict[str, Any]]:
-        """Tables without gaps, as `pandas.DataFrame` takes them: missing values are drawn, again and again.
+        """Tables without gaps, as `pandas.DataFrame` takes them: missing values are drawn, again for each table.
 
         Each table has its own draw of all parameters from the posterior, the same at all sites that use one `seed`, and
         of each row's class. Analyse each table in the same way and `db.checking.pool` the results; see
@@ -149,8 +149,8 @@ class LatentClasses(Tabular, Clusters):
         points = known.points(data)
         emissions, structure = known.emissions.seeing(points), posterior.structure
         seen = emissions.features(points) @ columns_of(structure, emissions)
-        # Sites must draw the same parameters, or the pooled spread between tables would be too small; and different
-        # values, for which their data are the seed.
+        # Sites must draw the same parameters, or the pooled spread between tables would be too small, but different
+        # values: so their data enter the seed of these.
         checksum = crc32(np.ascontiguousarray(points).tobytes())
         tables = []
         for draw in range(draws):

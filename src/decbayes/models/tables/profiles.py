@@ -1,4 +1,4 @@
-"""What the components of a table's model are like, column by column; and missing values predicted from the others."""
+"""Profiles of a table's components, column by column, and predictions of missing values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from decbayes.posterior import Posterior
 
 Row = dict[str, Any]
 
-# How many columns are named that set a component apart from the others.
+# Columns to name that set a component apart from the others.
 STANDING_OUT = 3
 
 
@@ -26,13 +26,13 @@ def column_likelihood(part: Part) -> Columnwise:
 
 
 def entries(columns: Columns, part: Part) -> list[tuple[str, str]]:
-    """The column, and the category if it has any, of each entry of a part."""
+    """The column of each entry of a part, and its category if it has one."""
     names = [list(columns)[place] for place in part.places]
     return [(name, category) for name in names for category in columns[name].entries]
 
 
 def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, level: float) -> list[Row]:
-    """One row per component and column, and per category of a categorical one."""
+    """One row per component and column, or per category of a categorical column."""
     check_level(level)
     rows = []
     for part in emissions.parts:
@@ -56,7 +56,7 @@ def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, l
 def class_summaries(
     columns: Columns, emissions: Emissions, posterior: Posterior, top: int, weights: Array
 ) -> list[Row]:
-    """For each component what sets it apart, and every column in a few numbers."""
+    """What sets each component apart, and every column in a few numbers."""
     means = {
         entry: mean
         for part in emissions.parts
@@ -82,7 +82,7 @@ def summary(columns: Columns, means: dict[tuple[str, str], Array], component: in
 def standing_out(
     columns: Columns, means: dict[tuple[str, str], Array], weights: Array, component: int
 ) -> tuple[str, ...]:
-    """The entries in which a component is furthest from all others together, in their own standard deviations."""
+    """The entries in which a component is furthest from all others together, in standard deviations of the entry."""
 
     def distance(entry: tuple[str, str]) -> float:
         value, overall = means[entry][component], float(weights @ means[entry])
@@ -98,9 +98,9 @@ def entry_text(column: Column, entry: tuple[str, str], value: Array) -> str:
 
 
 def separation(columns: Columns, emissions: Emissions, posterior: Posterior) -> list[Row]:
-    """How much each column gains by a distribution per component over one for all: its log Bayes factor.
+    """The gain of each column from component-specific distributions over a common one: its log Bayes factor.
 
-    Σ_k [A(λ0 + c_k) − A(λ0)] − [A(λ0 + Σ_k c_k) − A(λ0)],   given who belongs to which component
+    Σ_k [A(λ0 + c_k) − A(λ0)] − [A(λ0 + Σ_k c_k) − A(λ0)],   given the memberships
     """
     names, rows = list(columns), []
     for part in emissions.parts:
@@ -118,11 +118,11 @@ def separation(columns: Columns, emissions: Emissions, posterior: Posterior) -> 
 
 @dataclass(frozen=True)
 class Filled:
-    """A table without gaps, and how sure each filled value is.
+    """A table without gaps, and the uncertainty of each filled value.
 
-    `columns` is the table, as `pandas.DataFrame` takes it: means in real columns, medians in those of counts, the most
-    probable category elsewhere. `rows` has one row per value that was missing: its place, the `value`, and `low` and
-    `high` around it, or, of categories and yes or no, the `probability` of the value.
+    `columns` is the table, as `pandas.DataFrame` takes it: means in real columns, medians in counts, and the most
+    probable category elsewhere. `rows` has one row per missing value: its place, the `value`, and an interval from
+    `low` to `high`, or the `probability` of a category or of yes or no.
     """
 
     columns: dict[str, Any]
@@ -132,7 +132,7 @@ class Filled:
 def fill(
     columns: Columns, emissions: Emissions, posterior: Posterior, points: Array, joint: Array, level: float
 ) -> Filled:
-    """Fill in what is missing of `points`; `joint` are the log probabilities of each row and component."""
+    """Fill in missing values of `points`; `joint` are the log probabilities of each row and component."""
     check_level(level)
     shares, complete, rows = np.asarray(softmax(joint, axis=1)), points.copy(), []
     names = list(columns)
@@ -157,5 +157,5 @@ def fill(
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON has, too."""
+    """Convert NumPy scalars to values that JSON has."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Models of tables: what they share, and tables from frames and files."""
+"""Models of tables: what they have in common, and tables from frames and files."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
 from decbayes.models.tables.factors import FACTORS, emissions
 from decbayes.structure import Structure
 
-# Whole numbers with so large a mean may be something else than counts.
+# Integers with a larger mean may not be counts.
 LARGE_COUNT = 5.0
 Kinds = Annotated[str, "What a column holds, if its values mislead: age=real,grade=categorical."]
 Agreed = Annotated[Path | None, "Columns that sites have agreed on; see `decbayes columns`."]
@@ -39,11 +39,12 @@ class Tabular(Model):
 
     `columns` says what each column holds: {"sex": Categorical("f", "m"), "age": Gaussian(centre=50, scale=20)}. Data
     are data frames with at least these columns, in any order, or matrices of numbers in the order of the columns, with
-    categories as numbers from 0 on. NaN, None and the like are missing values.
+    categories as numbers from 0. NaN, None and the like are missing values.
 
-    Priors: `category_prior` is α of each category, `yes_no_prior` that of yes and of no. A count's prior mean weighs at
-    most `count_prior` observations and at most so many events. A real column's mean is its centre with the weight of
-    `prior_strength` observations, and its variance `prior_scale` squared units with that of `prior_degrees`.
+    Priors: `category_prior` is α of each category, `yes_no_prior` that of yes and of no. The prior mean of a count
+    weighs at most `count_prior` observations and at most as many events. The prior mean of a real column is its centre,
+    with the weight of `prior_strength` observations; its variance is `prior_scale` squared units, with that of
+    `prior_degrees`.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
@@ -110,7 +111,7 @@ class Tabular(Model):
 
     @classmethod
     def real_likelihood(cls, constants: Mapping[str, Any], **units: Any) -> RealColumns:
-        """How real columns are distributed, by the model's constants."""
+        """The distribution of real columns, given the model's constants."""
         return DiagonalCovariance(**units)
 
     @classmethod
@@ -130,10 +131,9 @@ class Tabular(Model):
         report: Report = warn,
         **settings: Any,
     ) -> Self:
-        """The model of a data frame's columns, by their types and values; `kinds` says where these mislead.
+        """The model of a data frame's columns, inferred from their types and values; `kinds` corrects misleading ones.
 
-        `report` is told of columns that look misread (a warning, if nobody is), `names` are the columns to use if not
-        all of them.
+        `report` receives remarks on columns that look misread (default: warnings); `names` selects columns.
         """
         return cls(columns=columns_of(frame, kinds, names=names, report=report), **settings)
 
@@ -174,7 +174,7 @@ def columns_text(columns: Columns) -> str:
 
 
 def counts_hint(columns: Columns, kinds: str) -> str:
-    """What to do if large whole numbers, not declared as counts, are days or amounts."""
+    """What to do if large integers that were not declared as counts are days or amounts."""
     asked = kinds_from(kinds)
     large = [
         name
@@ -195,12 +195,12 @@ def kinds_from(text: str) -> dict[str, str]:
 
 
 def read_columns(path: Path) -> dict[str, Column]:
-    """Columns from the file that `decbayes columns` wrote."""
+    """Columns from a file that `decbayes columns` wrote."""
     return columns_among(read_list(path))
 
 
 def read_list(path: Path) -> dict[str, Column]:
-    """The same, with the sums over rows that such a file may have."""
+    """Columns from such a file, with any sums over rows in it."""
     try:
         return declared(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, InvalidStructure) as error:
@@ -208,6 +208,6 @@ def read_list(path: Path) -> dict[str, Column]:
 
 
 def columns_file(columns: Columns) -> str:
-    """Columns and sums as the text of the file that `read_list` reads, one per line."""
+    """The text of the file that `read_list` reads: columns and sums, one per line."""
     rows = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in plain(columns))
     return f"[{rows}]\n"
