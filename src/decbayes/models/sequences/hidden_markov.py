@@ -143,11 +143,11 @@ class HiddenMarkov(Sequential):
         emissions = self.emissions.seeing(steps.points)
         if start is None:
             few = len(steps.points) < POINTS_PER_CENTRE * self.states
-            centred = cycle((True, False) if few else (True,))
-            random_numbers = generator(random)
+            near_centres = cycle((True, False) if few else (True,))
+            starts_rng = generator(random)
 
             def begin() -> Natural:
-                return self._begin(emissions, steps, before, next(centred), random_numbers)
+                return self._begin(emissions, steps, before, next(near_centres), starts_rng)
         else:
             begin = partial(dict, start.natural)
         return fit_best(
@@ -253,10 +253,10 @@ class HiddenMarkov(Sequential):
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """How often and for how long each state is visited, what sets it apart, and its columns."""
-        share, lasts = self.occupancy(posterior), self.dwell_times(posterior)
+        share, dwell = self.occupancy(posterior), self.dwell_times(posterior)
         rows = class_summaries(self.columns, self.emissions, posterior, top, share)
         return [
-            {"component": k, "share in the long run": float(share[k]), "steps per visit": float(lasts[k]), **row}
+            {"component": k, "share in the long run": float(share[k]), "steps per visit": float(dwell[k]), **row}
             for k, row in enumerate(rows)
         ]
 
@@ -282,13 +282,13 @@ class HiddenMarkov(Sequential):
         """Make moves, first and last states of fewer than `least` persons look like those that nobody had."""
         begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         table = table_of(begun[:, 0], moved)
-        safe = hidden(table, self.moving(belief, data, slots, persons), least)
+        safe = hidden(table, self.persons_moving(belief, data, slots, persons), least)
         if safe is table:
             return posterior
         parts = {"start": safe[-1, :-1, None], "transitions": safe[:-1, :-1]}
         return replace(posterior, contribution={**posterior.contribution, **parts})
 
-    def moving(self, posterior: Posterior, data: Any, slots: NDArray[np.intp], persons: Persons) -> Array:
+    def persons_moving(self, posterior: Posterior, data: Any, slots: NDArray[np.intp], persons: Persons) -> Array:
         """(K + 1, K + 1): how many persons are expected to make each move between slots, as in `table_of`."""
         steps, scores, start, moves = self._expected(posterior, data)
         sequences, into = steps.split(scores), np.eye(self.states)[slots]
@@ -323,10 +323,10 @@ class HiddenMarkov(Sequential):
         return steps, scores, *chain_weights(posterior.natural)
 
     def _begin(
-        self, emissions: Emissions, steps: Steps, before: Natural, centred: bool, rng: np.random.Generator
+        self, emissions: Emissions, steps: Steps, before: Natural, near_centres: bool, rng: np.random.Generator
     ) -> Natural:
         """A first posterior: every step is in the state of its nearest centre, or in a random mix of states."""
-        if centred:
+        if near_centres:
             places = scaled(emissions.embedded, steps.points)
             shares = np.eye(self.states)[nearest_centres(places(steps.points), self.states, rng)]
         else:

@@ -72,15 +72,13 @@ FACTORS = {
         ColumnFactor("yes_no", yes_or_no, lambda model, structure: {"yes_no_prior": first(structure, "yes_no") + 1}),
         ColumnFactor("counts", counts, count_prior),
         ColumnFactor(
-            "real", real, lambda model, structure: model.real_likelihood(structure.model).settings(prior_of(structure))
+            "real",
+            real,
+            lambda model, structure: model.real_likelihood(structure.model).settings(structure.prior["real"][:1]),
         ),
     )
 }
 """The factors that columns can name, in their order within a posterior; others follow."""
-
-
-def prior_of(structure: Structure) -> Array:
-    return structure.prior["real"][:1]
 
 
 def first(structure: Structure, name: str) -> float:

@@ -68,9 +68,6 @@ class LatentClasses(Tabular, Clusters):
         agreed_columns: Agreed = None,
         **options: Any,
     ) -> tuple[Self, Any]:
-        """Text columns are categorical; true and false, or 0 and 1, are yes/no; integers whose smallest value is 0 or 1
-        are counts; all others are real. Missing values are empty, NA, NaN, null or ?.
-        """
         return super().from_file(
             path, components=components, columns=columns, kinds=kinds, agreed_columns=agreed_columns, **options
         )

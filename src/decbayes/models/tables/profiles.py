@@ -108,9 +108,9 @@ def separation(columns: Columns, emissions: Emissions, posterior: Posterior) -> 
         for within, place in enumerate(part.places):
             width = len(part.places)
             family, prior = likelihood.of_column(posterior.structure.prior[part.name], within, width)
-            _, each = likelihood.of_column(added, within, width)
-            least, together = family.log_partition(prior[:1]), prior[:1] + each.sum(axis=0, keepdims=True)
-            apart = family.log_partition(prior + each) - len(prior) * least
+            _, components = likelihood.of_column(added, within, width)
+            least, together = family.log_partition(prior[:1]), prior[:1] + components.sum(axis=0, keepdims=True)
+            apart = family.log_partition(prior + components) - len(prior) * least
             gain = float(apart - (family.log_partition(together) - least))
             rows.append({"column": names[place], "gain": gain, "probability": float(expit(gain))})
     return sorted(rows, key=lambda row: -row["gain"])
