@@ -1,4 +1,4 @@
-"""Fits of topics: where they start, on which device they climb, and what of it becomes the posterior."""
+"""Fits of topics: their starts, the device they run on, and the posterior of their statistics."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,19 +21,20 @@ from decbayes.posterior import Posterior, unchecked
 if TYPE_CHECKING:
     from decbayes.kernels.cuda.device import Device
 
-# A start gives each topic the corpus's word frequencies and this share of one document's: enough to tell topics apart,
-# too little to tie them to that document.
+# The share of one document's words in the start of a topic; the rest are the corpus's frequencies. Enough to tell
+# topics apart, too little to tie them to that document.
 DISTINCTION = 0.1
 
-# The refit of a site in the first round has so many passes, and the round goes this much further.
+# Passes of a site's refit in the first round, and how much further the round goes.
 SHARPENING, OVERSTEP = 4, 0.5
-# In that refit all others count as this many times the own documents, unless these are too few to tell topics apart.
+# Weight of all others in that refit, in multiples of the site's documents, and the documents per topic that this weight
+# must reach at least, to tell topics apart.
 OTHERS, ENOUGH = 0.5, 100
-# How far the others' words are settled beforehand, per such multiple of the own documents; and how many counts that
-# takes, in mean counts of a word in a topic: rare words stay as they are.
+# How far the words of others are settled beforehand, per such multiple; and the counts that this takes, in mean counts
+# of a word in a topic: rare words stay as they are.
 SETTLING, FREQUENT = 0.125, 10.0
 
-# Expected counts below this are left out of the posterior: a millionth of a word changes no prediction.
+# Smaller expected counts are left out of the posterior: a millionth of a word changes no prediction.
 NEGLIGIBLE = 1e-6
 
 
@@ -54,7 +55,7 @@ class TopicClimb(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """The documents of one site, the evidence before them, and the topics to start from if there are any."""
+    """The documents of one site, the evidence before them, and the topics to start from, if any."""
 
     counts: Counts
     prior: Posterior
@@ -67,7 +68,7 @@ class Site:
         return topics_at(self.prior, self.counts)
 
     def first(self, rng: np.random.Generator | None) -> "First":
-        """Statistics to start from: those that take the prior to `start`, or a random choice."""
+        """Statistics to start from: those that turn the prior into `start`, or random ones."""
         topics = len(self.prior.structure.prior["topics"])
         if self.start is not None:
             return First(topics, topics_at(self.start, self.counts).alpha - self.before.alpha)
@@ -75,11 +76,11 @@ class Site:
 
     @property
     def learned(self) -> LearnedPrior | None:
-        """What is known of the documents' prior, where it is learned."""
+        """The prior of the documents' topics so far, if it is learned."""
         return LearnedPrior.of(self.prior) if SHARES in self.prior.contribution else None
 
     def first_tables(self) -> Array | None:
-        """What `start` has learned of the documents' prior beyond what is known of it."""
+        """What `start` has learned about the documents' prior beyond the prior's own evidence."""
         if self.learned is None or self.start is None:
             return None if self.learned is None else self.learned.nothing
         begun = LearnedPrior.of(self.start)
@@ -89,12 +90,12 @@ class Site:
         return self.posterior_of(kept(statistics), tables)
 
     def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
-        """What statistics that are not negligible, and tables of the documents' prior, add to the prior."""
+        """The prior plus statistics that are not negligible and tables of the documents' prior."""
         contribution, (data, rows, indptr) = self.prior.contribution["topics"], entries
         parted = data.copy(), self.counts.words[rows].astype(np.int32), indptr.astype(np.int32)
         counted = csr_array(parted, shape=contribution.shape)
         if tables is None and not len(stored(contribution)) and np.isfinite(data).all():
-            # Positive numbers of words in their order: there is nothing that a posterior would have to check.
+            # Positive counts in sorted order need no checks.
             for part in (counted.data, counted.indices, counted.indptr):
                 part.flags.writeable = False
             return unchecked(self.prior.structure, {"topics": counted})
@@ -106,12 +107,12 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """Statistics to start from: an array (words, 1 or topics), and what single topics have of some words on top."""
+    """Statistics to start from: an array (words, 1 or topics), plus counts of some words in single topics."""
 
     topics: int
     array: Array
     added: tuple[NDArray[np.intp], NDArray[np.intp], Array] | None = None
-    """Words, topics and numbers."""
+    """Words, topics and counts."""
 
     def written_out(self, xp: Any = np) -> Any:
         """(words, topics), as an array of NumPy or of a GPU."""
@@ -123,7 +124,7 @@ class First:
         return statistics
 
     def seeded(self, seeds: tuple[tuple[int, ...], ...], counts: Counts) -> "First":
-        """The first topics start from words that are given, in place of a document."""
+        """Start the first topics from given words instead of documents."""
         if not seeds or self.added is None:
             return self
         words, topics, numbers = self.added
@@ -131,7 +132,7 @@ class First:
         chosen = [topic for topic, places in enumerate(at_hand) if len(places)]
         rest = ~np.isin(topics, chosen)
         sizes = [len(at_hand[topic]) for topic in chosen]
-        # As much as all else in the topic, so that no other topic begins with the same documents.
+        # As much as all else in the topic, so that no other topic starts from the same documents.
         share = counts.tokens / self.topics
         return replace(
             self,
@@ -148,7 +149,7 @@ Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
 
 
 def kept(statistics: Array) -> Entries:
-    """What is not negligible of (words, topics) statistics."""
+    """The entries of (words, topics) statistics that are not negligible."""
     from decbayes.kernels.documents import keep_entries
 
     indptr, nothing = np.empty(statistics.shape[1] + 1, dtype=np.int64), np.empty(0)
@@ -163,7 +164,7 @@ def led_on(before: Any, after: Any) -> csr_array:
     """(topics, words) after a step that is longer by OVERSTEP; each word keeps its total."""
     start, end = csr_array(before), csr_array(after)
     totals = end.sum(axis=0)
-    # A word that counts more or less than in the last contribution is new or hidden there, and stays where it is.
+    # A word whose total differs from the last contribution is new or hidden there, and stays where it is.
     steps = np.where(np.isclose(start.sum(axis=0), totals, rtol=1e-4, atol=1e-2), OVERSTEP, 0.0)
     moved = csr_array(end * (1.0 + steps) - start * steps)
     moved.data = np.maximum(moved.data, 0.0)
@@ -173,8 +174,8 @@ def led_on(before: Any, after: Any) -> csr_array:
 def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
     """(topics, words) with frequent words moved to the topics where they are most probable in the merge.
 
-    Passes over documents move words so, the frequent ones last: merged topics have these in common for longest. Each
-    word keeps its total. `needed` is how many times the own documents it takes to tell topics apart.
+    Passes over documents do the same, with frequent words last: merged topics share these for longest. Each word keeps
+    its total. `needed` is the weight of others needed to tell topics apart, in multiples of the site's documents.
     """
     known = csr_array(merged).toarray()
     known += FREQUENT * known.mean()
@@ -187,7 +188,7 @@ def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
 
 
 def adding_up(topics: csr_array, totals: Array) -> csr_array:
-    """Each word's counts, scaled to this total; in place."""
+    """Scale the counts of each word to this total, in place."""
     topics.data *= (totals / np.maximum(topics.sum(axis=0), np.finfo(float).tiny))[topics.indices]
     return topics
 
@@ -199,7 +200,7 @@ def topics_at(posterior: Posterior, counts: Counts) -> Topics:
 
 
 def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First:
-    """Each topic has the word frequencies of the corpus, and a little of one document."""
+    """Give each topic the word frequencies of the corpus, and a little of one document."""
     even = (1 - DISTINCTION) * counts.frequencies[:, None] / topics
     candidates = np.flatnonzero(counts.lengths())
     if not len(candidates):
@@ -208,8 +209,8 @@ def random_first(counts: Counts, topics: int, rng: np.random.Generator) -> First
     spans = [slice(*counts.offsets[number : number + 2].tolist()) for number in chosen.tolist()]
     times, words = (np.concatenate([part[span] for span in spans]) for part in (counts.data, counts.columns))
     owners = np.repeat(np.arange(topics), [span.stop - span.start for span in spans])
-    # Drawn around the document's frequencies: two topics that get the same document could not part otherwise.
-    # These are the numbers of one Dirichlet per document, in one call.
+    # Drawn around the document's frequencies: two topics that start from the same document could not separate
+    # otherwise. One gamma draw per entry, normalised, is one Dirichlet per document.
     drawn = rng.standard_gamma(10.0 * times)
     drawn *= (1.0 / np.bincount(owners, drawn, minlength=topics))[owners]
     return First(topics, even, (words.astype(np.intp), owners, DISTINCTION * counts.tokens / topics * drawn))
@@ -235,7 +236,7 @@ def document_topics(counts: Counts, topics: Topics, steps: Steps, device: "Devic
 
 
 def predicted(counts: Counts, shares: Array, topics: Topics) -> Array:
-    """Per document Σ_w n_w log Σ_k θ_k E[β_kw], for documents with these shares of topics."""
+    """Σ_w n_w log Σ_k θ_k E[β_kw] per document, for documents with these shares of topics."""
     means, total = topics.alpha / topics.totals, np.zeros(len(counts))
     for span in counts.blocks():
         part = counts.part(span)

@@ -1,4 +1,4 @@
-"""Changing the number of topics: joins, deletions and divisions."""
+"""Changing the number of topics: joins, deletions and splits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics, bou
 if TYPE_CHECKING:
     from decbayes.models.topics.lda import LatentDirichletAllocation
 
-# Topics that have the most words in common with one are those it might be joined with.
+# Candidates for a join per topic: those that share the most words.
 PARTNERS = 4
 
-# Of a topic that is divided, passes over its words to tell its two halves apart.
+# Passes over a topic's words to separate its two halves.
 DIVIDING_PASSES = 10
 
 
 @dataclass(frozen=True)
 class ExpectedCounts:
-    """What the documents are taken to say: expected counts of each word in each topic, (words, topics)."""
+    """Expected counts of each word in each topic, (words, topics), and γ of each document."""
 
     statistics: Array
     document_topics: Array
@@ -35,7 +35,7 @@ class ExpectedCounts:
 
 
 class TopicMoves(Moves[ExpectedCounts]):
-    """The moves of topics that share a prior; `before` is that of one."""
+    """The moves of topics that share a prior; `before` is the prior of one topic."""
 
     def __init__(
         self, model: "LatentDirichletAllocation", counts: Counts, before: Topics, rng: np.random.Generator
@@ -53,7 +53,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         topics = before.plus(state.statistics)
         statistics = Statistics(topics)
         steps = Steps(np.full(count, self._alpha), self._model.document_tolerance, self._model.document_steps)
-        # States that a search has made have no warm-up before them.
+        # States made by the search itself have no warm-up.
         searching = state.passes < self._model.ascent.warm_up
         statistics.add(self._counts, steps, Fresh(count) if searching else state.document_topics, gamma)
         bound = statistics.bound + bound_of_topics(topics, before)
@@ -63,7 +63,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         return np.asarray(state.statistics.sum(axis=0))
 
     def gains(self, state: ExpectedCounts) -> Iterator[tuple[float, int, int]]:
-        """With every word's topics as they are; that these then are less uncertain can only take from it."""
+        """Upper bounds: responsibilities of words stay, and their loss of entropy is ignored."""
         statistics, totals = state.statistics, self.evidence(state)
         terms, gamma = self._terms(statistics, totals), state.document_topics
         documents = gammaln(gamma).sum(axis=0)
@@ -86,7 +86,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         return self._settled(*(np.delete(part, component, axis=1) for part in parts))
 
     def divided(self, state: ExpectedCounts) -> ExpectedCounts:
-        """Each topic's words go to two topics, document by document: a mixture of two, begun at two documents."""
+        """Split each topic's words, document by document: a mixture of two that starts from two documents."""
         statistics, gammas = [], []
         for component, words in enumerate(self._words_by_topic(state)):
             shares = self._halves(words)
@@ -96,7 +96,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         return self._settled(np.hstack(statistics), np.hstack(gammas))
 
     def _halves(self, words: csr_array) -> Array:
-        """(documents, 2): how much of each document's words goes to either half of a topic."""
+        """(documents, 2): the share of each document's words that goes to either half of a topic."""
         lengths = np.asarray(words.sum(axis=1)).ravel()
         chosen = np.flatnonzero(lengths > 0.5)
         if len(chosen) < 2:
@@ -111,7 +111,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         return np.asarray(shares)
 
     def _words_by_topic(self, state: ExpectedCounts) -> Iterator[csr_array]:
-        """For each topic the documents × words matrix of expected counts; one at a time, as together they are large."""
+        """Each topic's documents × words matrix of expected counts, one at a time because together they are large."""
         counts, topics = self._counts, self._before(len(self.evidence(state))).plus(state.statistics)
         rows = np.repeat(np.arange(len(counts)), counts.lengths())
         words = np.exp(digamma(topics.alpha) - digamma(topics.totals))
@@ -126,24 +126,24 @@ class TopicMoves(Moves[ExpectedCounts]):
             )
 
     def _settled(self, statistics: Array, gamma: Array) -> ExpectedCounts:
-        """A state past the warm-up: its documents' topics are carried over."""
+        """A state past the warm-up, which carries its documents' topics over."""
         return ExpectedCounts(np.ascontiguousarray(statistics), np.ascontiguousarray(gamma), self._model.ascent.warm_up)
 
     def _before(self, count: int) -> Topics:
         return Topics(np.repeat(self._one.alpha, count, axis=1), np.repeat(self._one.totals, count))
 
     def _terms(self, statistics: Array, totals: Array) -> Array:
-        """A(λ0 + c) of each topic, (K,)."""
+        """(K,): A(λ0 + c) of each topic."""
         return np.asarray(gammaln(self._one.alpha + statistics).sum(axis=0) - gammaln(self._one.totals + totals))
 
     def _in_common(self, gamma: Array, count: int) -> float:
-        """What the bound owes to the number of topics alone; γ sums to a document's length and its prior."""
+        """Terms of the bound that depend only on the number of topics; γ sums to a document's length and prior."""
         lengths, total = gamma.sum(axis=1) - gamma.shape[1] * self._alpha, count * self._alpha
         return float(np.sum(gammaln(total) - gammaln(total + lengths)))
 
 
 def likest(statistics: Array) -> list[NDArray[np.int64]]:
-    """For each topic those of the later ones that share the most words with it, by the cosine."""
+    """For each topic, the later ones that share the most words with it, by cosine similarity."""
     unit = statistics / np.maximum(np.linalg.norm(statistics, axis=0), np.finfo(np.float64).tiny)
     cosines = np.triu(unit.T @ unit, 1)
     return [np.argsort(-row[k + 1 :], kind="stable")[:PARTNERS] + k + 1 for k, row in enumerate(cosines)]

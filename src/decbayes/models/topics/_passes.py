@@ -1,8 +1,8 @@
-"""One pass of topics over documents, on as many cores as joblib allows and with the same bits for any number of them.
+"""One pass of topics over documents, in parallel, with the same bits for any number of cores.
 
-Documents are independent given the topics, and words are independent given the documents. So a block of documents is
-updated by document first; what it says of the topics is then added up by word, each word's documents in their order.
-Neither the threads nor the size of a block change the order in which anything is summed.
+Documents are independent given the topics, and words are independent given the documents. So a block is updated by
+document first; its statistics are then added up by word, each word's documents in order. Neither the threads nor the
+size of a block change the order of any sum.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,19 +20,19 @@ from decbayes.models.core.ascent import Watch
 from decbayes.models.core.counts import CountBlock, Counts, Places
 from decbayes.models.topics.document_prior import table_sums
 
-# What is summed over all words is summed for so many words each, whatever the number of threads.
+# Words per block of a sum over all words, whatever the number of threads.
 WORDS = 256
 # Entries × topics below which a thread costs more than it saves.
 WORTH_A_THREAD = 100_000
-# So many parts per thread, which each takes when it is done with another, even out their times.
+# Parts of the work per thread; threads take the next part when they finish one, which balances them.
 PARTS = 32
-# Sorting reads everything in each of its parts.
+# Most threads for sorting, since each of them reads everything.
 SORTERS = 4
 
 
 @dataclass(frozen=True)
 class Topics:
-    """Dirichlet topics: α of the words at hand, (words, topics) as the kernels want it, and its sums over all words."""
+    """Dirichlet topics: α of the words at hand, (words, topics) as kernels need it, and its sums over all words."""
 
     alpha: Array
     totals: Array
@@ -52,7 +52,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class Steps:
-    """How a document's topics are found: their prior, the change of γ that ends the search, and the most steps."""
+    """How a document's topics are found: their prior, the change of γ at which to stop, and the most steps."""
 
     prior: Array
     tolerance: float
@@ -61,7 +61,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Expected:
-    """exp(E[log β] − scale) of every word, (words, topics): what documents need to know of the topics."""
+    """exp(E[log β] − scale) of every word, (words, topics): all that documents need from the topics."""
 
     weights: Array
     scales: Array
@@ -80,7 +80,7 @@ class Expected:
 
 
 class Source(Protocol):
-    """γ of documents in memory, in files, or not found yet."""
+    """γ of documents: in memory, in files, or not known yet."""
 
     def __getitem__(self, span: slice, /) -> Array: ...
 
@@ -93,7 +93,7 @@ class Target(Source, Protocol):
 
 @dataclass(frozen=True)
 class Fresh:
-    """Document topics that start anew, all topics alike: there are no rows to go on from."""
+    """Document topics that start from scratch, with equal shares: there are no earlier rows."""
 
     topics: int
 
@@ -102,9 +102,9 @@ class Fresh:
 
 
 class Statistics:
-    """Expected counts of each word in each topic, and the documents' part of the bound, summed as documents come.
+    """Expected counts of each word in each topic, and the documents' part of the bound, summed over documents.
 
-    With `tables` also what the documents say of their prior.
+    With `tables`, also the statistics of the documents' prior.
     """
 
     def __init__(self, topics: Topics, *, tables: bool = False) -> None:
@@ -116,10 +116,10 @@ class Statistics:
     def add(
         self, counts: Counts, steps: Steps, before: Source, after: Target | None = None, watch: Watch | None = None
     ) -> Array:
-        """Find the documents' topics, going on from those `before`; returns each document's part of the bound."""
+        """Find the documents' topics, starting from `before`; return each document's part of the bound."""
         bounds, room = np.empty(len(counts)), Room.of(counts, len(steps.prior))
         for span in counts.blocks():
-            # What is written to memory is worked on where it will be.
+            # In-memory results are computed in place.
             gamma = after[span] if isinstance(after, np.ndarray) else room.gamma[: span.stop - span.start]
             work = Work(counts.part(span), steps, before[span], gamma, bounds[span], room)
             counts.keep(span, self._add_block(work, counts.places.get(span.start)))
@@ -129,7 +129,7 @@ class Statistics:
                 self.tables += table_sums(gamma, steps.prior)
             if watch is not None:
                 watch(span.stop)
-        # One after the other, so that it does not matter in how many parts documents are added.
+        # Added one by one, so that splitting the documents makes no difference.
         self.bound = float(np.add.accumulate(np.append(self.bound, bounds))[-1])
         return bounds
 
@@ -140,7 +140,7 @@ class Statistics:
         return self._sums
 
     def _add_block(self, work: "Work", known: Places | None) -> Places:
-        """Where its words occur is found at the same time, unless it is known."""
+        """Add a block; sort its words at the same time, unless their places are known."""
         block, topics = work.block, len(work.steps.prior)
         places = known or Places.unsorted(block, len(self._sums))
         threads = thread_count() if len(block.data) * topics > 2 * WORTH_A_THREAD else 1
@@ -158,7 +158,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Room:
-    """What one block after another is worked on in: for each a new one would cost more than what is done in it."""
+    """Buffers that blocks reuse: allocating them for each block would cost more than the work in it."""
 
     ratios: Array
     proportions: Array
@@ -166,7 +166,7 @@ class Room:
 
     @classmethod
     def of(cls, counts: Counts, topics: int) -> "Room":
-        """Room for the largest block."""
+        """Buffers for the largest block."""
         blocks = list(counts.blocks())
         entries = max((int(counts.offsets[span.stop] - counts.offsets[span.start]) for span in blocks), default=0)
         shape = max((span.stop - span.start for span in blocks), default=0), topics
@@ -175,7 +175,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Work:
-    """A block of documents, what their γ was before if there was any, and where to write what is found of them."""
+    """A block of documents, their earlier γ if any, and where to write the results."""
 
     block: CountBlock
     steps: Steps
@@ -185,7 +185,7 @@ class Work:
     room: Room
 
     def update(self, expected: Expected, ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
-        """Find the topics of the documents, or of those that other threads leave."""
+        """Find the topics of the documents that other threads leave."""
         from decbayes.kernels.documents import update_documents
 
         block, steps = self.block, self.steps
@@ -209,7 +209,7 @@ class Work:
 
 
 def sorting(block: CountBlock, places: Places, threads: int) -> Iterator[Callable[[], None]]:
-    """Find where the words of a block occur, some of them in each task."""
+    """Tasks that find where the words of a block occur."""
     from decbayes.kernels.documents import sort_by_word
 
     first = 0
@@ -220,7 +220,7 @@ def sorting(block: CountBlock, places: Places, threads: int) -> Iterator[Callabl
 
 
 class Inference:
-    """The topics of documents, given topics that stay as they are: nothing is learned from these documents."""
+    """Topics of documents, given fixed topics: nothing is learned from these documents."""
 
     def __init__(self, topics: Topics, steps: Steps) -> None:
         self._weights, self._steps = Expected.of(topics).weights, steps
@@ -256,12 +256,12 @@ def bound_of_topics(topics: Topics, prior: Topics) -> float:
 
 
 def by_words(work: Callable[[slice], object], matrix: Array) -> None:
-    """Do something for all words, (words, topics), some of them at the same time."""
+    """Run `work` on spans of the words, (words, topics), in parallel."""
     split_among_threads(work, len(matrix), cost=matrix.size)
 
 
 def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
-    """Do something for all blocks of WORDS words, by their number."""
+    """Run `work` on blocks of WORDS words, by their number, in parallel."""
 
     def some(blocks: slice) -> None:
         for number in range(blocks.start, blocks.stop):
@@ -271,11 +271,11 @@ def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
 
 
 def parted(offsets: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the parts of some work end, and the counter from which threads take them."""
+    """Where the parts of the work end, and the counter from which threads take them."""
     return equal_work(offsets, PARTS * threads if threads > 1 else 1), np.zeros(1, dtype=np.int64)
 
 
 def equal_work(offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Where parts with about as many entries each end; there may be fewer."""
+    """Where parts with about the same number of entries end; there may be fewer."""
     cuts = np.searchsorted(offsets, offsets[-1] * np.arange(1, parts) // parts)
     return np.unique(np.append(cuts, len(offsets) - 1))

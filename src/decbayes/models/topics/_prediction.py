@@ -1,4 +1,4 @@
-"""What a posterior of topics says of documents: their topics, and how probable their words are."""
+"""Predictions from a posterior of topics: topics of documents, and probabilities of their words."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class Predicting(OfTexts):
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
-        """For each distinct word of each document the probability of each topic, and how often it occurs there."""
+        """The probability of each topic for each distinct word of a document, and how often the word occurs there."""
         counts = as_counts(data, len(self.vocabulary))
         shares = self.assign(posterior, counts)
         topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
@@ -44,9 +44,9 @@ class Predicting(OfTexts):
         return joint / joint.sum(axis=1, keepdims=True), np.asarray(part.data, dtype=np.float64)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """Per document Σ_w n_w log Σ_k E[θ_dk] E[β_kw] over the words of `held`, where q(θ_d) is that of `data`.
+        """Σ_w n_w log Σ_k E[θ_dk] E[β_kw] per document, over the words of `held`; q(θ_d) is that of `data`.
 
-        Where nothing is held out it is the variational bound of the document's log-likelihood: never more than that.
+        Without `held` it is the variational bound, a lower bound on the document's log-likelihood.
         """
         if held is None:
             return self._document_bounds(posterior, data)
@@ -58,11 +58,11 @@ class Predicting(OfTexts):
         return predicted(counts, shares, topics_at(posterior, counts))
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
-        """Some of the documents; those of a dense matrix as a sparse one, which is known to hold counts."""
+        """Selected documents; dense ones become a sparse matrix, which marks them as counts."""
         return super().taken(data if issparse(data) else checked_matrix(data, len(self.vocabulary)), rows)
 
     def document_prior_of(self, posterior: Posterior) -> Array:
-        """(topics,): α of each topic in a document, as given, or as the posterior has learned it."""
+        """(topics,): α of each topic in a document, as given or as the posterior has learned it."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         if SHARES in posterior.contribution:
             learned = LearnedPrior.of(posterior)
@@ -70,12 +70,12 @@ class Predicting(OfTexts):
         return np.array(np.broadcast_to(self.document_prior, posterior.structure.prior["topics"].shape[:1]))
 
     def units(self, data: Any, held: Any = None) -> Array:
-        """How many words each document has, or has held out."""
+        """The number of words, or of held-out words, in each document."""
         counts = as_counts(data if held is None else held, len(self.vocabulary))
         return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """On how many occurrences each topic rests, and its words, the leading ones first; its name if given."""
+        """The number of occurrences behind each topic, and its leading words in order; its name if given."""
         from decbayes.models.topics.quality import Quality  # a fit does not need it
 
         quality = Quality(posterior, top)
@@ -91,7 +91,7 @@ class Predicting(OfTexts):
         ]
 
     def transform(self, posterior: Posterior) -> Transform:
-        """What documents need to know of the topics is found once."""
+        """Computes the part that documents need from the topics only once."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
         (alpha,) = Dirichlet().columns(posterior.natural["topics"])
         prior, words = self.document_prior_of(posterior), len(self.vocabulary)

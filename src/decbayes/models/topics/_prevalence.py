@@ -1,9 +1,8 @@
-"""How much of a site's documents is about each topic, by period: sums that add up across sites, and their intervals.
+"""Shares of topics in a site's documents, by period: sums that add up across sites, and their intervals.
 
 Each document has a share of each topic: the expected part of its words that the topic accounts for. A group of
-documents (a site, a period) says how many there are, and sums and squares of these shares. They add up; means and
-standard errors follow from them. Nothing is said about groups that are too small, nor about topics that too few
-documents of a group have.
+documents (a site, a period) reports its size, and sums and squares of these shares. They add up; means and standard
+errors follow from them. Groups that are too small are left out, and so are topics of too few documents in a group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ FORMAT = "decbayes prevalence 1"
 ALL = ""
 
 Key = tuple[str, str]
-"""Site and period; an empty text is all of them."""
+"""Site and period; an empty string means all of them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Prevalence:
         return sorted({period for _, period in self.groups})
 
     def group(self, site: str | None = None, period: str | None = None) -> Group | None:
-        """Documents of one site or of all, of one period or of all; None if there are none."""
+        """The documents of one site or all, of one period or all; None if there are none."""
         chosen = [
             group
             for (of_site, of_period), group in self.groups.items()
@@ -132,7 +131,7 @@ class Prevalence:
 
     @classmethod
     def of_plain(cls, stored: Any) -> "Prevalence":
-        """What `plain` has made; anything else is refused."""
+        """Read the output of `plain`; refuse anything else."""
         try:
             if stored["format"] != FORMAT or not isinstance(stored["posterior"], str):
                 raise ValueError
@@ -181,7 +180,7 @@ def prevalence(
     least: int = 0,
     persons: Persons = EACH,
 ) -> Prevalence:
-    """The shares of topics in a site's documents, by period if these are given.
+    """The shares of topics in a site's documents, by period if given.
 
     Args:
         posterior: the merged topics, the same at all sites.
@@ -189,7 +188,7 @@ def prevalence(
         site: the name of the site.
         periods: the period of each document, such as its month.
         least: groups of fewer documents or persons are left out, and topics that rest on fewer documents count as none.
-        persons: whom documents are about.
+        persons: the persons behind the documents.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 20)
@@ -214,7 +213,7 @@ def prevalence(
 def word_shares(model: Any, posterior: Posterior, data: Any) -> tuple[Array, NDArray[np.bool_]]:
     """(documents, topics): the expected part of each document's words, and which documents have known words.
 
-    What the prior adds to a document's topics is taken out: it would draw all groups together.
+    The prior's part of a document's topics is removed: it would pull all groups together.
     """
     alpha = model.document_prior_of(posterior)
     words = np.asarray(model.units(data), dtype=np.float64)
@@ -227,15 +226,15 @@ def people(persons: Persons, rows: NDArray[np.intp]) -> int:
 
 
 def counted(shares: Array, least: int) -> Group:
-    """Sums over documents; a topic whose share rests on too few of them counts as none."""
+    """Sums over documents; topics that rest on too few of them count as none."""
     sums, squares = shares.sum(axis=0), (shares**2).sum(axis=0)
-    # (Σ s)² / Σ s² is the number of documents if these have equal shares and all others none.
+    # (Σ s)² / Σ s² is the number of documents if some have equal shares and the others none.
     enough = sums**2 >= least * squares
     return Group(len(shares), np.where(enough, sums, 0.0), np.where(enough, squares, 0.0))
 
 
 def added(parts: Iterable[Prevalence]) -> Prevalence:
-    """The shares of all sites."""
+    """Combine the shares of all sites."""
     first, *others = parts
     for part in others:
         first = first + part

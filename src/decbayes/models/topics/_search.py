@@ -1,4 +1,4 @@
-"""The climb of topics on the processor: passes over all documents, after a search in which they come in batches."""
+"""The climb of topics on the processor: passes over all documents, after warm-up passes in batches."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from decbayes.models.core.counts import Counts
 from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics, bound_of_topics
 from decbayes.models.topics.document_prior import LearnedPrior
 
-# How much batch t counts: (DELAY + t) ** -FORGETTING of all that is known, the earlier ones less and less.
+# Batch t has the weight (DELAY + t) ** -FORGETTING, so that earlier batches count less and less.
 DELAY, FORGETTING = 1.0, 0.6
 
 
@@ -21,7 +21,7 @@ DELAY, FORGETTING = 1.0, 0.6
 class TopicState:
     """Expected counts of each word in each topic, (words, topics), and γ of each document if the next pass needs it.
 
-    Where the documents' prior is learned, `tables` are what they say of it.
+    `tables` are the statistics of the documents' prior, if it is learned.
     """
 
     statistics: Array
@@ -33,7 +33,7 @@ class TopicState:
 
 @dataclass(frozen=True)
 class TopicSearch:
-    """What a fit is about: the documents, the topics before them, and how their own topics are found."""
+    """The inputs of a fit: the documents, the topics before them, and how to find the documents' topics."""
 
     counts: Counts
     before: Topics
@@ -61,10 +61,10 @@ class TopicSearch:
         return Keep(packed, self._unpacked)
 
     def _together(self, reached: TopicState, searching: bool) -> tuple[TopicState, float]:
-        """The bound is that of the topics given and the document topics found."""
+        """The bound is that of the given topics and the document topics found."""
         topics = self.before.plus(reached.statistics)
         sums, steps = Statistics(topics, tables=self.learned is not None), self._steps(reached.tables)
-        # γ is read from one place and written to another: a pass that is interrupted changes nothing.
+        # γ is read from one array and written to another: an interrupted pass changes nothing.
         carried = reached.passes + 1 >= self.ascent.warm_up
         after = (self._room() if reached.spare is None else reached.spare) if carried else None
         before = Fresh(len(self.steps.prior)) if searching else reached.document_topics
@@ -75,7 +75,7 @@ class TopicSearch:
         return TopicState(sums.finish(), document_topics, spare, reached.passes + 1, sums.tables), bound
 
     def _in_batches(self, reached: TopicState) -> tuple[TopicState, float]:
-        """The topics change after every batch; the bound is that of each document when it was read."""
+        """Update the topics after every batch; the bound of each document is that at its turn."""
         statistics, tables, bound = reached.statistics, reached.tables, 0.0
         batches = list(batches_of(len(self.counts), self.ascent.batch or 1))
         try:
@@ -96,14 +96,14 @@ class TopicSearch:
         return replace(reached, statistics=statistics, tables=tables, passes=reached.passes + 1), bound
 
     def _of_batch(self, statistics: Array, tables: Array | None, part: Counts) -> tuple[Array, Array | None, float]:
-        """What all documents would say of topics and prior if they were like these; and the bound of these."""
+        """The statistics of all documents if they were like these, and the bound of these."""
         sums = Statistics(self.before.plus(statistics), tables=self.learned is not None)
         sums.add(part, self._steps(tables), Fresh(len(self.steps.prior)))
         scale = self.counts.tokens / part.tokens
         return scale * sums.finish(), None if sums.tables is None else scale * sums.tables, sums.bound
 
     def _steps(self, tables: Array | None) -> Steps:
-        """With the prior that the documents have taught so far."""
+        """Steps with the prior learned so far."""
         if self.learned is None or tables is None:
             return self.steps
         return replace(self.steps, prior=self.learned.alpha(tables))
@@ -112,7 +112,7 @@ class TopicSearch:
         return 0.0 if self.learned is None else self.learned.log_density(steps.prior)
 
     def _room(self) -> Array | FileArray:
-        """For γ of all documents: in files if the documents are."""
+        """Space for γ of all documents: in files if the documents are."""
         documents, topics = len(self.counts), len(self.steps.prior)
         if self.counts.folder is None:
             return np.empty((documents, topics))

@@ -1,13 +1,13 @@
-"""The prior of the topics in a document, θ_d ~ Dirichlet(α), learned with the topics: Minka's fixed point.
+"""The prior of a document's topics, θ_d ~ Dirichlet(α), learned along with the topics by Minka's fixed point.
 
 α = c m, with c ~ Gamma and m ~ Dirichlet over the topics. For the expected counts n_k of a document, n in all,
 
     lnΓ(c) − lnΓ(c + n) + Σ_k lnΓ(α_k + n_k) − lnΓ(α_k)  ≥  Σ_k t_k log α_k − r c + constant
     t_k = α_k (ψ(α_k + n_k) − ψ(α_k)),    r = ψ(c + n) − ψ(c)
 
-with equality at the α that is in t and r. The right-hand side is conjugate to m and c. So Σ_d t and Σ_d r are
-contributions like all others: they add up over documents and over sites, and a merge learns α from everybody's. Each
-pass takes α to E[c] E[m], which never lowers the bound.
+with equality at the α in t and r. The right-hand side is conjugate to m and c. So Σ_d t and Σ_d r are ordinary
+contributions: they add up over documents and sites, and a merge learns α from all of them. Each pass sets α to
+E[c] E[m], which never lowers the bound.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from decbayes.posterior import Posterior
 SHARES, CONCENTRATION = "shares", "concentration"
 FAMILIES: Mapping[str, Family] = {SHARES: Shares(), CONCENTRATION: Gamma()}
 
-# Before any document c is 1, as if one table of one document had said so: α = 1 / K, and all topics alike.
+# Weight of the prior of c and m, in documents: before any document c is 1 and α = 1 / K.
 WEIGHT = 1.0
 
-# What documents have while the number of topics is still being looked for.
+# The document prior during the search for the number of topics.
 SEARCHING = 0.1
 
 
@@ -48,7 +48,7 @@ def checked_prior(given: Any) -> Any:
 
 
 def checked_number(given: Any, topics: int | str) -> None:
-    """Refuse a prior for another number of topics, and searches for their number that would change it."""
+    """Refuse a prior for another number of topics, or for a number yet to be found."""
     if not isinstance(given, tuple):
         return
     if topics == "auto":
@@ -67,7 +67,7 @@ def factors(topics: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class LearnedPrior:
-    """What is known of α before the documents at hand: a Dirichlet of the shares, and a Gamma of the concentration."""
+    """The evidence about α before the documents at hand: a Dirichlet of the shares, a Gamma of the concentration."""
 
     shares: Array
     shape: float
@@ -90,25 +90,25 @@ class LearnedPrior:
         return np.asarray((self.shape + sums[:-1].sum()) / (self.rate + sums[-1]) * shares / shares.sum())
 
     def log_density(self, alpha: Array) -> float:
-        """What the bound owes to the prior of α, but for a constant."""
+        """The term of the bound from the prior of α, up to a constant."""
         total = alpha.sum()
         return float(self.shares @ np.log(alpha / total) + self.shape * np.log(total) - self.rate * total)
 
 
 def table_sums(gamma: Array, alpha: Array) -> Array:
-    """Σ_d t of each topic, and Σ_d r: (K + 1,). Documents are Dirichlet(γ), with γ = α + n."""
+    """(K + 1,): Σ_d t of each topic, and Σ_d r. Documents are Dirichlet(γ), with γ = α + n."""
     tables = alpha * (digamma(gamma) - digamma(alpha)).sum(axis=0)
     return np.append(tables, (digamma(gamma.sum(axis=1)) - digamma(alpha.sum())).sum())
 
 
 def sums_of(alpha: Array, lengths: Array) -> Array:
-    """Sums whose fixed point is α, for documents of these lengths: what another library has learned."""
+    """Sums whose fixed point is α, for documents of these lengths: to import what another library has learned."""
     rate = float((digamma(alpha.sum() + lengths) - digamma(alpha.sum())).sum())
     return np.append(rate * alpha, rate)
 
 
 def tallied(posterior: Posterior, topics: Tally) -> Tally:
-    """The topics' tally with that of t: two factors tell its sum, and in a document it is below n, or 1."""
+    """Extend the topics' tally by t: two factors hold its sum, and per document it is at most n, or 1."""
     tables, (shape, _) = dense(posterior.contribution[SHARES]), dense(posterior.contribution[CONCENTRATION])[0]
     within = {**topics.within, SHARES: tables}
     return replace(topics, differences={CONCENTRATION: tables.sum() - np.array([shape])}, within=within, loose=1.0)

@@ -1,4 +1,4 @@
-"""Doubts about a fit of texts: they are too short, a topic is of a few odd documents, or topics are function words."""
+"""Doubts about a fit of texts: too short texts, topics of a few odd documents, topics of function words."""
 
 import re
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ ENOUGH = 50  # held-out words
 SHORT = 30  # words per document on average: longer ones are not looked at
 
 
-# A topic should rest on as many documents, where a site has as many times more per topic.
+# Fewest documents per topic, checked only at sites with TIMES as many per topic.
 LEAST, TIMES = 5, 4
 FEW_DOCUMENTS = "few documents"
 
 
-# The most frequent words of some languages. So many of them among a topic's first words mean that nobody left them out;
-# at least one topic in so many is worth a line.
+# The most frequent words of some languages. If AMONG of a topic's BEGINNING first words are such, nobody left them out;
+# one topic in ONE_IN is worth a remark.
 FUNCTION_WORDS = {
     "english": "the of and to in is that it for was with as on be at by he she they we you his her not are this",
     "german": "der die das und in zu den von mit sich des auf für ist im dem nicht ein eine als",
@@ -73,7 +73,7 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts) -> tuple[Rem
     """A remark on topics that have their words from fewer than five documents: often one odd document, such as a list.
 
     (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
-    make it small, so only these are looked at. No words are named, and no number below five: the remark leaves a site.
+    make it small, so only these are checked. The remark leaves the site: it names no words, and no number below five.
     """
     learned = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
     lengths = model.units(counts)
@@ -119,7 +119,7 @@ def matrix_of(model: Any, counts: Counts, span: slice) -> csr_array:
 def short_texts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
     """A remark if held-out words of the first documents are predicted worse than by frequencies alone.
 
-    What a document has itself added to the topics, and to the frequencies, is taken out before its words are predicted.
+    A document's own contribution to topics and frequencies is removed before its words are predicted.
     """
     if not len(counts) or counts.tokens > SHORT * len(counts):
         return ()
@@ -144,7 +144,7 @@ def short_texts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remar
 def scores(
     model: Any, posterior: Posterior, documents: csr_array, observed: csr_array, held: csr_array
 ) -> tuple[float, float]:
-    """Log-probability per held-out word by topics, and by frequencies."""
+    """Log probability per held-out word, by topics and by frequencies."""
     (alpha,) = Dirichlet().columns(posterior.natural["topics"])
     shares, whole = model.assign(posterior, observed), model.assign(posterior, documents)
     frequency = alpha.sum(axis=0)

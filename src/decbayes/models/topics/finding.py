@@ -23,14 +23,14 @@ def find(
     document: str | None = None,
     most: int = MOST,
 ) -> list[Row]:
-    """The topics that have these words, that are like another topic, or that a document is about; the best first.
+    """Find topics by words, by similarity to another topic, or by an example document; the best first.
 
     Args:
         posterior: of topics.
         words: `score` is the share of all their occurrences that belongs to the topic, on average over the words.
         like: the number of a topic; `score` is Σ_w √(p_w q_w), 1 for the same topic.
         document: a text; `score` is the share of it that the topic accounts for.
-        most: how many topics.
+        most: how many topics to return.
 
     >>> vocabulary = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 5)

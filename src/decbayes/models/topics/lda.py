@@ -52,25 +52,25 @@ class LatentDirichletAllocation(Predicting):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `document_prior` is a number, or "learn": each fit then finds one number per topic, and a merge learns them from all
-    sites together. One number per topic may be given, too; topic k is then topic k everywhere, and is never relabelled.
+    sites together. It may also be one number per topic; topics are then never relabelled.
 
-    `topic_prior` is a number, "learn" (each fit then finds it, and its posterior says it: see `texts.with_priors`), one
+    `topic_prior` is a number, "learn" (each fit finds it and stores it in the posterior: see `texts.with_priors`), one
     number per word, or a topics × words matrix. Data are sparse (or dense) documents × words counts; empty documents
     are allowed and ignored. `vocabulary` is the words in the order of the columns, or a mapping between words and
     columns, as a `CountVectorizer` or a gensim `Dictionary` has it. `recipe` says how texts become words, for `read`
-    and `counted`; it is a part of what sites agree on. `public_documents` is how many documents have each word, as far
-    as lists of words say it: it helps to hide rare words, and is no part of the agreement.
+    and `counted`; sites must agree on it. `public_documents` is the number of documents with each word, as far as lists
+    of words state it: it helps to hide rare words, and sites need not agree on it.
 
-    A fit begins with `ascent.warm_up` passes that start every document's topics afresh, which finds better optima than
-    carrying them over from pass to pass; the passes after that carry them over, so that the bound rises to a fixed
-    point of batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once
-    they change by less than `document_tolerance` words per topic.
+    A fit begins with `ascent.warm_up` passes that restart every document's topics, which finds better optima than
+    carrying them over from pass to pass; later passes carry them over, so that the bound rises to a fixed point of
+    batch variational Bayes. In each pass a document's topics take at most `document_steps` steps and stop once they
+    change by less than `document_tolerance` words per topic.
 
     `seeds` are words that single topics start from, such as "nurse, ward; anchor, mast". The data decide what becomes
     of them: sites with other seeds, or none, merge with this one.
 
-    With `topics="auto"` a fit finds how many there are: births, joins and deletions that raise its bound. The posterior
-    says the number, and predictions take posteriors of any number.
+    With `topics="auto"` a fit finds the number of topics by splits, joins and deletions that raise its bound.
+    Predictions accept posteriors of any number.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [3, 5, 4, 0, 0, 1], [0, 0, 0, 4, 5, 3], [0, 1, 0, 5, 3, 4]] * 5)
@@ -131,7 +131,7 @@ class LatentDirichletAllocation(Predicting):
             raise ValueError("There must be a public number of documents for each word of the vocabulary, or for none.")
 
     def with_words(self, words: Sequence[str]) -> Self:
-        # Somebody has each of them, and nobody has said how often.
+        # Some document has each of them, but nobody has stated how many.
         public = (*self.public_documents, *[1] * len(words)) if self.public_documents else ()
         return replace(self, vocabulary=(*self.vocabulary, *words), public_documents=public)
 
@@ -168,7 +168,7 @@ class LatentDirichletAllocation(Predicting):
         return "topic_prior" if self.learns_words else super().undecided
 
     def structure_for(self, posterior: Posterior) -> Structure:
-        """The model's structure, with the posterior's number of topics and its topic prior where fits find them."""
+        """The model's structure, with the posterior's number of topics and topic prior where fits find these."""
         if not self.learns_words:
             return super().structure_for(posterior)
         check_topics(posterior)
@@ -189,10 +189,10 @@ class LatentDirichletAllocation(Predicting):
         progress: OnPass | None = None,
         device: DeviceName | None = None,
     ) -> Fit:
-        """The posterior of the documents, on top of `prior` if given, starting from the topics of `start` if given.
+        """Fit the documents, on top of `prior` and starting from the topics of `start` if given.
 
-        Where the number of topics is "auto", a prior or a start of so many topics says it. `device` is where: see
-        `use_device`, which holds if it is not given.
+        If the number of topics is "auto", a prior or start of another number determines it. `device` overrides
+        `use_device`.
         """
         if self.learns_words:
             return fit_learning(self, data, prior, start, rng=given_generator(rng), progress=progress, device=device)
@@ -224,7 +224,7 @@ class LatentDirichletAllocation(Predicting):
         return fit if prior is not None or start is not None else self._doubted(fit, site.counts)
 
     def _doubted(self, fit: Fit, counts: Counts) -> Fit:
-        """The fit with remarks, if texts are too short for its topics, or a topic rests on few of them."""
+        """Add remarks if texts are too short for the topics, or if a topic rests on few of them."""
         from decbayes.models.topics.doubts import doubts
 
         remarks = doubts(self, fit.posterior, counts)
@@ -245,7 +245,7 @@ class LatentDirichletAllocation(Predicting):
             return super().fit_many(shards, rng=rng, priors=priors, starts=starts)
         from decbayes.models.topics.cuda.many_sites import fit_sites
 
-        nothing = Posterior.of_prior(self.structure)  # made once, by nobody's thread
+        nothing = Posterior.of_prior(self.structure)  # once, not in each thread
         begin: Sequence[Posterior | None] = starts or [None] * len(shards)
         given = zip(shards, priors or [nothing] * len(shards), begin, strict=True)
         size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
@@ -253,16 +253,16 @@ class LatentDirichletAllocation(Predicting):
         return fit_sites(sites, self._steps(), self._climbing(starts), gpu, children(rng, len(sites)))
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
-        """With documents whose topics have converged, as a prediction has them."""
+        """Uses converged document topics, as predictions do."""
         steps: Any = {"document_steps": PREDICTION_STEPS, "document_tolerance": PREDICTION_TOLERANCE}
         return super(LatentDirichletAllocation, replace(self, **steps)).contributed(posterior, data)
 
     def first_refit(self, data: Any, others: Posterior, merged: Posterior) -> tuple[Self, Posterior]:
-        """A few passes that start every document's topics afresh, with no more of the others than topics need.
+        """A few passes that restart every document's topics, with no more weight of the others than topics need.
 
-        A merge is blurred, and all sites move at the same time. So the others count as OTHERS times the own documents,
-        or as ENOUGH documents per topic if these are more; and the more of them a site needs, the further their words
-        are settled beforehand, as their own refits will do it.
+        A merge is blurred, and all sites move at the same time. So the others count as OTHERS times the site's
+        documents, or as ENOUGH documents per topic if that is more. The more of them a site needs, the further their
+        words are settled beforehand, as their own refits will do.
         """
         topics = csr_array(others.contribution["topics"])
         words, known = self.units(self.opened(data)), float(topics.sum())
@@ -274,7 +274,7 @@ class LatentDirichletAllocation(Predicting):
         return replace(self, ascent=Ascent(passes=passes, warm_up=passes)), replace(others, contribution=trusted)
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
-        """Half as far again as the refit, word by word: the blur of a merge is slow to go, as in EM."""
+        """Go half as far again as the refit, word by word: the blur of a merge disappears slowly, as in EM."""
         return self._with_topics(after, led_on(*(each.contribution["topics"] for each in (before, after))))
 
     def draw(
@@ -285,7 +285,7 @@ class LatentDirichletAllocation(Predicting):
         *,
         length: Annotated[float, "Mean length of documents, in words.", Above(0)] = 100.0,
     ) -> tuple[csr_array, Array]:
-        """So many documents of about `length` words each, and the topics of each."""
+        """Documents of about `length` words each, and the topics of each."""
         learned = parameters[CONCENTRATION][0, 0] * parameters[SHARES] if self.learns else self.document_prior
         shares = rng.dirichlet(np.broadcast_to(learned, self._count), size=size)
         words = shares @ parameters["topics"]
@@ -294,16 +294,16 @@ class LatentDirichletAllocation(Predicting):
 
     @classmethod
     def remedy(cls, first: Structure, second: Structure) -> str:
-        """Topics of the same words merge on common priors."""
+        """Topics over the same words merge on common priors."""
         same_words = first.labels == second.labels
         return "merge on common priors: --topic-prior learn --document-prior 0.1" if same_words else ""
 
     def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
-        """Documents, or their authors, that are expected to have a word or more of a topic."""
+        """The expected number of documents, or authors, with at least one word of a topic."""
         return persons.present(self.assign(posterior, data) * self.units(data)[:, None])
 
     def documents_with(self, data: Any, persons: Persons = EACH) -> Array:
-        """How many documents have each word of the vocabulary; or how many authors use it."""
+        """The number of documents, or of authors, with each word of the vocabulary."""
         counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
         words, width = np.asarray(counts.columns, dtype=np.int64), len(counts.words)
         if persons.numbers is not None:
@@ -337,17 +337,17 @@ class LatentDirichletAllocation(Predicting):
         others: Posterior | None = None,
         persons: Persons = EACH,
     ) -> Posterior:
-        """What topics have of rare words is spread over all rare and absent words: as the others' topics say, or by
-        their public frequency.
+        """Spread the counts of rare words over all rare and absent words: by the others' topics, or by public
+        frequency.
 
-        Nothing then depends on which of these words the documents have, only on how many in all.
+        The result depends only on the total number of these words in the documents, not on which of them occur.
         """
         documents = self.documents_with(data, persons)
         rare = documents < least
         topics = csr_array(posterior.contribution["topics"])
         if not topics[:, np.flatnonzero(rare)].sum():
             return posterior
-        # A single rare word would be hidden among itself.
+        # A single rare word could not be hidden among others.
         rare[np.argsort(documents, kind="stable")[:least]] = True
         if others is None:
             shares = shares_by_frequency(frequency, len(rare), least)
@@ -382,7 +382,7 @@ class LatentDirichletAllocation(Predicting):
         return Site(counts, prior or Posterior.of_prior(self.structure), start, places)
 
     def _climbing(self, start: Any) -> Ascent:
-        """From given topics there is nothing to search for, but in the few passes of `first_refit`."""
+        """From given topics there is nothing to search for, except in the few passes of `first_refit`."""
         if start is None:
             return self.ascent
         searching = self.ascent.warm_up if self.ascent.warm_up == self.ascent.passes <= SHARPENING else 0

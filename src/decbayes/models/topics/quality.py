@@ -1,11 +1,11 @@
-"""How good topics are to read: coherence of their top words, diversity, near-duplicates, words that tell them apart.
+"""The quality of topics for readers: coherence of top words, diversity, near-duplicates, telling words.
 
 Coherence is the normalised pointwise mutual information of pairs of a topic's top words within documents,
 
     NPMI(v, w) = log(p(v, w) / p(v) p(w)) / −log p(v, w),        −1 never together, 0 independent, 1 always together.
 
-It needs documents, and these stay at their sites. What adds up across sites is counts for the top words alone: in how
-many documents each occurs, and each pair of one topic.
+It needs documents, and these stay at their sites. Counts for the top words alone add up across sites: how many
+documents contain each word, and each pair of one topic.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,12 +27,12 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
 FACTOR = "topics"
-# Added to probabilities of pairs, as gensim does: a pair that never occurs has −1, not −∞.
+# Added to probabilities of pairs, as in gensim: a pair that never occurs has −1, not −∞.
 NEVER = 1e-12
-# From this affinity Σ √(p q) on two topics are nearly the same.
+# Affinity Σ √(p q) from which two topics count as nearly the same.
 NEARLY_THE_SAME = 0.9
 
-# The words that name a topic.
+# Number of words that name a topic.
 NAMING = 3
 
 FORMAT = "decbayes co-occurrence 1"
@@ -40,9 +40,9 @@ FORMAT = "decbayes co-occurrence 1"
 
 @dataclass(frozen=True, eq=False)
 class CoOccurrence:
-    """In how many documents the top words of each topic occur, alone and in pairs; those of several sites add up.
+    """The number of documents that contain top words of each topic, alone and in pairs; those of several sites add up.
 
-    `together[k, i, j]` counts documents with words i and j of topic k, and with word i alone where i = j.
+    `together[k, i, j]` counts documents with words i and j of topic k, and with word i where i = j.
     """
 
     words: tuple[tuple[str, ...], ...]
@@ -73,11 +73,11 @@ class CoOccurrence:
         return replace(self, documents=self.documents + other.documents, together=self.together + other.together)
 
     def without_few(self, least: int) -> "CoOccurrence":
-        """The same with counts below `least` as zero, so that nothing is said about fewer documents."""
+        """Replace counts below `least` by zero, so that nothing is said about fewer documents."""
         return replace(self, together=np.where(self.together < least, 0, self.together))
 
     def coherence(self) -> Array:
-        """The mean NPMI of each topic's pairs of words; a pair with a word that no document has counts 0."""
+        """The mean NPMI of each topic's pairs of words; pairs with a word that no document has count 0."""
         if not self.documents:
             raise InvalidData("There are no documents, so there is nothing to say about coherence.")
         first, second = np.triu_indices(self.together.shape[1], k=1)
@@ -89,17 +89,17 @@ class CoOccurrence:
         return np.asarray(np.where(product > 0.0, values, 0.0).mean(axis=1))
 
     def said(self, topics: NDArray[np.intp]) -> str:
-        """The mean of these topics' coherence, in words."""
+        """The mean coherence of these topics, in words."""
         return f"coherence (NPMI) {self.coherence()[topics].mean():.3f} on {self.documents:,} documents"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it: of each topic the words, and the counts above and on the diagonal row by row."""
+        """As JSON has it: each topic's words, and its counts on and above the diagonal, row by row."""
         counts = upper(self.together).tolist()
         return {"format": FORMAT, "documents": self.documents, "words": [*map(list, self.words)], "counts": counts}
 
     @classmethod
     def of_plain(cls, stored: Any) -> "CoOccurrence":
-        """What `plain` has made; anything else is refused."""
+        """Read the output of `plain`; refuse anything else."""
         try:
             words = tuple(tuple(map(str, listed)) for listed in stored["words"])
             size, documents = len(words[0]), stored["documents"]
@@ -116,9 +116,9 @@ class CoOccurrence:
 
 @dataclass(frozen=True)
 class Quality:
-    """What the topics alone say; with documents, see `co_occurrence`.
+    """The quality of topics by themselves; with documents, see `co_occurrence`.
 
-    `top` is how many words stand for a topic.
+    `top` is the number of words that represent a topic.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 5)
@@ -138,7 +138,7 @@ class Quality:
 
     @cached_property
     def learned(self) -> Array:
-        """How many words each topic has learned from."""
+        """The number of words each topic has learned from."""
         return np.asarray(self.posterior.contribution[FACTOR].sum(axis=1)).ravel()
 
     @cached_property
@@ -152,7 +152,7 @@ class Quality:
 
     @cached_property
     def columns(self) -> NDArray[np.intp]:
-        """(topics, top): the leading words of each."""
+        """(topics, top): the leading words of each topic."""
         return self.posterior.leading(FACTOR, self.top)
 
     @property
@@ -161,12 +161,12 @@ class Quality:
 
     @property
     def diversity(self) -> float:
-        """The share of different words among the top words of all topics: 1 if no two topics share any."""
+        """The share of distinct words among the top words of all topics: 1 if no two topics share any."""
         listed = self.columns[self.used]
         return len(np.unique(listed)) / max(1, listed.size)
 
     def said(self) -> str:
-        """How different topics are, in words."""
+        """The diversity of topics, in words."""
         return f"diversity {self.diversity:.2f}: different words among the {self.top} top words of all topics"
 
     @cached_property
@@ -197,9 +197,9 @@ class Quality:
         return tuple(name or (", ".join(words[:NAMING]) if used else "") for name, words, used in pairs)
 
     def co_occurrence(self, blocks: Iterable[csr_array], persons: Persons = EACH) -> CoOccurrence:
-        """Counts of the top words in documents × words counts, which come some documents at a time.
+        """Count the top words in documents × words counts, given block by block.
 
-        If `persons` have several documents, persons are counted: those who have a document with both words.
+        If `persons` have several documents, count persons who have a document with both words.
         """
         columns = np.unique(self.columns)
         total, documents = np.zeros((len(columns), len(columns)), dtype=np.int64), 0
@@ -215,7 +215,7 @@ class Quality:
 
 
 def counted_pairs(blocks: Iterable[csr_array], persons: Persons) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """In how many documents, or by how many persons in one document, two words are used; and how many these are."""
+    """The number of documents, or of persons with a document, that contain pairs of words; and their total number."""
     if persons.numbers is None:
         for block in blocks:
             yield (block.T @ block).toarray(), block.shape[0]

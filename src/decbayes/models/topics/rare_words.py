@@ -1,4 +1,4 @@
-"""Words that few documents have: fits that cannot tell them apart, and topics that do not say which occur."""
+"""Words that few documents have: fits that cannot tell them apart, and topics that do not reveal which occur."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 def spread(topics: Any, rare: Mask, shares: Array) -> csr_array:
-    """Topics whose counts of rare words are shared out among all rare words, absent ones included."""
+    """Distribute the topics' counts of rare words among all rare words, absent ones included."""
     if not rare.any():
         return csr_array(topics)
     counts = csr_array(topics).toarray()
@@ -27,10 +27,10 @@ def spread(topics: Any, rare: Mask, shares: Array) -> csr_array:
 
 
 def shares_by_frequency(documents: Any, words: int, least: int) -> Array:
-    """Shares of rare words by how many documents have each, as far as that is public.
+    """Shares of rare words by the public numbers of documents that have them.
 
-    Lists count a word only where it is frequent, which exaggerates how much words differ. Square roots make up for it,
-    and a word without a number counts like the rarest that have one.
+    Lists count a word only where it is frequent, which exaggerates differences. Square roots compensate for that, and
+    words without a number count like the rarest that have one.
     """
     return np.sqrt(np.maximum(np.asarray(documents, dtype=np.float64), least)) if len(documents) else np.ones(words)
 
@@ -38,8 +38,8 @@ def shares_by_frequency(documents: Any, words: int, least: int) -> Array:
 def shares_by_topics(others: Array, masses: Array, least: int) -> Array:
     """Shares of rare words in each topic, by the topics of other sites: (K, W) Dirichlet parameters.
 
-    A word that would be frequent here by these topics, and is not, has fewer documents than they say: its share is
-    multiplied by E[X | X < least] / E[X] = P(X < least − 1) / P(X < least), where X is Poisson.
+    A word that these topics predict to be frequent, but that is rare here, has fewer documents than they say: its share
+    is multiplied by E[X | X < least] / E[X] = P(X < least − 1) / P(X < least), where X is Poisson.
     """
     probabilities = others / others.sum(axis=1, keepdims=True)
     expected = masses @ probabilities
@@ -48,12 +48,12 @@ def shares_by_topics(others: Array, masses: Array, least: int) -> Array:
 
 
 def evened(topics: Any, rare: Mask) -> csr_array:
-    """Topics in which all rare words are alike."""
+    """Make all rare words equal in each topic."""
     return spread(topics, rare, np.ones(len(rare)))
 
 
 def unnamed(data: Any, rare: Mask) -> csr_array | FileMatrix:
-    """Counts in which rare words have traded places, so that their order depends only on where they occur.
+    """Permute rare words so that their order depends only on where they occur.
 
     Counts that differ only in which rare words occur become the same.
     """

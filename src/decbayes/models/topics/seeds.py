@@ -11,7 +11,7 @@ def seed_groups(seeds: str) -> list[list[str]]:
 
 
 def check_seeds(seeds: Any, vocabulary: Sequence[str], topics: Any) -> None:
-    """Refuse seeds of more topics than there are, and those of which no word is known."""
+    """Refuse seeds for more topics than there are, and seeds without any known word."""
     if not isinstance(seeds, str):
         raise ValueError("seeds must be a string: words separated by commas, topics by semicolons.")
     groups, known = seed_groups(seeds), set(vocabulary)
@@ -23,7 +23,7 @@ def check_seeds(seeds: Any, vocabulary: Sequence[str], topics: Any) -> None:
 
 
 def seeded_words(seeds: str, vocabulary: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """For each of the first topics, the columns of its seeds."""
+    """The columns of the seeds of each of the first topics."""
     groups = seed_groups(seeds)
     wanted = {word for group in groups for word in group}
     places = {word: place for place, word in enumerate(vocabulary) if word in wanted} if wanted else {}

@@ -1,4 +1,4 @@
-"""Where topics come from: the options that say how texts are read, and what is said about them."""
+"""Documents of topic models: options for reading texts, and reports on them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ UNKNOWN = "not in the vocabulary"
 
 
 class OfTexts(Model):
-    """A model of word counts that reads texts, and knows how they become words."""
+    """A model of word counts that reads texts and knows how they become words."""
 
     vocabulary: Sequence[str]
     recipe: Recipe
@@ -59,7 +59,7 @@ class OfTexts(Model):
     def without_data(
         cls, *, words: Annotated[int, "Words in the vocabulary.", Above(0)] = 500, **settings: Any
     ) -> Self:
-        """Of made-up words."""
+        """A vocabulary of made-up words."""
         settings["vocabulary"] = tuple(f"word{number}" for number in range(words))
         return cls(**settings)
 
@@ -115,7 +115,7 @@ class OfTexts(Model):
     def read(
         self, path: Any, *, columns: str = "", tokenizer: str = "", report: Report = ignore, **reading_options: Any
     ) -> Any:
-        """Counts of the model's words, made as its recipe says; `reading_options` are those of `from_file`."""
+        """Counts of the model's words, made by its recipe; `reading_options` are those of `from_file`."""
         trust(tokenizer)
         documents = read_documents(text_source(path, columns, **reading_options), self.vocabulary, recipe=self.recipe)
         report_reading(documents, UNKNOWN, self.recipe, report)
@@ -131,11 +131,11 @@ class OfTexts(Model):
         report: Report = ignore,
         **reading_options: Any,
     ) -> Persons:
-        """The author of each document, by a column of the table or a key of the JSON lines that hold the texts."""
+        """The author of each document, by a column of the table or a key of the JSON lines with the texts."""
         return authors(text_source(path, columns, **reading_options), column)
 
     def ids(self, path: Any, column: str, *, columns: str = "", **reading_options: Any) -> dict[str, str]:
-        """The id of each document in a column of the table or a key of the JSON lines, by where the document stands."""
+        """The id of each document, by a column of the table or a key of the JSON lines, keyed by its position."""
         source = text_source(path, columns, **reading_options)
         if any(source.kind(file) == "txt" for file, _ in source.files(LeftOut())):
             raise InvalidData(f"Plain texts have no column '{column}'. Ids are in tables and JSON lines.")
@@ -144,16 +144,16 @@ class OfTexts(Model):
     def stream(
         self, path: Any, *, tokenizer: str = "", report: Report = ignore, **reading_options: Any
     ) -> Iterator[Observed]:
-        """Counts of documents, some at a time: texts are never held together."""
+        """Counts of documents in blocks: texts are never in memory together."""
         trust(tokenizer)
         return streamed(text_source(path, **reading_options), Counting(self.vocabulary, self.recipe), report)
 
     def counted(self, texts: Iterable[str]) -> csr_array:
-        """(documents, words): how often each of the model's words occurs in texts that are in memory."""
+        """(documents, words): counts of the model's words in texts in memory."""
         return Counting(self.vocabulary, self.recipe)(list(texts))[0]
 
     def made(self) -> dict[str, str]:
-        """The recipe, as the structure holds it: the usual one goes without saying."""
+        """The recipe for the structure; the usual one is omitted."""
         return {"recipe": str(self.recipe)} if str(self.recipe) else {}
 
 
@@ -172,7 +172,7 @@ def text_source(
 
 
 def authors(source: Texts, column: str) -> Persons:
-    """The author of each document, by where documents and names of authors stand in the files."""
+    """The author of each document, matched by positions of documents and authors in the files."""
     if any(source.kind(file) == "txt" for file, _ in source.files(LeftOut())):
         raise InvalidData(f"Plain texts have no column '{column}'. Authors are named in tables and JSON lines.")
     names = by_place(source, column)
@@ -180,14 +180,14 @@ def authors(source: Texts, column: str) -> Persons:
 
 
 def by_place(source: Texts, column: str) -> dict[str, str]:
-    """What a column says of each document, by where documents stand: the author, or an id."""
+    """A column's value for each document, such as an author or an id, by the document's position."""
     return dict(replace(source, columns=(column,), strict=False, numbers=True).read(LeftOut()))
 
 
 def agreed_words(vocabulary: Path | None, asked: Recipe) -> Vocabulary:
-    """The words of a list and their recipe; no words and the recipe that was asked for where there is no list.
+    """The words of a list and their recipe; without a list, no words and the requested recipe.
 
-    A tokenizer is asked for again by everybody who uses the list: it is code.
+    A tokenizer must be requested again by everybody who uses the list, because it is code.
     """
     if vocabulary is None:
         return Vocabulary((), asked)
@@ -214,7 +214,7 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
 
 
 def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Observed]:
-    """Counts of documents, some at a time; in the end it is told what was left out."""
+    """Counts of documents in blocks; at the end, report what was left out."""
     texts, _copy = without_standard_input(source)
     if holds_counts(texts):
         documents = read_documents(texts, counting.vocabulary)
@@ -233,5 +233,5 @@ def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Obse
 
 
 def tokens_of(counts: Any) -> Array:
-    """How many words each document has."""
+    """The number of words in each document."""
     return np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()

@@ -1,4 +1,4 @@
-"""The prior of the words in a topic, β_k ~ Dirichlet(η) with one η for all words, learned: Minka's fixed point.
+"""The prior of a topic's words, β_k ~ Dirichlet(η) with one η for all words, learned by Minka's fixed point.
 
 Given the expected counts n_kv of V words in topics, n_k in all, the bound depends on η by
 
@@ -6,9 +6,8 @@ Given the expected counts n_kv of V words in topics, n_k in all, the bound depen
 
 and η ← η Σ_kv (ψ(η + n_kv) − ψ(η)) / V Σ_k (ψ(Vη + n_k) − ψ(Vη)) never lowers it.
 
-What a site contributes is its counts, whatever η is. But η is a part of the prior, which sites agree on: a fit
-that learns it says the number, and others take that number (--like, a charter); or all posteriors move to one number
-before they merge.
+A site contributes its counts, whatever η is. But η is a part of the prior that sites agree on: a fit that learns it
+states the number, and others use it (--like, a charter); or all posteriors move to one number before they merge.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,17 +32,17 @@ if TYPE_CHECKING:
 
 Learned = float | Literal["learn"]
 
-# Where learning starts, and what it is worth: as much as one count of a word.
+# Where learning starts; this start weighs as much as one count of a word.
 FIRST = 0.01
 STEPS, TOLERANCE = 1000, 1e-5
 # Digits of a learned η: few enough to write into a charter.
 DIGITS = 3
-# Fits in turn with a new η.
+# Largest number of alternating fits.
 ROUNDS = 10
 
 
 def learned_topic_prior(posteriors: Iterable[Posterior], start: float = FIRST) -> float:
-    """η at which the topics of all posteriors together are most probable."""
+    """The η at which the topics of all posteriors together are most probable."""
     counts = [posterior.contribution["topics"] for posterior in posteriors]
     values = np.concatenate([stored(part)[stored(part) > 0.0] for part in counts])
     totals = np.concatenate([np.asarray(part.sum(axis=1)).ravel() for part in counts])
@@ -51,7 +50,7 @@ def learned_topic_prior(posteriors: Iterable[Posterior], start: float = FIRST) -
 
 
 def fixed_point(values: Array, totals: Array, words: int, eta: float) -> float:
-    """Minka's fixed point, from counts above zero and the topics' totals."""
+    """Minka's fixed point, from positive counts and the topics' totals."""
     for _ in range(STEPS):
         tables = eta * (digamma(values + eta) - digamma(eta)).sum()
         rate = words * (digamma(totals + words * eta) - digamma(words * eta)).sum()
@@ -66,19 +65,19 @@ def round_to(value: float, digits: int) -> float:
 
 
 def checked_topic_prior(given: Any) -> None:
-    """Refuse words other than "learn"; the structure refuses wrong numbers."""
+    """Refuse strings other than "learn"; the structure refuses wrong numbers."""
     if isinstance(given, str) and given != "learn":
         raise ValueError(f"topic_prior must be a positive number, one per word, or 'learn'; not {given!r}.")
 
 
 def shared_prior(structure: Structure) -> Any:
-    """The number that all words of all topics have as their prior; an array where they differ."""
+    """The prior that all words of all topics share; an array if they differ."""
     alpha = concentration(smallest(structure.prior["topics"]))
     return float(alpha[0, 0]) if alpha.size == 1 else alpha
 
 
 def concentration(natural: Array) -> Array:
-    """α from α − 1, with the digits that somebody wrote (0.1) rather than those that are left (0.09999999999999998)."""
+    """α from α − 1, as somebody wrote it (0.1), not as rounding left it (0.09999999999999998)."""
     alpha = natural + 1.0
     written = np.round(alpha, 15)
     return np.where(written - 1.0 == natural, written, alpha)
@@ -87,7 +86,7 @@ def concentration(natural: Array) -> Array:
 def fit_learning(
     model: "LatentDirichletAllocation", data: Any, prior: Posterior | None, start: Posterior | None, **options: Any
 ) -> Fit:
-    """Topics and η in turn, each given the other; where there is a prior, η is that of the prior."""
+    """Alternate between topics and η; a prior determines η."""
     known = prior if prior is not None else start
     eta = FIRST
     if known is not None:
@@ -108,7 +107,7 @@ def fit_learning(
 
 
 def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options: Any) -> Fit:
-    """The number of topics with a document prior that is given; then that prior, starting from the topics found."""
+    """Find the number of topics with a given document prior, then learn that prior, starting from the topics found."""
     first = in_turn(replace(model, document_prior=SEARCHING), data, **options)
     sized = model.sized(len(first.posterior.structure.prior["topics"]))
     nothing = Posterior.of_prior(sized.structure).contribution
@@ -118,7 +117,7 @@ def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options:
 
 
 class InTurn:
-    """Tells of the passes of one of several fits; where an interrupted one was is not for the others to know."""
+    """Reports the passes of one of several fits, but does not resume any of them."""
 
     def __init__(self, progress: OnPass) -> None:
         self._progress, self.within = progress, getattr(progress, "within", lambda done, total: None)
@@ -128,7 +127,7 @@ class InTurn:
 
 
 def in_turn(model: "LatentDirichletAllocation", data: Any, *, progress: OnPass | None, **options: Any) -> Fit:
-    """One of several fits in turn: once interrupted, they go on from the posterior."""
+    """One of several fits in turn; an interrupted one resumes from its posterior."""
     try:
         return model.fit(data, progress=None if progress is None else InTurn(progress), **options)
     except FitInterrupted as interruption:
@@ -138,19 +137,19 @@ def in_turn(model: "LatentDirichletAllocation", data: Any, *, progress: OnPass |
 def with_priors(
     posteriors: Sequence[Posterior], *, topic_prior: Learned | None = None, document_prior: Any = None
 ) -> list[Posterior]:
-    """Posteriors of topic models on priors that all agree on, so that they merge: what each site has counted stays.
+    """Move posteriors of topic models to common priors, so that they merge; the sites' counts stay.
 
         merged = db.merge(db.texts.with_priors(posteriors, topic_prior="learn"))
         merged, = db.texts.with_priors([merged], topic_prior="learn")  # learned again, from the merged topics
 
-    They may come from sites, or from other libraries, with different priors: each with 1 / its number of topics, say.
-    With "learn" the topic prior is the number at which the topics of all are most probable. A `document_prior` takes
-    the place of one that was given or learned; to learn it needs documents, so "learn" is for fits.
+    Sites and other libraries may have used different priors, such as 1 / their number of topics. With "learn" the topic
+    prior is the number at which the topics of all are most probable. A `document_prior` replaces one that was given or
+    learned; learning it needs documents, so "learn" is for fits.
 
     Args:
         posteriors: those of the sites.
-        topic_prior: the new prior of words in topics; default: as it is.
-        document_prior: the new prior of topics in documents; default: as it is.
+        topic_prior: the new prior of words in topics; default: unchanged.
+        document_prior: the new prior of topics in documents; default: unchanged.
 
     >>> counts = np.array([[5, 4, 0, 0], [0, 0, 4, 5]] * 5)
     >>> models = [db.LatentDirichletAllocation(2, list("abcd"), topic_prior=prior) for prior in (0.1, 0.5)]
