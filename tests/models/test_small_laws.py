@@ -21,10 +21,9 @@ from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_o
 from decbayes.models.regressions._mixture import quantile
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.survival import INTERVALS, LEAST, cuts_between
-from decbayes.models.topics._fitting import random_first
+from decbayes.models.topics._fitting import random_first, seeded_words
 from decbayes.models.topics._prevalence import Group, counted, interval
 from decbayes.models.topics.finding import find
-from decbayes.models.topics.seeds import seeded_words
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)

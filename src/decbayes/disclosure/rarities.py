@@ -83,11 +83,11 @@ def reveals_rare_words(posterior: Posterior, counts: Array, rare: Any) -> bool:
 
 
 def about_moves(model: Model, posterior: Posterior, data: Any, rules: Rules, persons: Persons) -> Iterator[Statement]:
-    moving: Any = getattr(model, "moving", None)
-    if moving is None:
+    persons_moving: Any = getattr(model, "persons_moving", None)
+    if persons_moving is None:
         return
     slots, least = np.arange(len(posterior.natural["start"])), rules.least_cell
-    rare = moving(posterior, data, slots, persons)[:-1, :-1] < least
+    rare = persons_moving(posterior, data, slots, persons)[:-1, :-1] < least
     counted = dense(model.contributed(posterior, data).contribution["transitions"])
     try:
         hidden = model.cells_hidden(posterior, posterior, data, slots, least, persons)

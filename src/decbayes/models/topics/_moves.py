@@ -67,7 +67,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         statistics, totals = state.statistics, self.evidence(state)
         terms, gamma = self._terms(statistics, totals), state.document_topics
         documents = gammaln(gamma).sum(axis=0)
-        for first, partners in enumerate(likest(statistics)):
+        for first, partners in enumerate(most_similar(statistics)):
             together = self._terms(statistics[:, [first]] + statistics[:, partners], totals[first] + totals[partners])
             gain = together - terms[first] - terms[partners] + self._terms(np.zeros((len(statistics), 1)), np.zeros(1))
             sums = gammaln(gamma[:, [first]] + gamma[:, partners] - self._alpha).sum(axis=0)
@@ -142,7 +142,7 @@ class TopicMoves(Moves[ExpectedCounts]):
         return float(np.sum(gammaln(total) - gammaln(total + lengths)))
 
 
-def likest(statistics: Array) -> list[NDArray[np.int64]]:
+def most_similar(statistics: Array) -> list[NDArray[np.int64]]:
     """For each topic, the later ones that share the most words with it, by cosine similarity."""
     unit = statistics / np.maximum(np.linalg.norm(statistics, axis=0), np.finfo(np.float64).tiny)
     cosines = np.triu(unit.T @ unit, 1)

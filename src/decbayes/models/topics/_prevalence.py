@@ -7,6 +7,8 @@ errors follow from them. Groups that are too small are left out, and so are topi
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -80,10 +82,7 @@ class Prevalence:
             for (of_site, of_period), group in self.groups.items()
             if site in (None, of_site) and period in (None, of_period)
         ]
-        total = None
-        for part in chosen:
-            total = part if total is None else total + part
-        return total
+        return reduce(add, chosen) if chosen else None
 
     def rows(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """The share of each topic in all documents, by site, and by period, with intervals."""
@@ -204,9 +203,9 @@ def prevalence(
         raise InvalidData(f"There are {len(labels)} periods and {len(shares)} documents.")
     groups: dict[Key, Group] = {}
     for period in sorted(set(labels.tolist())):
-        rows = np.flatnonzero((labels == period) & known)
-        if len(rows) and people(persons, rows) >= max(least, 1):
-            groups[site, period] = counted(shares[rows], least)
+        selected = (labels == period) & known
+        if selected.any() and persons.among(selected) >= max(least, 1):
+            groups[site, period] = counted(shares[selected], least)
     return Prevalence(posterior.digest, groups)
 
 
@@ -221,10 +220,6 @@ def word_shares(model: Any, posterior: Posterior, data: Any) -> tuple[Array, NDA
     return np.clip(expected / np.maximum(words, 1.0)[:, None], 0.0, 1.0), words > 0.0
 
 
-def people(persons: Persons, rows: NDArray[np.intp]) -> int:
-    return len(rows) if persons.numbers is None else len(np.unique(persons.numbers[rows]))
-
-
 def counted(shares: Array, least: int) -> Group:
     """Sums over documents; topics that rest on too few of them count as none."""
     sums, squares = shares.sum(axis=0), (shares**2).sum(axis=0)
@@ -235,7 +230,4 @@ def counted(shares: Array, least: int) -> Group:
 
 def added(parts: Iterable[Prevalence]) -> Prevalence:
     """Combine the shares of all sites."""
-    first, *others = parts
-    for part in others:
-        first = first + part
-    return first
+    return reduce(add, parts)

@@ -123,17 +123,17 @@ class TopicSearch:
         tables = np.asarray(arrays["tables"]) if "tables" in arrays else None
         if "document_topics" not in arrays:
             return replace(self.begin(statistics, tables), passes=passes)
-        room, given = self._room(), arrays["document_topics"]
+        room, stored = self._room(), arrays["document_topics"]
         for span in self.counts.blocks():
-            room[span] = given[span]
+            room[span] = stored[span]
         return TopicState(statistics, room, passes=passes, tables=tables)
 
 
 def packed(reached: TopicState) -> dict[str, Any]:
     """Arrays by name: all that the next pass needs."""
-    named = {"document_topics": reached.document_topics, "tables": reached.tables}
-    there = {name: array for name, array in named.items() if array is not None and not isinstance(array, Fresh)}
-    return {"statistics": reached.statistics, "passes": np.array(reached.passes), **there}
+    optional = {"document_topics": reached.document_topics, "tables": reached.tables}
+    known = {name: array for name, array in optional.items() if array is not None and not isinstance(array, Fresh)}
+    return {"statistics": reached.statistics, "passes": np.array(reached.passes), **known}
 
 
 def batches_of(size: int, batch: int) -> list[slice]:

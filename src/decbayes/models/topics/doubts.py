@@ -14,18 +14,14 @@ from decbayes.models.topics.quality import Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-LOOKED_AT = 300  # documents
-HELD = 0.3  # of their words
+# Documents to check for short texts, the share of their words to hold out, and the fewest held-out words to judge by.
+LOOKED_AT, HELD, ENOUGH = 300, 0.3, 50
+# Longer documents, in words on average, are not checked.
+SHORT = 30
 TINY = 1e-12
-ENOUGH = 50  # held-out words
-SHORT = 30  # words per document on average: longer ones are not looked at
-
-
 # Fewest documents per topic, checked only at sites with TIMES as many per topic.
 LEAST, TIMES = 5, 4
 FEW_DOCUMENTS = "few documents"
-
-
 # The most frequent words of some languages. If AMONG of a topic's BEGINNING first words are such, nobody left them out;
 # one topic in ONE_IN is worth a remark.
 FUNCTION_WORDS = {
@@ -50,12 +46,12 @@ def doubts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ..
 def function_words(quality: Quality) -> tuple[Remark, ...]:
     """A remark if topics begin with words such as "the" and "of"."""
     topics = [frozenset(word.lower() for word in quality.words[topic][:BEGINNING]) for topic in quality.used.tolist()]
-    found = {
+    topics_by_language = {
         language: sum(len(first.intersection(words.split())) >= AMONG for first in topics)
         for language, words in FUNCTION_WORDS.items()
     }
-    language = max(found, key=lambda name: found[name])
-    number = found[language]
+    language = max(topics_by_language, key=lambda name: topics_by_language[name])
+    number = topics_by_language[language]
     if not number or ONE_IN * number < len(topics):
         return ()
     return (

@@ -20,7 +20,18 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Method, Number
-from decbayes.models.topics._fitting import ENOUGH, NEGLIGIBLE, OTHERS, SHARPENING, Site, led_on, search_of, settled
+from decbayes.models.topics._fitting import (
+    ENOUGH,
+    NEGLIGIBLE,
+    OTHERS,
+    SHARPENING,
+    Site,
+    check_seeds,
+    led_on,
+    search_of,
+    seeded_words,
+    settled,
+)
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
@@ -34,7 +45,6 @@ from decbayes.models.topics.document_prior import (
     tallied,
 )
 from decbayes.models.topics.rare_words import evened, shares_by_frequency, shares_by_topics, spread, unnamed
-from decbayes.models.topics.seeds import check_seeds, seeded_words
 from decbayes.models.topics.word_prior import (
     FIRST,
     check_topics,
@@ -246,10 +256,10 @@ class LatentDirichletAllocation(Predicting):
         from decbayes.models.topics.cuda.many_sites import fit_sites
 
         nothing = Posterior.of_prior(self.structure)  # once, not in each thread
-        begin: Sequence[Posterior | None] = starts or [None] * len(shards)
-        given = zip(shards, priors or [nothing] * len(shards), begin, strict=True)
+        begins: Sequence[Posterior | None] = starts or [None] * len(shards)
+        inputs = zip(shards, priors or [nothing] * len(shards), begins, strict=True)
         size = sum(getattr(shard, "nnz", HEAVY * len(shards)) for shard in shards)
-        sites = gathered((partial(self._site, *site) for site in given), size=size)
+        sites = gathered((partial(self._site, *site) for site in inputs), size=size)
         return fit_sites(sites, self._steps(), self._climbing(starts), gpu, children(rng, len(sites)))
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
@@ -275,7 +285,7 @@ class LatentDirichletAllocation(Predicting):
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
         """Go half as far again as the refit, word by word: the blur of a merge disappears slowly, as in EM."""
-        return self._with_topics(after, led_on(*(each.contribution["topics"] for each in (before, after))))
+        return self._with_topics(after, led_on(before.contribution["topics"], after.contribution["topics"]))
 
     def draw(
         self,
@@ -364,7 +374,9 @@ class LatentDirichletAllocation(Predicting):
         self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
     ) -> list[Posterior]:
         rare = self.documents_with(data, persons) < least
-        return [self._with_topics(each, evened(each.contribution["topics"], rare)) for each in posteriors]
+        return [
+            self._with_topics(posterior, evened(posterior.contribution["topics"], rare)) for posterior in posteriors
+        ]
 
     def _with_topics(self, posterior: Posterior, topics: csr_array) -> Posterior:
         return replace(posterior, contribution={**posterior.contribution, "topics": topics})

@@ -192,8 +192,8 @@ class Quality:
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each topic: as people have given it, or else its most telling words."""
-        given = self.posterior.names or ("",) * len(self.telling)
-        pairs = zip(given, self.telling, self.learned >= 1.0, strict=True)
+        names = self.posterior.names or ("",) * len(self.telling)
+        pairs = zip(names, self.telling, self.learned >= 1.0, strict=True)
         return tuple(name or (", ".join(words[:NAMING]) if used else "") for name, words, used in pairs)
 
     def co_occurrence(self, blocks: Iterable[csr_array], persons: Persons = EACH) -> CoOccurrence:

@@ -95,28 +95,28 @@ def fit_learning(
     if prior is not None or not isinstance(eta, float):
         return replace(model, topic_prior=eta).fit(data, prior=prior, start=start, **options)
     counts = as_counts(model.opened(data), len(model.vocabulary))
-    fit = in_turn(replace(model, topic_prior=eta), counts, start=start, **options)
+    fit = fit_in_turn(replace(model, topic_prior=eta), counts, start=start, **options)
     for _ in range(ROUNDS):
         learned = learned_topic_prior([fit.posterior], eta)
         if learned == eta:
             break
-        eta, (begun,) = learned, with_priors([fit.posterior], topic_prior=learned)
-        following = in_turn(replace(model, topic_prior=eta), counts, start=begun, **options)
+        eta, (start_on_eta,) = learned, with_priors([fit.posterior], topic_prior=learned)
+        following = fit_in_turn(replace(model, topic_prior=eta), counts, start=start_on_eta, **options)
         fit = Fit(following.posterior, (*fit.bound, *following.bound), following.converged)
     return fit
 
 
 def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options: Any) -> Fit:
     """Find the number of topics with a given document prior, then learn that prior, starting from the topics found."""
-    first = in_turn(replace(model, document_prior=SEARCHING), data, **options)
+    first = fit_in_turn(replace(model, document_prior=SEARCHING), data, **options)
     sized = model.sized(len(first.posterior.structure.prior["topics"]))
     nothing = Posterior.of_prior(sized.structure).contribution
     start = Posterior(sized.structure, {**nothing, **first.posterior.contribution})
-    learned = in_turn(sized, data, start=start, **options)
+    learned = fit_in_turn(sized, data, start=start, **options)
     return Fit(learned.posterior, (*first.bound, *learned.bound), learned.converged)
 
 
-class InTurn:
+class PassesOnly:
     """Reports the passes of one of several fits, but does not resume any of them."""
 
     def __init__(self, progress: OnPass) -> None:
@@ -126,10 +126,10 @@ class InTurn:
         self._progress(reached)
 
 
-def in_turn(model: "LatentDirichletAllocation", data: Any, *, progress: OnPass | None, **options: Any) -> Fit:
+def fit_in_turn(model: "LatentDirichletAllocation", data: Any, *, progress: OnPass | None, **options: Any) -> Fit:
     """One of several fits in turn; an interrupted one resumes from its posterior."""
     try:
-        return model.fit(data, progress=None if progress is None else InTurn(progress), **options)
+        return model.fit(data, progress=None if progress is None else PassesOnly(progress), **options)
     except FitInterrupted as interruption:
         raise FitInterrupted(interruption.fit) from None
 
@@ -184,7 +184,7 @@ def on_priors(posterior: Posterior, topic_prior: Any, document_prior: Any) -> Po
     before = LatentDirichletAllocation.from_structure(posterior.structure)
     if before.agreed is not None:
         raise InvalidStructure("The prior is what earlier data have taught, and holds them: it is not to be changed.")
-    given = {"topic_prior": topic_prior, "document_prior": document_prior}
-    model = replace(before, **{name: value for name, value in given.items() if value is not None})
+    settings = {"topic_prior": topic_prior, "document_prior": document_prior}
+    model = replace(before, **{name: value for name, value in settings.items() if value is not None})
     parts = {name: part for name, part in posterior.contribution.items() if name in model.structure.families}
     return Posterior(model.structure, parts, posterior.ids)
