@@ -140,7 +140,7 @@ def test_simulated_sites_are_fitted_in_the_same_launches(gpu, rng, monkeypatch):
     names = launched(gpu, monkeypatch)
     with db.devices.use_device("cuda"):
         found = fits(setting, shards, np.random.default_rng(3))
-    assert names.count("expect_topics") == 2
+    assert names.count("sum_segments") == 2
     for own, expected in zip(found, fits(setting, shards, np.random.default_rng(3)), strict=True):
         np.testing.assert_allclose(own.natural["topics"], expected.natural["topics"], rtol=1e-4, atol=2e-3)
 
@@ -153,6 +153,6 @@ def test_refinement_refits_all_sites_in_the_same_launches(gpu, rng, monkeypatch)
     names = launched(gpu, monkeypatch)
     with db.devices.use_device("cuda"):
         found = db.refine(few, shards, posteriors, rounds=2, rng=np.random.default_rng(0), schedule="parallel")
-    assert names.count("expect_topics") == 2 * 3
+    assert names.count("sum_segments") == 2 * 3
     held = db.checking.hold_out(vstack(shards), rng=rng)
     assert model.score(found.merged, *held) == pytest.approx(model.score(expected.merged, *held), abs=1e-3)

@@ -59,10 +59,11 @@ __device__ __forceinline__ float sums_of_four(const float (&value)[4], int lane)
     return sum + __shfl_xor_sync(EVERY_LANE, sum, 16);
 }
 
-// exp(E[log beta] - scale) of every word, and its part of -KL(q(beta) || prior): a warp per row.
+// exp(E[log beta] - scale) of every word, and its part of -KL(q(beta) || prior), but for log Gamma of the prior, which
+// `known` has: a warp per row.
 extern "C" __global__ void expect_topics(
     const double* before, const double* statistics, const double* total_digammas, const int* row_sites, const int* active,
-    int rows, float* weights, float* scales, double* divergences
+    const double* known, int rows, float* weights, float* scales, double* divergences
 ) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     if (row >= rows || !active[row_sites[row]]) return;
@@ -74,11 +75,9 @@ extern "C" __global__ void expect_topics(
         expected[r] = -1e308;
         if (k >= TOPICS) continue;
         double prior = before[(int64)row * TOPICS + k], step = statistics[(int64)row * TOPICS + k];
-        double before_it, after_it;
-        digamma(prior, &before_it);
-        double psi = digamma(prior + step, &after_it);
+        double log_gamma, psi = digamma(prior + step, &log_gamma);
         expected[r] = psi - totals[k];
-        divergence += after_it - before_it - step * psi;
+        divergence += log_gamma - step * psi;
         highest = fmax(highest, expected[r]);
     }
     for (int step = LANES / 2; step; step /= 2) highest = fmax(highest, __shfl_xor_sync(EVERY_LANE, highest, step));
@@ -90,7 +89,7 @@ extern "C" __global__ void expect_topics(
     }
     if (lane == 0) {
         scales[row] = (float)highest;
-        divergences[row] = divergence;
+        divergences[row] = divergence - known[row];
     }
 }
 

@@ -175,7 +175,10 @@ def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
         return None
     from decbayes.kernels.word_counts import add_words
 
-    threads = thread_count() if data.nnz >= MANY else 1
+    if data.nnz < MANY:
+        times = np.zeros(vocabulary, dtype=np.int64)
+        return times if add_words(*stored, data.indptr, 0, len(data.indptr) - 1, times) else None
+    threads = thread_count()
     cuts = np.searchsorted(data.indptr, np.linspace(0, data.nnz, threads + 1)[1:-1])
     ends = [0, *cuts.tolist(), len(data.indptr) - 1]
     parts = [np.zeros(vocabulary, dtype=np.int64) for _ in range(threads)]

@@ -7,6 +7,7 @@ sites, too, until somebody decides by them whether to go on.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,9 @@ class GpuSearch:
         xp = self._xp
         going = np.ones(len(self.rows), dtype=bool) if active is None else active
         flags = xp.asarray(going.astype(np.int32))
-        weights, scales, divergences, of_totals = self._expect(reached.statistics, reached.totals, flags)
+        weights, scales, divergences, of_totals = self._expect(
+            reached.statistics, reached.totals, flags, self._log_gammas
+        )
         fresh = reached.passes < self.ascent.warm_up or not reached.passes
         following = xp.zeros_like(reached.statistics)
         bounds = -of_totals
@@ -73,9 +76,7 @@ class GpuSearch:
 
     def document_topics(self) -> tuple[Array, Array]:
         """γ of every document given the topics before, and each document's part of the bound."""
-        flags = self._xp.ones(len(self.rows), dtype=np.int32)
-        nothing = self._xp.zeros_like(self._before)
-        weights, scales, *_ = self._expect(nothing, self._xp.zeros_like(self._before_totals), flags)
+        weights, scales, flags = *self._expect_prior()[:2], self._xp.ones(len(self.rows), dtype=np.int32)
         gammas, bounds = [], []
         for chunk in self._corpus.chunks():
             chunk.update(weights, scales, self._prior, self.steps, flags, fresh=True)
@@ -83,7 +84,17 @@ class GpuSearch:
             bounds.append(self.device.to_host(chunk.bounds))
         return np.concatenate(gammas).astype(np.float64), np.concatenate(bounds).astype(np.float64)
 
-    def _expect(self, statistics: Any, totals: Any, flags: Any) -> tuple[Any, Any, Any, Any]:
+    @cached_property
+    def _log_gammas(self) -> Any:
+        """log Γ of each row of the prior, summed over topics: it stays the same in all passes."""
+        return self._expect_prior()[2]
+
+    def _expect_prior(self) -> tuple[Any, Any, Any, Any]:
+        xp, rows = self._xp, len(self.row_sites)
+        nothing = xp.zeros_like(self._before), xp.zeros_like(self._before_totals)
+        return self._expect(*nothing, xp.ones(len(self.rows), dtype=np.int32), xp.zeros(rows))
+
+    def _expect(self, statistics: Any, totals: Any, flags: Any, log_gammas: Any) -> tuple[Any, Any, Any, Any]:
         """Weights and scales of each row, how far it is from the prior, and how far each site's totals are."""
         xp, rows = self._xp, len(self.row_sites)
         digammas, of_totals = xp.empty_like(totals), xp.empty(len(totals))
@@ -101,6 +112,7 @@ class GpuSearch:
             digammas,
             self.row_sites,
             flags,
+            log_gammas,
             np.int32(rows),
             weights,
             scales,
