@@ -1,34 +1,33 @@
 """Agents that join, leave, crash and still agree, without a centre.
 
-The protocol core does no input or output. A transport feeds an `Agent` with calls and bytes, and carries out the
-effects that come back. This is all of it:
+The protocol core does no I/O. A transport feeds an `Agent` calls and bytes and carries out the effects it returns:
 
     charter, identity = Charter.load("group.toml"), Identity.load("site-a.key")
     with SqliteStore("site-a.store", charter) as store:
         agent = Agent(charter, identity, rng=rng, saved=store.load())
 
-        def perform(effects):                         # persists first, in order, then returns what is left to do
+        def perform(effects):                         # persist first, then send and log the rest
             for effect in persist_first(agent, effects, store):
                 match effect:
                     case Send(peer, message): link.send(peer, message)       # may lose, delay, double, reorder
                     case Report(event, fields): log(event, **fields)
 
         perform(agent.on_connect("site-b"))           # a link is up; "site-b" is the transport's name for it
-        perform(agent.on_bytes("site-b", message))    # a message came in, whatever it holds
-        perform(agent.on_tick())                      # now and then, say five times a second
-        perform(agent.on_disconnect("site-b"))        # what site-b has said still counts
+        perform(agent.on_bytes("site-b", message))    # a message arrived, valid or not
+        perform(agent.on_tick())                      # about five times a second
+        perform(agent.on_disconnect("site-b"))        # the records of site-b still count
         perform(agent.observe(data, rng=rng))         # fit and publish own data
         perform(agent.refine(rng=rng))                # optional: refit against everybody else's evidence
         agent.merged()                                # the posterior, and the set of versions it was made from
 
-An agent is not thread-safe: one thread calls it. A long fit may run elsewhere: `learned = agent.learn(data, rng=rng)`
-there (it reads the agent's own evidence and changes nothing that messages change), `agent.publish(learned)` here.
+An agent is not thread-safe: call it from one thread. A long fit may run in another one: `learned = agent.learn(data,
+rng=rng)` there (it changes nothing that messages change), then `agent.publish(learned)` here.
 
-Messages are small but for `Batch`, which carries the bodies that its receiver has asked for. The largest is
-`message_bytes(charter)`; a transport should refuse longer ones before they are in memory. A transport may drop any
-message: hashes are compared again at every tick. Nothing that an agent sends was not durable before.
+Messages are small except `Batch`, which carries the bodies that its receiver has requested. The largest has
+`message_bytes(charter)` bytes; a transport should refuse longer ones before loading them. A transport may drop any
+message, because hashes are compared again at every tick. Everything an agent sends is durable before it is sent.
 
-The examples of this package go on from these lines:
+The examples of this package continue from these lines:
 
 >>> from decbayes import network
 >>> identity = network.Identity.from_seed(bytes(32))  # anybody could guess this key

@@ -1,5 +1,5 @@
-"""The protocol without any input or output: calls and bytes in, effects out.
+"""The protocol without I/O: calls and bytes in, effects out.
 
-`agent` is the state machine, `effects` what it wants done, `limits` what members may ask of each other. Each room uses
-only those before it: group, records, then site (an agent's own data) and talk (with neighbours).
+`agent` is the state machine, `effects` are its outputs, `limits` bound what members may ask of each other. Each room
+uses only those before it: group, records, then site (an agent's own data) and talk (with neighbours).
 """

@@ -1,17 +1,16 @@
-"""One member of the group, without any input or output: calls and messages in, effects out.
+"""One member of the group without I/O: calls and messages in, effects out.
 
-The rules, all of them:
-
-- Own evidence becomes a new version only when a neighbour has told what it holds (`heard`): after a lost disk the
-  agent thus learns its own highest version and goes above it. It goes a random distance above it, at each start and
-  whenever it is reminded of a forgotten version, so that versions that nobody near remembers are not used again either.
-- A version, and a vote, is persisted, then counted, then sent. Never in another order.
-- What is settled changes the charter in force at once; what the new one refuses is dropped, and observed again.
-- Whoever sees that another agent has replaced a version of this very start falls silent: two agents share a key.
-- What is new is told to neighbours in short listings; they pull what they lack. Everything heard is relayed.
-- At every tick, and when a neighbour appears, one hash is compared; where it differs, so are the listings.
-- With a neighbour of another revision of the protocol nothing but these greetings is exchanged.
-- No clock is read. Ticks pace the talk: what comes too fast waits, and nothing is decided by it.
+1. An agent signs a new version only after a neighbour has listed what it holds (`synced`): after a lost disk it thus
+   learns its own highest version. The first version of a start, or after a reminder of a forgotten version, lies a
+   random distance above the highest known one, so that versions known only far away are not reused either.
+2. A version or a vote is persisted, then counted, then sent. Never in another order.
+3. A settled resolution changes the charter in force at once. Records that the new charter refuses are dropped, and
+   their data are observed again.
+4. If somebody else replaces a version that this process has signed, two agents share a key, and this one falls silent.
+5. News goes to neighbours in short listings; they pull what they lack. Everything accepted is relayed.
+6. Neighbours compare one hash when they connect and at ticks; if it differs, they exchange listings.
+7. With a neighbour on another revision of the protocol only these greetings are exchanged.
+8. No clock is read. Ticks only pace the traffic; no outcome depends on them.
 """
 
 from collections import Counter
@@ -45,16 +44,16 @@ from decbayes.secure.terms import Kind
 
 
 class Agent(AddingMember):
-    """A member of a group: observes data, talks to neighbours, and has the merged posterior whenever it is asked.
+    """A member of a group: observes data, talks to neighbours, and returns the merged posterior at any time.
 
-    `saved` is what its store holds from earlier starts. `verify` may be replaced by a function that remembers
-    its results, as the simulator does. `software` is what neighbours are told about the program. `name` is what they
-    call this agent: with it neighbours must show that they are members, without it links are trusted. `rules` are the
-    site's own disclosure rules; the stricter of these and the charter's hold.
+    `saved` are the items in its store. `verify` may be replaced by a caching version, as in the simulator. `software`
+    is the program version shown to neighbours. `name` is how links address this agent: with it neighbours must prove
+    that they are members, without it links are trusted. `rules` are the site's own disclosure rules, which hold where
+    they are stricter than the charter's.
 
     >>> agent = network.Agent(charter, identity, rng=np.random.default_rng(0))
     >>> effects = agent.observe(np.ones((4, 1)), rng=np.random.default_rng(0))
-    >>> agent.evidence.observations, agent.version  # published once a neighbour has said what it holds
+    >>> agent.evidence.observations, agent.version  # published once a neighbour has listed what it holds
     (4, 0)
     """
 
@@ -84,7 +83,7 @@ class Agent(AddingMember):
 
     @property
     def peers(self) -> Sequence[Peer]:
-        """The neighbours there are just now."""
+        """The current neighbours."""
         return tuple(self._gossip.peers)
 
     @property
@@ -106,10 +105,10 @@ class Agent(AddingMember):
         """Set the name that links use for this agent: from now on neighbours must prove that they are members."""
         self._guests.name = name
 
-    # What the transport tells it
+    # Input from the transport
 
     def on_connect(self, peer: Peer) -> list[Effect]:
-        """A neighbour has appeared: compare at once what both hold."""
+        """A neighbour has appeared: compare hashes with it at once."""
         return [self._gossip.connect(peer)]
 
     def on_disconnect(self, peer: Peer) -> list[Effect]:
@@ -130,7 +129,7 @@ class Agent(AddingMember):
         return [*talk, *again, *votes, *self._publisher.publish(), *self._play(), *self._report_overdue()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
-        """A message from a neighbour, whatever it holds."""
+        """Handle a message from a neighbour; invalid ones are refused."""
         try:
             message = messages.decode(content, self.charter)
             if isinstance(message, Digest):
@@ -154,11 +153,11 @@ class Agent(AddingMember):
                 return self.on_packets(peer, message)
 
     def on_stranger(self, peer: Peer) -> list[Effect]:
-        """Somebody without the group's secret is linked, or asks a question."""
+        """Report a caller that does not hold the group's secret."""
         return [self._refuse(peer, Refused("stranger", "it does not hold the group's secret."))]
 
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
-        """A neighbour's hash of everything: if it equals ours, it knows no version of ours that we do not."""
+        """Compare a neighbour's hash with ours; if they are equal, it knows no version of ours that we have lost."""
         changed = self._gossip.hear(peer, message)
         reports: list[Effect] = [self._compare_charters(peer, message)] if changed else []
         if difference(message.revision):
@@ -171,20 +170,20 @@ class Agent(AddingMember):
         return reports + (everything if affordable else [])
 
     def on_listing(self, peer: Peer, message: Listing) -> list[Effect]:
-        """A neighbour's listing: pull the records that we lack, and list those that it lacks."""
+        """Pull the listed records that we lack, and list those that the neighbour lacks."""
         effects: list[Effect] = [*self._gossip.answer(peer, message)]
         known = (version <= self.version for origin, version, _ in message.entries if origin == self.id)
         return effects + (self._heard() if message.complete and all(known) else [])
 
     def on_pull(self, peer: Peer, message: Pull) -> list[Effect]:
-        """Send bodies, as many as the neighbour's budget allows; it will ask for the rest again."""
+        """Send the requested bodies within the neighbour's budget; it will ask for the rest again."""
         affordable = [r for r in self._gossip.asked_for(message) if self._bodies.spend(peer, len(r.content))]
         proofs = [self.pool.proofs[origin] for origin in set(message.origins) & self.pool.proofs.keys()]
         ballots = [b for b in self._gossip.decisions_asked_for(message) if self._bodies.spend(peer, len(b.content))]
         return [Send(peer, batch) for batch in messages.batches(affordable, proofs, self.charter, ballots)]
 
     def on_batch(self, peer: Peer, message: Batch) -> list[Effect]:
-        """Check records, proofs and ballots, up to a neighbour's limit."""
+        """Check the records, proofs and ballots in a batch, up to the neighbour's limit."""
         if not self._checks.spend(peer, messages.things_in(message)):
             return [self._refuse(peer, Refused("budget", "more records in a tick than a neighbour may send."))]
         effects = [effect for pair in message.proofs for effect in self.on_proof(peer, pair)]
@@ -192,7 +191,7 @@ class Agent(AddingMember):
         return effects + [effect for record in message.records for effect in self.on_record(peer, record)]
 
     def on_packets(self, peer: Peer, message: Packets) -> list[Effect]:
-        """Digests of messages of sums, requests for some, or the messages themselves."""
+        """Handle sum messages from a neighbour: their digests, requests for them, or the messages themselves."""
         talk = self._sum_gossip
         if talk is None or self.part is None:
             return [self._refuse(peer, Refused("envelope", "this group has no sums."))]
@@ -214,14 +213,14 @@ class Agent(AddingMember):
             return False
 
     def on_packet(self, peer: Peer, content: bytes) -> list[Effect]:
-        """Check a member's message to a sum and take it in."""
+        """Check a member's message to a sum and add it to the pool."""
         try:
             return self._summed(content)
         except Refused as error:
             return [self._refuse(peer, error)]
 
     def _summed(self, content: bytes) -> list[Effect]:
-        """Take in a message to a sum: its member may be proven to cheat, and the sum may be open by it."""
+        """Add a sum message: it may prove that its member cheats, and it may open the sum."""
         assert self._sum_gossip is not None
         assert self.pool.sums is not None
         before = self.pool.sums.merged
@@ -237,7 +236,7 @@ class Agent(AddingMember):
         return effects
 
     def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
-        """Check a record and take it in."""
+        """Check a record and add it to the pool."""
         try:
             sealed = open_record(content, self.charter, self.pool.roster)
             self._check_new(sealed)
@@ -256,7 +255,7 @@ class Agent(AddingMember):
         return effects
 
     def _checked_content(self, sealed: Sealed) -> Record:
-        """A record whose content is sound. A member that signs lies waits as one that signs too fast: checks cost."""
+        """Verify a record's content. Checks are expensive, so invalid records count against the member's pace."""
         try:
             return self._verify(sealed, self.charter)
         except Refused as error:
@@ -265,7 +264,7 @@ class Agent(AddingMember):
             raise
 
     def on_proof(self, peer: Peer, pair: tuple[SignedBytes, SignedBytes]) -> list[Effect]:
-        """Check a proof of equivocation: two versions with one number, both signed by the same member."""
+        """Check a proof of equivocation: two headers with one number, both signed by the same member."""
         try:
             charter, roster = self.charter, self.pool.roster
             proof = Proof(*(open_signed(signed.header, signed.signature, charter, roster) for signed in pair))
@@ -275,7 +274,7 @@ class Agent(AddingMember):
         return self._excluded(proof) if self.pool.exclude(proof) else []
 
     def on_ballot(self, peer: Peer, content: bytes) -> list[Effect]:
-        """Check votes for a motion and take them in."""
+        """Check votes for a motion and count them."""
         try:
             ballot = open_ballot(content, self.pool.decisions)
         except Refused as error:
@@ -288,7 +287,7 @@ class Agent(AddingMember):
         return [self._refuse(peer, Refused(why[0], f"the motion {ballot.name}: {why[1]}."))]
 
     def _voted(self, ballot: Ballot) -> list[Effect] | None:
-        """Count votes, and do what follows from them; None if they are no news."""
+        """Count votes and return the effects; None if none of them is new."""
         decisions, void = self.pool.decisions, {*self.pool.proofs}
         before, overruled = decisions.held(ballot.digest), decisions.overruled
         if not self.pool.vote(ballot):
@@ -306,20 +305,20 @@ class Agent(AddingMember):
         return effects + self._go_over()
 
     def _earlier(self) -> list[Effect]:
-        """Decisions that the disk had no room for: they are written before those that come after them."""
+        """Write decisions that the disk had no room for before writing any that build on them."""
         earlier = {key: item for key, item in self._unsaved.items() if not isinstance(item, Record)}
         self._unsaved = {key: item for key, item in self._unsaved.items() if key not in earlier}
         return [Persist(item) for item in earlier.values()]
 
     def _kept(self, ballot: Ballot) -> list[Effect]:
-        """Votes are durable; if one is our own new vote, it now counts, unless the motion has lapsed meanwhile."""
+        """Votes are durable. Our own new vote counts from now on, unless its motion has lapsed meanwhile."""
         effects, decisions = self._voted(ballot), self.pool.decisions
         if effects is None and ballot.motion.after != decisions.version and ballot.digest not in decisions.settled:
             decisions.lapsed.append(ballot)
         return [*(effects or []), *self._gossip.tell_news()]
 
     def _go_over(self) -> list[Effect]:
-        """Do what follows if something was settled."""
+        """Switch to the charter in force if it has changed."""
         if not self.pool.outdated:
             return []
         self._gossip.reconsider()
@@ -329,7 +328,7 @@ class Agent(AddingMember):
         return [*self._renew(), *self._publisher.publish()]
 
     def on_persisted(self, item: Saved) -> list[Effect]:
-        """The item is durable. If it is our own new version or vote, it now counts and may be sent."""
+        """An item is durable. If it is our own new version or vote, it now counts and may be sent."""
         self.trouble = None
         if isinstance(item, Ballot):
             return self._kept(item)
@@ -345,7 +344,7 @@ class Agent(AddingMember):
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
     def _played(self, played: Played) -> list[Effect]:
-        """This member's part in a sum is durable, and counts."""
+        """This member's part in a sum is durable: add its messages and send them."""
         assert self.part is not None
         assert self._sum_gossip is not None
         effects: list[Effect] = []
@@ -354,19 +353,19 @@ class Agent(AddingMember):
         return [*effects, *self._sum_gossip.tell_news(self._gossip.alike), *self._play()]
 
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
-        """The disk is full or broken: publish nothing new, serve what there is, try again at each tick."""
-        # Of other members only the newest is kept; our own versions that wait for the disk are never dropped.
+        """The disk is full or broken: publish nothing new, keep serving, and retry at each tick."""
+        # Only the newest record of another member is kept for retries; our own versions are never dropped.
         named_by_origin = isinstance(item, Record | Proof) and item.origin != self.id
         self._unsaved[item.origin if named_by_origin else item.digest] = item  # type: ignore[union-attr]
-        # Retried at each tick, and reported again only if the problem changes.
+        # Reported again only if the problem changes.
         reports: list[Effect] = [] if self.trouble == why else [Report("store_failed", {"why": why})]
         self.trouble = why
         return reports
 
-    # What it does about it
+    # Consequences
 
     def _heard(self, *, root: bool = False) -> list[Effect]:
-        """A neighbour has listed what it holds, and we know all versions of ours in it."""
+        """A neighbour has listed what it holds, and we know all of our own versions among it."""
         self._publisher.heard = True
         if self.part is not None and root:
             self.part.heard = True
@@ -397,7 +396,7 @@ class Agent(AddingMember):
     def _report_overdue(self) -> list[Effect]:
         """Report records that never arrive: a transport may have discarded messages that are too long."""
         why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
-        # A neighbour without a seat gets no records, and knows why.
+        # An agent without a seat is sent no records, and has been told why.
         reports = [] if self.standing else [overdue(entry, why) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]
@@ -413,12 +412,12 @@ def accepted(record: Record, peer: Peer) -> Report:
 
 
 def summed(kind: Kind, played: Played) -> Report:
-    """An event: this member has sent a message to a sum."""
+    """The event that this member has sent a message to a sum."""
     return Report("summed", {"round": played.round, "step": WAITED_FOR[kind], "seats": len(played.keys)})
 
 
 def decision_report(ballot: Ballot, before: Ballot | None) -> Report:
-    """An event: who has voted for what, or what was decided by whom."""
+    """The event that seats have voted for a motion, or have settled it."""
     if ballot.settled and not (before is not None and before.settled):
         return Report("settled", named_motion(ballot) | {"votes": sorted(ballot.votes)})
     voters = ballot.votes.keys() - (set() if before is None else before.votes.keys())
@@ -434,9 +433,9 @@ def overdue(entry: Entry, why: str) -> Report:
 
 
 def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list[Send | Report]:
-    """Carry out all writes, and return what is left to send and to log.
+    """Carry out all writes and return the effects that remain to be sent or logged.
 
-    Writes that come together are made in one transaction, which waits for the disk once.
+    Simultaneous writes share one transaction, so the disk is waited for once.
 
     >>> with network.SqliteStore("a.store", charter) as store:
     ...     agent = network.Agent(charter, identity, rng=np.random.default_rng(0), saved=store.load())
@@ -451,7 +450,7 @@ def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list
 
 
 def write(agent: Agent, items: Sequence[Saved], store: Store) -> list[Effect]:
-    """Make items durable; returns the effects that follow from success or failure."""
+    """Make items durable and return the effects of success or failure."""
     try:
         store.put(items)
     except StoreFailed as error:

@@ -1,4 +1,4 @@
-"""What an agent wants done: it does no input or output itself."""
+"""The effects that an agent asks its host to carry out, since it does no I/O itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Persist:
-    """Write to the disk, and report the result to the agent: its own versions are sent only once they are durable.
+    """Write an item to disk and report the result to the agent, which sends its own versions only once durable.
 
     >>> network.Persist(record).item.version
     1
@@ -52,12 +52,12 @@ Effect = Send | Persist | Report
 
 
 Saved = Record | Proof | Ballot | Packet | Played
-"""What a store gives back: newest records, proofs, ballots on what was decided or is pending; where only sums are
-opened, the members' messages, and this member's own part with its secrets."""
+"""What a store holds: the newest records, proofs, settled and pending ballots; in groups that only open sums also the
+members' messages, and this member's part with its secrets."""
 
 
 class Store(Protocol):
-    """Storage that keeps records when the process ends.
+    """Storage that outlives the process.
 
     >>> with network.SqliteStore("a.store", charter) as store:
     ...     store.put([record])
@@ -66,4 +66,4 @@ class Store(Protocol):
     """
 
     def put(self, items: Sequence[Saved]) -> None:
-        """Make records, proofs and ballots durable, all of them or none, or raise StoreFailed."""
+        """Make all items durable or none; StoreFailed if that is impossible."""

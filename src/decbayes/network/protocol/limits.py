@@ -1,4 +1,4 @@
-"""What one member may ask of the others and how much it may cost them; by which rules members count."""
+"""How much one member may ask of the others, and the rules by which members count."""
 
 from collections.abc import Hashable
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 
 class Allowance:
-    """A budget per neighbour or member, refilled at every tick; whoever spends more than that waits longer."""
+    """A budget per neighbour or member, refilled at every tick; overspending means waiting longer."""
 
     def __init__(self, each_tick: float, most: float | None = None) -> None:
         self._each_tick, self._most = each_tick, each_tick if most is None else most
@@ -19,7 +19,7 @@ class Allowance:
         return self._left.get(who, self._most) > 0
 
     def spend(self, who: Hashable, amount: float) -> bool:
-        """Spend an amount if anything is left; returns whether it was."""
+        """Spend an amount if anything is left; False if nothing was."""
         left = self._left.get(who, self._most)
         if left <= 0:
             return False
@@ -27,23 +27,23 @@ class Allowance:
         return True
 
     def refill(self) -> None:
-        """A tick has passed. Entries with a full budget are dropped."""
+        """Add one tick's budget. Entries that are full again are dropped."""
         later = {who: left + self._each_tick for who, left in self._left.items()}
         self._left = {who: left for who, left in later.items() if left < self._most}
 
 
-# How long certificates are valid unless asked otherwise: those of a group's authority, and those of agents.
+# Default validity of certificates: of a group's authority, and of agents.
 AUTHORITY_DAYS, AGENT_DAYS = 3650, 825
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one member may ask of the others. All members check the same limits, so that all accept the same records.
+    """Limits on what one member may send. All members check the same ones, so that all accept the same records.
 
-    `members` is the most agents there will ever be: a contribution must leave the merge proper even if all of them sent
-    it. `observations` is the most that one member may claim, `units` the most words (or other units) of one
-    observation, `value` the largest absolute number in the data, if there is one. `refinements` bounds the refits of
-    one start of an agent. Whoever signs versions faster than one per tick has `versions` of them to spare; the rest
-    waits. The last two bound what one neighbour may send, or have sent, between two ticks.
+    `members` is the largest possible group: a contribution must leave the merge proper even if all of them sent it.
+    `observations` bounds what one member may claim, `units` the words (or other units) per observation, `value` the
+    absolute numbers in the data, if set. `refinements` bounds the refits per start of an agent. A member may sign one
+    version per tick, and `versions` more in bursts; further ones wait. `tick_bytes` and `tick_messages` bound what one
+    neighbour may send, or have sent to it, between two ticks.
 
     >>> network.Limits(members=10).observations
     1000000000000
@@ -70,11 +70,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class SumRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How members add up what they know, where nobody may see what a single one has.
+    """Rules for groups that open only sums, so that no single contribution is ever visible.
 
-    `rounds`: how many sums are opened at most, each refining the one before it. `colluders`: how many members may pool
-    what they know without learning anything about a single other one. `most_rows`: the most rows that a member may
-    count; one with more scales its contribution down.
+    `rounds`: the most sums that are opened, each refining the previous one. `colluders`: the number of members that may
+    pool their knowledge without learning anything about any other. `most_rows`: the most rows that a member may count;
+    a member with more scales its contribution down.
 
     >>> network.SumRules(rounds=2).colluders
     1
@@ -86,11 +86,11 @@ class SumRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class PrivacyRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is promised to each person by all sums of a group together: (ε, δ)-differential privacy.
+    """The (ε, δ)-differential privacy that all sums of a group together promise to each person.
 
-    `rows_per_person` is the most rows that one person has at a site. With `noise` "shared" members share one noise,
-    which stays what it is if as many of them collude as the group's sums allow; with "each" every member adds all of
-    the noise, and does not have to trust anybody.
+    `rows_per_person` is the most rows of one person at a site. With `noise` "shared" members divide the noise among
+    them, with enough to spare for the colluders that the sums allow; with "each" every member adds all of the noise and
+    need not trust anybody.
 
     >>> network.PrivacyRules(epsilon=1.0, delta=1e-6).rows_per_person
     1
@@ -106,17 +106,16 @@ Share = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """By which rules members count.
+    """The rules by which members count.
 
-    `agreement`: a member is removed, or its key replaced, when more than this share of the charter's members has signed
-    it. `least_observations`: evidence of fewer is neither published nor accepted; where a charter has disclosure rules,
-    they say it. `share`: no member counts for more than this share of all evidence; what it has beyond is scaled down.
-    `compare`: data sets of at least so many observations carry a mark, by which members notice that two of them hold
-    the same data. `robust`: members that clearly disagree with most others are left out, at a small price where there
-    are none. `components`: how many slots the merge has that members read: as many as the model has components, another
-    number, or "auto" to find it. `validation`: this share of each data set is kept out of the fit, so that its holder
-    can score posteriors with it. `intervals`: members say beside their evidence how it depends on the merge, so that
-    its intervals can be calibrated.
+    `agreement`: a motion is settled once more than this share of the seats has voted for it. `least_observations`:
+    smaller evidence is neither published nor accepted; disclosure rules, where the charter has some, state their own.
+    `share`: no member counts for more than this share of all evidence; larger ones are scaled down. `compare`: data
+    sets with at least this many observations carry a mark by which members notice that two of them hold the same data.
+    `robust`: members that clearly disagree with most others are left out, at a small cost if there are none.
+    `components`: the number of slots in the merge that members read: that of the model, another number, or "auto" to
+    estimate it. `validation`: the share of each data set that is kept out of the fit, for scoring posteriors.
+    `intervals`: members publish how their evidence depends on the merge, so that its intervals can be calibrated.
 
     >>> network.Rules(robust=True).agreement
     0.5

@@ -1,6 +1,6 @@
 """Who belongs to a group and what its members have decided: charter, keys, motions, votes and resolutions.
 
-What members decide together belongs here; records, and what is counted, only ask the roster that follows from it.
+Other rooms ask the roster that follows from these.
 """
 
 from decbayes.network.protocol.group.charter import Charter

@@ -1,4 +1,4 @@
-"""The TOML file of a charter: its tables as they are read, and their text as it is written."""
+"""Reading a charter's TOML file, and the vocabulary and anchor beside it."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ class SumsTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CharterTables(msgspec.Struct, forbid_unknown_fields=True):
-    """The tables of the TOML file, exactly these."""
+    """The tables of the TOML file; any other is refused."""
 
     group: GroupTable
     model: ModelTable
@@ -73,7 +73,7 @@ def words_digest(words: tuple[str, ...]) -> str:
 
 
 def read_words(table: VocabularyTable | None, charter: Path, given: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """The vocabulary, one word a line, compared with the charter's digest."""
+    """The vocabulary, one word per line, checked against the charter's digest."""
     if table is None:
         return ()
     if given is None and table.file is None:
@@ -86,14 +86,14 @@ def read_words(table: VocabularyTable | None, charter: Path, given: str | os.Pat
 
 
 def beside(charter: Path, name: str) -> Path:
-    """A file that a charter names; others wrote the charter, so it may name none elsewhere."""
+    """A file that a charter names, which must lie beside it: others wrote the charter."""
     if Path(name).name != name:
         raise InvalidCharter(f"{charter} names the file {name!r}, which is not beside it. Copy it there, and name it.")
     return check_inside(charter.parent / name, charter.parent)
 
 
 def read_anchor(table: SumsTable | None, charter: Path) -> Posterior | None:
-    """The posterior in whose slots members add up, from the file beside the charter."""
+    """The posterior whose slots members use for their sums, from the file beside the charter."""
     if table is None or not table.anchor:
         return None
     source = beside(charter, table.file)

@@ -1,4 +1,4 @@
-"""What all members of a group agree on, in one TOML file that each of them holds."""
+"""The charter: what all members of a group agree on, in one TOML file that each of them has."""
 
 import hashlib
 import os
@@ -41,18 +41,17 @@ NO_WORDS = (
     "Where only sums are opened, no words can be added: all members mask the same numbers. Start a group with the "
     "longer list: `decbayes charter new … --vocabulary`."
 )
-# Messages of sums have their numbers and little else.
+# Size of a sum message: bytes per number, and room for everything else.
 NUMBER_BYTES, AROUND = 8, 8192
 
 
 @dataclass(frozen=True)
 class Charter:
-    """Group, model, members and limits. Two agents understand each other if their charters have one fingerprint.
+    """Group, model, members and limits. Agents understand each other if their charters have the same fingerprint.
 
-    The file is what a group begins with, and stays as it is: what members decide later is in their stores, and the
-    charter in force follows from both (`Decisions`). The group's `id` and its `secret`, under which members compare
-    marks of their data, are drawn once: the charter is for members' eyes only. `disclosure` is what may leave a
-    member's site; None for public data.
+    The file never changes: later decisions are in the members' stores, and the charter in force follows from both
+    (`Decisions`). The group's `id` and `secret` are drawn once. Members compare marks of their data under the secret,
+    so a charter is for members only. `disclosure` are the rules for what may leave a site; None for public data.
 
     >>> charter.save("group.toml")
     >>> network.Charter.load("group.toml") == charter
@@ -75,15 +74,15 @@ class Charter:
     disclosure: DisclosureRules | None = None
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
     sums: SumRules | None = None
-    """Where only sums over all members are opened, by which rules; None where contributions are published."""
+    """The rules of a group that opens only sums over all members; None if contributions are published."""
     anchor: Posterior | None = field(default=None, repr=False)
-    """The posterior in whose slots members add up; None for the prior."""
+    """The posterior whose slots members use for their sums; None for the prior."""
     privacy: PrivacyRules | None = None
-    """What is promised to each person by all sums together; None where sums have no noise."""
+    """The privacy that all sums together promise to each person; None if sums have no noise."""
     opened: bytes = bytes(32)
-    """The resolution that opened the epoch; zeros before there is one."""
+    """The resolution that opened the epoch; zeros before the first."""
     words_added: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
-    """Words beyond the vocabulary that the group began with, by the resolutions that have added them."""
+    """Words added to the original vocabulary, by the resolutions that added them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(sorted(self.settings.items()))))
@@ -109,17 +108,17 @@ class Charter:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """All words that count: those that the group began with, then the others in their order."""
+        """All words that count: the original vocabulary, then added words in alphabetical order."""
         added = frozenset[str]().union(*self.words_added.values())
         return *self.vocabulary, *sorted(added.difference(self.vocabulary))
 
     @cached_property
     def founded(self) -> Structure:
-        """The structure that the group began with, by which its records are known whatever words they count."""
+        """The structure that the group began with. Records name it, whichever words they count."""
         return self.with_words_of({}).model.structure
 
     def over_words_of(self, merged: Structure) -> Structure:
-        """The model's structure over the words of another one, if these begin with those of the group."""
+        """The model's structure over another structure's words, if these begin with the group's words."""
         for name, words in self.model.structure.labels.items():
             listed = tuple(merged.labels.get(name, ()))
             if self.words and len(listed) > len(words) and listed[: len(words)] == words:
@@ -127,7 +126,7 @@ class Charter:
         return self.model.structure
 
     def with_words_of(self, resolutions: Mapping[bytes, tuple[str, ...]]) -> "Charter":
-        """The charter before its first epoch, with the words that these resolutions have added."""
+        """The charter before its first epoch, with the words that these resolutions added."""
         if self.epoch is None and dict(self.words_added) == dict(resolutions):
             return self
         name = frozenset(resolutions)
@@ -141,27 +140,27 @@ class Charter:
 
     @cached_property
     def update(self) -> Update:
-        """What every member does with its data."""
+        """How members fit and refit their data."""
         return Update(self.model, self.epoch)
 
     @property
     def least_observations(self) -> int:
-        """The fewest observations of a record, and by which two versions may differ."""
+        """The fewest observations in a record, and the fewest by which two versions may differ."""
         return self.rules.least_observations if self.disclosure is None else self.disclosure.least_observations
 
     @property
     def structure(self) -> Structure:
-        """The model's structure, on the prior of the epoch."""
+        """The model's structure with the epoch's prior."""
         return self.model.structure if self.epoch is None else self.epoch.structure
 
     @property
     def prior_digest(self) -> str:
-        """The prior's numbers in one hash."""
+        """A hash of the epoch's prior; empty before the first epoch."""
         return "" if self.epoch is None else self.epoch.prior.digest
 
     @cached_property
     def counted(self) -> Mapping[str, frozenset[str]]:
-        """The shards of each member that are in the prior already."""
+        """The shards of each member that are already in the prior."""
         shards = EMPTY if self.epoch is None else self.epoch.counted
         return {name: frozenset(names) for name, names in shards.items()}
 
@@ -193,11 +192,11 @@ class Charter:
 
     @property
     def begins_at(self) -> Posterior:
-        """The anchor, or the prior in its place."""
+        """The anchor, or else the prior."""
         return Posterior.of_prior(self.model.structure) if self.anchor is None else self.anchor
 
     def agreement(self, members: Mapping[str, bytes]) -> Agreement:
-        """What some members agree on who add up by this charter; SumRefused if they cannot."""
+        """The agreement of members that form sums under this charter; SumRefused if they cannot."""
         assert self.sums is not None
         rules = self.sums
         agreed = (self.fingerprint, members, self.begins_at, rules.rounds, rules.colluders, rules.most_rows)
@@ -206,7 +205,7 @@ class Charter:
         return PrivateAgreement(*agreed, rules=self.disclosure, privacy=self.promised(len(members)))
 
     def promised(self, sites: int) -> Privacy:
-        """What is promised to each person, where so many sites take part."""
+        """The privacy promised to each person if this many sites take part."""
         assert self.privacy is not None
         assert self.sums is not None
         promise, colluders = self.privacy, self.sums.colluders
@@ -217,18 +216,18 @@ class Charter:
         return Privacy(promise.epsilon, promise.delta, "shared", colluders, promise.rows_per_person, sites)
 
     def reads_like(self, other: "Charter") -> bool:
-        """Whether both read records alike: only the members may differ."""
+        """Whether both charters accept the same records: they may differ in members only."""
         pairs = ((each.rules, each.limits, each.disclosure, each.opened, each.structure) for each in (self, other))
         one, two = pairs
         return one == two
 
     @property
     def short_fingerprint(self) -> str:
-        """The form in which people compare fingerprints: 80 bits, in five groups."""
+        """The fingerprint as people compare it: 80 bits in five groups."""
         return abbreviated(self.fingerprint)
 
     def to_toml(self, *, vocabulary_file: str | None = None, anchor_file: str = "") -> str:
-        """The charter's text; vocabulary and anchor are named by their digests and the files beside the charter."""
+        """The charter's text. It names vocabulary and anchor by their digests and the files beside it."""
         tables: dict[str, Mapping[str, Any]] = {
             "group": {
                 "name": self.group,
@@ -239,13 +238,13 @@ class Charter:
             },
             "model": {"name": self.model_name},
             "model.settings": self.settings,
-            # What has no limit is left out.
+            # TOML has no None.
             "limits": {name: limit for name, limit in msgspec.to_builtins(self.limits).items() if limit is not None},
             "rules": msgspec.to_builtins(self.rules),
             "members": {name: public.hex() for name, public in self.members.items()},
         }
         if self.disclosure is not None:
-            # There it says how many observations are needed.
+            # Disclosure rules state their own minimum.
             tables["rules"] = {name: rule for name, rule in tables["rules"].items() if name != "least_observations"}
             tables["disclosure"] = self.disclosure.plain()
         if self.vocabulary:
@@ -274,12 +273,12 @@ class Charter:
         words = target.with_suffix(".vocabulary").name if self.vocabulary else None
         if words is not None:
             write_whole(target.with_name(words), "".join(f"{word}\n" for word in self.vocabulary).encode())
-        # It holds the group's secret.
+        # Private, because it holds the group's secret.
         write_whole(target, self.to_toml(vocabulary_file=words, anchor_file=anchor).encode(), private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, vocabulary: str | os.PathLike[str] | None = None) -> "Charter":
-        """Read a charter; its vocabulary comes from the file it names, or from another copy of that file."""
+        """Read a charter and the vocabulary file that it names, or another copy of that file."""
         source = Path(path)
         content = read_tables(source)
         words = read_words(content.vocabulary, source, vocabulary)
@@ -349,7 +348,7 @@ def check(charter: Charter) -> None:
 
 
 def check_components(charter: Charter) -> None:
-    """Refuse another number of slots where all slots must be the model's own."""
+    """Refuse a number of slots that the model, a robust merge or a later epoch does not allow."""
     why = ""
     if not charter.model.structure.resizable:
         why = f"{charter.model_name} has no components, so their number cannot change"
@@ -362,7 +361,7 @@ def check_components(charter: Charter) -> None:
 
 
 def check_sums(charter: Charter) -> None:
-    """Refuse rules that need what a single member has, where only sums are opened."""
+    """Refuse rules that need single contributions in a group that opens only sums."""
     rules, anchor = charter.rules, charter.anchor
     lost = {
         "robust = true": rules.robust,
@@ -395,7 +394,7 @@ def check_sums(charter: Charter) -> None:
 
 
 def check_privacy(charter: Charter, sums: SumRules) -> None:
-    """Refuse models without private releases, and rounds other than those that the budget is divided among."""
+    """Refuse models without private releases, and a number of rounds that does not match the budget's division."""
     try:
         rounds = charter.model.mechanism().rounds
     except DecbayesError as error:
@@ -409,7 +408,7 @@ def check_privacy(charter: Charter, sums: SumRules) -> None:
 
 
 def check_adding_up(charter: Charter) -> None:
-    """Refuse a group that begins with too few members for its sums, or whose messages are too long for its limits."""
+    """Refuse a group with too few members for its sums, or whose sum messages exceed its limits."""
     if charter.sums is None:
         return
     try:

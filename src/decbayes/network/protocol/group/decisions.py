@@ -1,14 +1,14 @@
-"""What a group has decided and what it is deciding: a set that only grows, and the votes that are still few.
+"""What a group has decided and is deciding: settled resolutions, pending motions and void keys.
 
-- A motion is *settled* once more than the agreed share of the seats have voted for it, as seats, keys and share were
-  under the resolutions that it comes after. Its votes are the proof, and nobody's later coming, going or cheating
-  changes them. Settled resolutions are joined by union, so agents that hold the same ones agree on what is in force.
-- Of the settled resolutions those are in force that *stand* (`standing`): not what a stolen key may have completed.
-- A motion is *pending* while its votes are too few and nothing else has been settled since: then it *lapses*, and who
-  still wants it signs it again under the new version. A lapsed motion that was settled elsewhere is taken in as such.
-- Of each voter's pending votes the newest few are kept, and of those for an epoch the newest one, so that nobody can
-  fill the others' memory. "The newest few of a union" is a join, too.
-- Two votes under one number are a proof against the key that signed them (`roster.Void`).
+1. A motion is *settled* once more than the agreed share of the seats have voted for it. Seats, keys and share are those
+   under the resolutions that it comes after. Its votes are the proof; nobody's later admission, removal or cheating
+   changes them. Sets of settled resolutions are joined by union, so agents with the same set have the same charter.
+2. Those settled resolutions are in force that *stand* (`standing`): not those that a stolen key may have completed.
+3. A motion is *pending* while it has too few votes. When anything else is settled it *lapses*; members that still want
+   it sign it again under the new version. A lapsed motion that was settled elsewhere is accepted as settled.
+4. Each voter's newest few pending votes are kept, only one of them for an epoch, so that nobody can fill the others'
+   memory. "The newest few of a union" is a join, too.
+5. Two votes under one number prove that their key cannot be trusted (`roster.Void`).
 """
 
 import hashlib
@@ -44,7 +44,7 @@ from decbayes.network.protocol.group.standing import fallen
 from decbayes.structure import Structure
 from decbayes.updates import Epoch
 
-# How many pending votes of one voter are kept; an honest member has a handful.
+# The most pending votes kept per voter; an honest member has a handful.
 MOST_VOTES = 16
 DecisionEntry = tuple[bytes, bytes]
 """A motion's digest, and a hash of the votes for it."""
@@ -55,7 +55,7 @@ _votes = msgspec.msgpack.Decoder(VoteHeader)
 
 
 class Decisions:
-    """The settled resolutions, the pending ones, and the keys that are void."""
+    """The settled resolutions, the pending motions, and the void keys."""
 
     def __init__(self, founding: Charter) -> None:
         self.founding = founding
@@ -63,7 +63,7 @@ class Decisions:
         self.pending: dict[bytes, Ballot] = {}
         self.proofs: dict[AgentId, Proof] = {}
         self.lapsed: list[Ballot] = []
-        """What was pending when something else was settled, or fell; members that still want it vote again."""
+        """Motions that were pending when something else was settled, and fallen resolutions, to be voted on again."""
         self.fallen: frozenset[bytes] = frozenset()
         """Settled resolutions that do not stand."""
         self._rosters: dict[tuple[bytes, ...], Roster] = {}
@@ -76,7 +76,7 @@ class Decisions:
 
     @property
     def version(self) -> tuple[bytes, ...]:
-        """The version of the charter: the resolutions that no other comes after."""
+        """The version of the charter: the resolutions that no other one comes after."""
         return self._version
 
     @property
@@ -85,7 +85,7 @@ class Decisions:
 
     @property
     def ever(self) -> Roster:
-        """The roster with the keys of resolutions that do not stand: records under these are kept, and do not count."""
+        """The roster with keys from resolutions that do not stand: their records are kept but do not count."""
         return with_all_keys(self.roster, (ballot.question for ballot in self.settled.values()))
 
     @property
@@ -101,7 +101,7 @@ class Decisions:
         return self._charter
 
     def roster_at(self, after: tuple[bytes, ...]) -> Roster:
-        """What was in force under some resolutions and all that they come after."""
+        """The roster in force under these resolutions and everything they come after."""
         if after not in self._rosters:
             history = history_of(self._elements, after)
             founded = Roster.founded(self.founding)
@@ -109,31 +109,31 @@ class Decisions:
         return self._rosters[after]
 
     def motion(self, question: Question) -> Motion:
-        """A question, put under the present version."""
+        """A question as a motion under the current version."""
         return motion_on(question, self.founding.id, self._version)
 
     def understands(self, motion: Motion) -> bool:
-        """Whether all is known here that a motion comes after."""
+        """Whether all resolutions that a motion comes after are known here."""
         return self.knows(motion.after)
 
     def knows(self, after: Iterable[bytes]) -> bool:
-        """Whether some resolutions are known here."""
+        """Whether these resolutions are known here."""
         return {*after} <= self._elements.keys()
 
     def enough(self, ballot: Ballot) -> bool:
-        """Whether the votes settle the motion, counted as when it was put."""
+        """Whether the votes settle the motion."""
         return len(ballot.votes) >= self.needed(ballot.motion)
 
     def needed(self, motion: Motion) -> int:
-        """How many votes settle a motion, by the seats and the rule under which it was put."""
+        """The number of votes that settle a motion, by the seats and rules under which it was put."""
         return self.roster_at(motion.after).needed
 
     def held(self, digest: bytes) -> Ballot | None:
-        """A motion with the votes for it, settled or pending; None if it is neither."""
+        """A settled or pending motion with its votes; None if it is neither."""
         return self.settled.get(digest) or self.pending.get(digest)
 
     def named(self, name: str) -> Ballot | None:
-        """The one motion, settled or pending, whose name begins so."""
+        """The only motion, settled or pending, whose name begins like this; None if there is none or several."""
         matching = [ballot for ballot in self.in_order() if name and ballot.digest.hex().startswith(name)]
         return matching[0] if len(matching) == 1 else None
 
@@ -145,12 +145,12 @@ class Decisions:
         return any(self.settled[digest].question == ballot.question for digest in standing)
 
     def add(self, ballot: Ballot) -> bool:
-        """Take in a ballot that was checked; whether that is news."""
+        """Add a checked ballot; True if it changes anything."""
         known = self.settled.get(ballot.digest)
         if known is not None:
             return self._join_votes(known, ballot)
         if self._cheats(ballot):
-            # Somebody's key is void from now on; what the ballot settles, it settles all the same.
+            # A voter's key is void from now on, but the ballot settles its motion all the same.
             if self.enough(ballot):
                 self._settle(ballot)
             return True
@@ -167,7 +167,7 @@ class Decisions:
         return self.pending.get(ballot.digest) not in (None, before)
 
     def _join_votes(self, known: Ballot, ballot: Ballot) -> bool:
-        """Votes of further seats for what is settled: with them it may stand."""
+        """Add votes of further seats to a settled resolution, which may make it stand."""
         votes = {**ballot.votes, **known.votes}
         if len(votes) == len(known.votes):
             return False
@@ -184,38 +184,38 @@ class Decisions:
         return True
 
     def union(self, other: "Decisions") -> None:
-        """Add everything that another agent holds."""
+        """Add everything from another agent's decisions."""
         for proof in other.proofs.values():
             self.exclude(proof)
         for ballot in other.in_order():
             self.add(ballot)
 
     def in_order(self) -> list[Ballot]:
-        """All ballots, each after those that it needs to be understood."""
+        """All ballots, each after those that it refers to."""
         return [*self._resolutions(), *(self.pending[digest] for digest in sorted(self.pending))]
 
     def entries(self) -> list[DecisionEntry]:
-        """What is held, for others to compare."""
+        """All motions with a hash of their votes, for others to compare."""
         settled = [(digest, voters_hash(self.settled[digest])) for digest in sorted(self.settled)]
         return settled + [(digest, votes_hash(self.pending[digest])) for digest in sorted(self.pending)]
 
     @property
     def root(self) -> bytes:
-        """One hash of all that is settled, pending or void."""
+        """One hash of everything settled, pending or void."""
         if self._root is None:
             parts = [digest + votes for digest, votes in self.entries()]
             self._root = hashlib.sha256(b"".join([*parts, *sorted(self.proofs)])).digest()
         return self._root
 
     def wants(self, entry: DecisionEntry) -> bool:
-        """Whether somebody who lists this has news for us."""
+        """Whether an agent that lists this entry has news for us."""
         digest, votes = entry
         if digest in self.settled:
             return votes != voters_hash(self.settled[digest])
         return digest not in self.pending or votes_hash(self.pending[digest]) != votes
 
     def copy(self) -> "Decisions":
-        """The same for another thread."""
+        """A copy for another thread."""
         copy = Decisions(self.founding)
         copy.settled, copy.pending, copy.proofs = dict(self.settled), dict(self.pending), dict(self.proofs)
         copy._parts, copy._rosters, copy._version = self._parts, dict(self._rosters), self._version
@@ -223,7 +223,7 @@ class Decisions:
         return copy
 
     def parts(self) -> Parts:
-        """The parts of the prior in force, by seats that count."""
+        """Each counting seat's part of the prior in force."""
         roster = self.roster
         opened = self.settled.get(roster.opened)
         if opened is None:
@@ -236,7 +236,7 @@ class Decisions:
         return {seat: widened(part, now) for seat, part in self._parts[1].items() if seat in roster.sitting}
 
     def structure_at(self, after: tuple[bytes, ...]) -> Structure:
-        """The model's structure, over the words that counted under some resolutions."""
+        """The model's structure over the words that count under these resolutions."""
         return self.founding.with_words_of(self.roster_at(after).words).model.structure
 
     def __eq__(self, other: object) -> bool:
@@ -254,7 +254,7 @@ class Decisions:
         return {**motions, **{element.digest: element for element in void}}
 
     def _resolutions(self) -> list[Ballot]:
-        """The settled ones, each after those that it comes after."""
+        """The settled resolutions, each after those that it comes after."""
         return [self.settled[digest] for digest in in_order(self._elements) if digest in self.settled]
 
     def _settle(self, ballot: Ballot) -> None:
@@ -263,7 +263,7 @@ class Decisions:
         self._changed()
 
     def _changed(self) -> None:
-        """Something is settled or void: if that changes what stands, what was pending until now has lapsed."""
+        """Something was settled or became void: if that changes the version, pending motions lapse."""
         self._root = None
         fell, self.fallen = self.fallen, fallen(self._resolutions(), lambda motion: self.roster_at(motion.after))
         self.lapsed += [self.settled[digest] for digest in sorted(self.fallen - fell)]
@@ -282,7 +282,7 @@ class Decisions:
             self._numbers.pop((vote.origin, vote.number), None)
 
     def _cheats(self, ballot: Ballot) -> bool:
-        """Note votes by their numbers, and exclude whoever has used one twice."""
+        """Record votes by number and exclude voters that have used a number twice; True if there is a new one."""
         news = False
         for vote in ballot.votes.values():
             first = self._numbers.setdefault((vote.origin, vote.number), vote)
@@ -290,7 +290,7 @@ class Decisions:
         return news
 
     def _trim(self) -> None:
-        """Drop votes beyond the newest few of each voter, and all but its newest for an epoch."""
+        """Keep each voter's newest few votes, and only the newest of its votes for epochs."""
         kept: set[bytes] = set()
         of: dict[AgentId, list[tuple[int, Ballot, Vote]]] = {}
         for ballot in self.pending.values():
@@ -336,7 +336,7 @@ def votes_hash(ballot: Ballot) -> bytes:
 
 
 def voters_hash(ballot: Ballot) -> bytes:
-    """For a resolution: which seats have voted for it. With which of its votes a seat did so does not matter."""
+    """Hash of the seats that voted for a resolution; which of its votes a seat used does not matter."""
     return hashlib.sha256(msgspec.msgpack.encode(["settled", *ballot.votes])).digest()
 
 
@@ -345,7 +345,7 @@ def disclosed(text: str) -> DisclosureRules | None:
 
 
 def open_ballot(content: bytes, decisions: Decisions) -> Ballot:
-    """Read and check a ballot: envelope, group, what it comes after, its question, its body, and each vote."""
+    """Read a ballot and check its envelope, group, predecessors, question, body and votes."""
     most = decisions.charter.limits.record_bytes
     if len(content) > most:
         raise Refused("size", f"{len(content):,} bytes; a ballot has at most {most:,}.")
@@ -374,7 +374,7 @@ def opened_vote(signed: SignedBytes) -> Vote:
 
 
 def check_question(ballot: Ballot, decisions: Decisions) -> None:
-    """Refuse a motion that would have had no effect when it was put, or that no charter can hold."""
+    """Refuse a motion that would have had no effect when it was put, or that no charter allows."""
     roster, question = decisions.roster_at(ballot.motion.after), ballot.question
     if roster.after(question, ballot.digest, roster) is None:
         raise Refused("decision", f"there was nothing to decide: {ballot.text}.")
@@ -386,7 +386,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
                 if not name.isprintable():
                     raise Refused("decision", "a name that cannot be printed.")
             case Amend(rules, limits, disclosure):
-                # A charter that cannot be is refused as it is made; how many members there are is checked above.
+                # Building the charter checks it; `roster.after` has already checked the number of members.
                 wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
                 replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
             case Extend(words):
@@ -410,7 +410,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
 
 
 def check_words(words: tuple[str, ...], charter: Charter) -> None:
-    """Refuse words that count already, or that no model of the group could count."""
+    """Refuse words that already count, or that the group's model cannot count."""
     if charter.sums is not None:
         raise Refused("decision", NO_WORDS)
     if list(words) != sorted(set(words)) or not words or not all(word.isprintable() for word in words):
@@ -421,7 +421,7 @@ def check_words(words: tuple[str, ...], charter: Charter) -> None:
 
 
 def check_opening(question: Open, roster: Roster) -> None:
-    """Refuse an epoch that counts somebody who does not, or that forgets which shards are in the prior already."""
+    """Refuse an epoch with parts of seats that do not count, or without shards that are already in the prior."""
     seats = [part.seat for part in question.parts]
     if seats != sorted(set(seats)) or not set(seats) <= roster.sitting.keys():
         raise Refused("decision", "the parts of the prior are not those of seats that count, each once.")

@@ -26,7 +26,7 @@ from decbayes.files import write_new
 AgentId = bytes
 """SHA-256 of an agent's public key."""
 
-# The signed bytes name their purpose, so that a signature made for another purpose is never valid for a record.
+# Signed bytes begin with their purpose, so that no signature is valid for another purpose.
 PURPOSE = b"decbayes record 3\0"
 LINK = b"decbayes link 3\0"
 VOTE = b"decbayes vote 3\0"
@@ -36,9 +36,9 @@ SECRET = re.compile(rb"-----BEGIN DECBAYES SITE SECRET-----\s+([A-Za-z0-9+/=]+)\
 
 @dataclass(frozen=True)
 class Identity:
-    """An agent's private key, and the secret under which its site names its shards. Neither leaves the site's machine.
+    """An agent's private key, and the secret that makes names for its site's shards. Both stay on the site's machine.
 
-    The secret follows from the first key, and stays when that is replaced: the same data keep their names.
+    The secret follows from the first key and survives its replacement, so that data keep their names.
 
     >>> key = network.Identity.generate()
     >>> key.save("a.key")
@@ -56,12 +56,12 @@ class Identity:
 
     @classmethod
     def generate(cls, *, after: "Identity | None" = None) -> "Identity":
-        """A new key; of a site that had another one before, if that is given."""
+        """A new key; it keeps the secret of the key that it replaces, if given."""
         return cls(Ed25519PrivateKey.generate(), b"" if after is None else after.secret)
 
     @classmethod
     def from_seed(cls, seed: bytes) -> "Identity":
-        """The key that belongs to 32 secret bytes; tests and simulations use known ones."""
+        """The key derived from 32 secret bytes; for tests and simulations."""
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
@@ -95,7 +95,7 @@ class Identity:
 
 
 def keyed(secret: bytes, content: bytes) -> bytes:
-    """A keyed digest: without the secret nobody can compute it or check guesses against it."""
+    """A keyed digest: without the secret nobody can compute it or test guesses against it."""
     return hmac.digest(secret, content, "sha256")
 
 
@@ -109,7 +109,7 @@ def private_pem(key: PrivateKeyTypes) -> bytes:
 
 
 def agent_id(public: bytes) -> AgentId:
-    """SHA-256 of a public key, which agents are known by.
+    """The id of an agent: SHA-256 of its public key.
 
     >>> network.agent_id(identity.public) == identity.id
     True
@@ -118,7 +118,7 @@ def agent_id(public: bytes) -> AgentId:
 
 
 def short(origin: AgentId) -> str:
-    """An id as people read it.
+    """The first digits of an id, for people.
 
     >>> network.short(identity.id)
     '...'
@@ -131,7 +131,7 @@ def signed_by(public: bytes, digest: bytes, signature: bytes, purpose: bytes = P
     return len(signature) == SIGNATURE_BYTES and verified(public, signature, purpose + digest)
 
 
-@lru_cache(maxsize=4096)  # votes and records are looked at several times
+@lru_cache(maxsize=4096)  # votes and records are checked several times
 def verified(public: bytes, signature: bytes, signed: bytes) -> bool:
     try:
         public_key(public).verify(signature, signed)

@@ -1,13 +1,13 @@
-"""What members decide, and how they say so: questions, motions and signed votes, as canonical bytes.
+"""Questions, motions and signed votes, as canonical bytes.
 
     motion  = msgpack [protocol, group, the resolutions that it comes after, question]
     vote    = msgpack [protocol, group, seat, key, number, digest of the motion], signed
     ballot  = msgpack [motion, body, votes]; the body is the prior of a new epoch, and empty otherwise
 
-A motion is a question put under one version of the charter. That version is named by the latest resolutions: whoever
-holds these knows which seats there were, with which keys, and how many of them had to agree. Two members who want the
-same under the same version sign the same motion; nobody has to propose it first. A member numbers its votes. Two votes
-with one number prove that its key cannot be trusted.
+1. A motion is a question put under one version of the charter, named by its latest resolutions. From these follow the
+   seats, their keys, and the number of votes needed.
+2. Members that want the same under the same version sign the same motion; nobody has to propose it first.
+3. A member numbers its votes. Two votes with one number prove that its key cannot be trusted.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
-# No honest motion comes after more resolutions than this.
+# The most resolutions that a motion may directly come after; honest ones have a few.
 MOST_LATEST = 4096
 SHOWN_WORDS = 3
 
@@ -91,7 +91,7 @@ class Amend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Extend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="words"):
-    """Add words to the vocabulary. Contributions of before count none of them.
+    """Add words to the vocabulary. Earlier contributions count none of them.
 
     >>> str(network.Extend(("nurse", "ward")))
     'add 2 words to the vocabulary: nurse, ward'
@@ -106,7 +106,7 @@ class Extend(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class PriorPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A seat's part of an epoch's prior: which of its shards are in it, and how many observations these are."""
+    """A seat's part of an epoch's prior: the shards in it and their numbers of observations and units."""
 
     seat: Name
     shards: tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...]
@@ -115,7 +115,7 @@ class PriorPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="open"):
-    """Open a new epoch: what is merged so far becomes the prior. Its numbers, seat by seat, are in the body."""
+    """Open a new epoch: the current merge becomes the prior. Its numbers, seat by seat, are in the body."""
 
     parts: tuple[PriorPart, ...]
     ids: tuple[Annotated[str, Meta(max_length=16)], ...]
@@ -127,7 +127,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Show(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="show"):
-    """Have members show what they have added to the sums up to one that is open, if they agree to it themselves.
+    """Ask members to show what they added to the sums up to an open one; each must have voted for it, too.
 
     >>> str(network.Show(bytes(32), 2, ("east", "west")))
     'show what east, west have added to the sums up to round 2'
@@ -145,7 +145,7 @@ Question = Admit | Remove | Rotate | Amend | Extend | Open | Show
 
 
 class Motion(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A question, put under the charter that follows from some resolutions and all that these came after."""
+    """A question, put under the charter that follows from the resolutions in `after` and all before them."""
 
     protocol: int
     group: Annotated[str, Meta(max_length=64)]
@@ -162,7 +162,7 @@ class Motion(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class VoteHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a vote says: which seat votes for which motion, under which of its keys and numbers."""
+    """The content of a vote: a seat, its key, the number of the vote, and the motion."""
 
     protocol: int
     group: Annotated[str, Meta(max_length=64)]
@@ -196,7 +196,7 @@ class Vote(Signed[VoteHeader]):
 
 @dataclass(frozen=True)
 class Proof:
-    """Two headers, of records or of votes, that one key signed under one number: it cannot be trusted.
+    """Two headers that one key signed under one number, which proves that it cannot be trusted.
 
     >>> other = network.sign_record(charter, identity, 1, posterior=None, shards=frozenset(), observations=0)
     >>> network.Proof(record.signed, other.signed).origin == identity.id
@@ -235,7 +235,7 @@ class Ballot:
 
     @cached_property
     def digest(self) -> bytes:
-        """By which all agents know the motion, whichever votes for it they have heard of."""
+        """The motion's digest, the same whichever votes an agent has."""
         return self.motion.digest
 
     @property
@@ -248,7 +248,7 @@ class Ballot:
 
     @property
     def name(self) -> str:
-        """The motion as people name it."""
+        """The motion's name for people: the first digits of its digest."""
         return short(self.digest)
 
     @cached_property
@@ -258,7 +258,7 @@ class Ballot:
         return msgspec.msgpack.encode(BallotBytes(self.motion.content, self.body, votes))
 
     def joined(self, other: "Ballot") -> "Ballot":
-        """The votes of both; where a seat has voted twice, its lowest vote."""
+        """The votes of both ballots; the lowest vote of a seat that has voted twice."""
         both = dict(self.votes)
         for seat, vote in other.votes.items():
             both[seat] = min(both.get(seat, vote), vote, key=lambda each: (each.number, each.digest, each.signature))

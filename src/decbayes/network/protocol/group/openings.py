@@ -1,9 +1,8 @@
-"""The prior of an epoch, seat by seat: what each member's earlier shards contribute, in common slots.
+"""The prior of an epoch, seat by seat: the contributions of each member's earlier shards, in common slots.
 
-    body = safetensors of the contributions, named after the place of the seat among the epoch's parts
+    body = safetensors of the contributions, named by the seat's index among the epoch's parts
 
-Because it is kept by seats, a member that is removed later leaves the prior as well: the prior in force is the sum of
-the parts of the seats that count.
+The prior in force is the sum over the seats that count, so a member that is removed later leaves the prior as well.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ Parts = Mapping[str, Posterior]
 
 
 def opening(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
-    """The question whether to open an epoch with these parts in its prior, and its body."""
+    """The question whether to open an epoch with this prior, and its body."""
     rows = tuple(sorted(stated, key=lambda part: part.seat))
     body = body_of([parts[row.seat] for row in rows])
     return Open(rows, ids, hashlib.sha256(body).digest()), body
@@ -43,7 +42,7 @@ def body_of(parts: Iterable[Posterior]) -> bytes:
 
 
 def read_parts(question: Open, body: bytes, structure: Structure) -> Parts:
-    """The parts in a body: of the agreed shapes, finite, in their one encoding, and proper whoever is removed later."""
+    """Read a body's parts and check their shapes, finiteness and encoding, and that every subset is proper."""
     if hashlib.sha256(body).digest() != question.body:
         raise Refused("digest", "the body is not the one that was voted on.")
     try:
@@ -69,9 +68,9 @@ def part_from(arrays: Arrays, place: int, structure: Structure) -> Posterior:
 
 
 def check_proper(parts: list[Posterior], structure: Structure) -> None:
-    """Refuse parts of which some could make an improper prior.
+    """Refuse parts if any subset of them could make an improper prior.
 
-    The sum of n of them is the average of the λ0 + n c_i, and domains are convex.
+    A prior with n of them is the average of the λ0 + n c_i, and domains are convex.
     """
     for name, family in structure.families.items():
         inside = (
@@ -82,14 +81,14 @@ def check_proper(parts: list[Posterior], structure: Structure) -> None:
 
 
 def widened(part: Posterior, structure: Structure) -> Posterior:
-    """A part over all words in force; it counts none of those that were added later."""
+    """A part over all words in force; its counts of words that were added later are zero."""
     if part.structure.labels == structure.labels:
         return part
     return Posterior(structure, over_words(part.contribution, part.structure, structure))
 
 
 def epoch_of(question: Open, parts: Parts, sitting: Iterable[str], structure: Structure) -> Epoch:
-    """The prior in force, and the shards in it: those of the seats that count."""
+    """The prior in force and the shards in it, from the seats that count."""
     seats = {*sitting}
     rows = [row for row in question.parts if row.seat in seats]
     prior = product([parts[row.seat] for row in rows]) if rows else Posterior.of_prior(structure)
@@ -98,9 +97,9 @@ def epoch_of(question: Open, parts: Parts, sitting: Iterable[str], structure: St
 
 
 def after_forgetting(charter: Charter, earlier: Parts, added: Parts, forgetting: float | str | None) -> Parts:
-    """Each seat's part of the next prior: what is left of its earlier part, plus what it has added in this epoch.
+    """Each seat's part of the next prior: its earlier part after forgetting, plus its contribution of this epoch.
 
-    Forgetting scales rows of all parts alike, so that their sum is what forgetting leaves of the sum.
+    All parts are scaled by the same factors per row, so forgetting commutes with summing them.
     """
     structure = charter.model.structure
     try:

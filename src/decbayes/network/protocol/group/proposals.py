@@ -1,4 +1,4 @@
-"""Questions from what people write: names, keys as hexadecimal digits, rules by name."""
+"""Questions from proposals as people write them: names, hexadecimal keys, rules by name."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -15,7 +15,7 @@ from decbayes.structure import canonical_json
 
 
 class Proposal(Protocol):
-    """What somebody wants decided, as it was written down."""
+    """A proposal as it was written down."""
 
     @property
     def kind(self) -> str: ...
@@ -64,7 +64,7 @@ def present(name: str, charter: Charter) -> str:
 
 
 def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, DisclosureRules | None]:
-    """The charter's rules with some of them changed."""
+    """The charter's rules and disclosure rules with the given changes."""
     leaving = [] if charter.disclosure is None else [field.name for field in fields(DisclosureRules)]
     counting = {name: value for name, value in given.items() if name not in leaving}
     rules = rules_from(msgspec.to_builtins(charter.rules) | counting)
@@ -78,7 +78,7 @@ def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, Disclosu
 
 
 def limits_from(given: Mapping[str, Any]) -> Limits:
-    """Limits by name."""
+    """Limits from values by name."""
     try:
         return msgspec.convert(given, Limits)
     except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ def limits_from(given: Mapping[str, Any]) -> Limits:
 
 
 def rules_from(given: Mapping[str, Any]) -> Rules:
-    """Rules on how members count, by name."""
+    """Rules from values by name."""
     try:
         return msgspec.convert(given, Rules)
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
-"""Who sits in a group and by which rules it counts: a pure function of the charter and the settled resolutions.
+"""The seats and rules in force: a pure function of the charter and the settled resolutions.
 
-Each resolution names the ones that it comes after. They are applied in one order, which follows from the set alone:
-after whatever they come after, and by their digests where that leaves a choice. A resolution has an effect only if its
-subject still is as it was when it was voted on; of two that contradict each other, the first in that order is in force
-and the other is *overruled*. A key that has signed two things under one number is *void*, as if by a resolution that
-comes after nothing.
+1. Each resolution names those that it comes after. The set alone determines the order in which they are applied:
+   predecessors first, then by digest.
+2. A resolution takes effect only if its subject is still as it was when it was voted on. Of two that contradict each
+   other, the first in that order is in force and the other is *overruled*.
+3. A key that has signed two things under one number is *void*, as if by a resolution without predecessors.
 """
 
 import hashlib
@@ -32,12 +32,12 @@ from decbayes.network.protocol.limits import Limits, Rules
 from decbayes.structure import canonical_json
 
 NOTHING = bytes(32)
-"""In the place of a digest: there is nothing before."""
+"""Stands for a digest where there is no predecessor."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """What votes and owns shards: a name for good, and the keys that it has had, the present one last.
+    """A voter and owner of shards: a permanent name, and all keys that it has had, the current one last.
 
     >>> network.Roster.founded(charter).seats["a"].key == identity.public
     True
@@ -81,24 +81,24 @@ class Roster:
     opened: bytes = NOTHING
     """The resolution that opened the epoch."""
     parts: tuple[PriorPart, ...] = ()
-    """What is in the epoch's prior, seat by seat."""
+    """The parts of the epoch's prior, by seat."""
     words: Mapping[bytes, tuple[str, ...]] = field(default_factory=dict)
-    """Words that were added to the charter's, by the resolutions that have added them."""
+    """Words added to the charter's vocabulary, by the resolutions that added them."""
     shows: tuple[Show, ...] = ()
-    """What members are to show of their sums: always the same members, since any other two sets would show more."""
+    """Audits of sums. All are of the same members, because two different sets would reveal more."""
     void: frozenset[AgentId] = frozenset()
     overruled: frozenset[bytes] = field(default=frozenset(), compare=False)
-    """Resolutions without effect, because others that contradict them come first."""
+    """Resolutions without effect because earlier ones contradict them."""
 
     @classmethod
     def founded(cls, charter: Charter) -> "Roster":
-        """What the charter says, before anything is decided."""
+        """The roster that the charter states, before any decision."""
         seats = {name: Seat(name, (public,)) for name, public in charter.members.items()}
         return cls(MappingProxyType(seats), charter.rules, charter.limits, rules_text(charter))
 
     @cached_property
     def keys(self) -> Mapping[AgentId, bytes]:
-        """All public keys that seats have or had: what these signed may have been signed in time."""
+        """All current and former public keys of seats: a former key may have signed before it was replaced."""
         return {agent_id(key): key for seat in self.seats.values() for key in seat.keys}
 
     @cached_property
@@ -112,30 +112,30 @@ class Roster:
 
     @cached_property
     def sitting(self) -> Mapping[str, AgentId]:
-        """The seats that vote and count, with the id of their present key: not removed, and not excluded."""
+        """The seats that vote and count (neither removed nor excluded), with the id of their current key."""
         keys = {name: agent_id(seat.key) for name, seat in self.seats.items() if seat.present}
         return {name: key for name, key in keys.items() if key not in self.void}
 
     @property
     def needed(self) -> int:
-        """How many votes settle a motion: more than the agreed share of all seats."""
+        """The number of votes that settle a motion: more than the agreed share of all seats."""
         return int(self.rules.agreement * len(self.sitting)) + 1
 
     def called(self, origin: AgentId) -> str:
-        """A member's name, for any of its keys; a short id for a key that was never a member's."""
+        """The name of the seat with this key, current or former; a short id for unknown keys."""
         return self.names.get(origin, short(origin))
 
     def sits(self, origin: AgentId) -> bool:
-        """Whether a key is the present one of a seat that counts."""
+        """Whether this is the current key of a seat that counts."""
         return self.sitting.get(self.names.get(origin, "")) == origin
 
     def newest(self, seat: str, known: Container[AgentId]) -> AgentId | None:
-        """The newest of a seat's keys under which something is known, unless that key is void."""
+        """The newest of a seat's keys that is in `known` and not void."""
         keys = (agent_id(key) for key in reversed(self.seats[seat].keys))
         return next((key for key in keys if key in known and key not in self.void), None)
 
     def counts(self, origin: AgentId, known: Container[AgentId]) -> bool:
-        """Whether a record under that key counts: its seat does, and none under a newer key was heard."""
+        """Whether a record under this key counts: its seat does, and no record under a newer key is known."""
         seat = self.names.get(origin)
         return seat in self.sitting and self.newest(str(seat), known) == origin
 
@@ -147,7 +147,7 @@ class Roster:
     def after(self, question: Question, digest: bytes, voted_on: "Roster") -> "Roster | None":
         """The roster with a resolution applied; None if it has no effect.
 
-        `voted_on` is the roster under which it was put: what it is about must be as it was there.
+        `voted_on` is the roster under which it was put: the resolution's subject must still be as it was there.
         """
         match question:
             case Admit(name, key):
@@ -166,7 +166,7 @@ class Roster:
                 changed = replace(self, rules=rules, limits=limits, disclosure=disclosure)
                 return changed if changes and possible else None
             case Extend(words):
-                # Two resolutions may add the same words, each for those who have not heard of the other.
+                # Two resolutions may add the same words if their voters did not know of each other.
                 return replace(self, words=MappingProxyType({**self.words, digest: words}))
             case Open(parts):
                 possible = self.opened == voted_on.opened and self.rules.components == "model"
@@ -180,7 +180,7 @@ class Roster:
         return sum(seat.present for seat in self.seats.values())
 
     def _same(self, name: str, before: "Roster") -> bool:
-        """Whether a seat is there, and has been since it was voted on."""
+        """Whether a seat has been present without interruption since `before`."""
         seats = self.seats.get(name), before.seats.get(name)
         return all(seat is not None and seat.present for seat in seats) and (
             self.seats[name].admitted == before.seats[name].admitted
@@ -199,9 +199,9 @@ class Roster:
 
 
 def with_all_keys(roster: Roster, questions: Iterable[Question]) -> Roster:
-    """The roster with all keys that resolutions have named, as keys from before: what is known under them is kept.
+    """The roster with all keys that resolutions have named added as former keys, so that their records are kept.
 
-    A resolution that does not stand may do so again, once further votes arrive or others go on from it.
+    A resolution that does not stand may stand again when further votes or later resolutions arrive.
     """
     seats = dict(roster.seats)
     for question in questions:
@@ -212,22 +212,22 @@ def with_all_keys(roster: Roster, questions: Iterable[Question]) -> Roster:
 
 
 def rules_text(charter: Charter) -> str:
-    """The disclosure rules as motions hold them."""
+    """The disclosure rules as motions encode them: canonical JSON, empty if there are none."""
     return "" if charter.disclosure is None else canonical_json(charter.disclosure.plain()).decode()
 
 
 Settled = Mapping[bytes, Motion | Void]
-"""The settled resolutions and void keys, by their digests. Such sets only grow, and are joined by union."""
+"""Settled resolutions and void keys by digest. These sets only grow and are joined by union."""
 
 
 def latest(settled: Settled) -> tuple[bytes, ...]:
-    """Those that nothing comes after: they name a version of the charter."""
+    """The resolutions that no other one comes after: they name a version of the charter."""
     before = {digest for motion in settled.values() if isinstance(motion, Motion) for digest in motion.after}
     return tuple(sorted(settled.keys() - before))
 
 
 def history_of(settled: Settled, after: Iterable[bytes]) -> dict[bytes, Motion | Void]:
-    """Some resolutions, and all that they come after."""
+    """These resolutions and everything they come after."""
     history: dict[bytes, Motion | Void] = {}
     waiting = [*after]
     while waiting:
@@ -239,7 +239,7 @@ def history_of(settled: Settled, after: Iterable[bytes]) -> dict[bytes, Motion |
 
 
 def in_order(settled: Settled) -> list[bytes]:
-    """The one order in which resolutions are applied: after what they come after, then by digest."""
+    """The order in which resolutions are applied: predecessors first, then by digest."""
     missing = {digest: len(m.after) if isinstance(m, Motion) else 0 for digest, m in settled.items()}
     following: dict[bytes, list[bytes]] = {digest: [] for digest in settled}
     for digest, motion in settled.items():
@@ -258,7 +258,7 @@ def in_order(settled: Settled) -> list[bytes]:
 
 
 def roster_of(founded: Roster, settled: Settled, voted_on: Callable[[Motion], Roster]) -> Roster:
-    """What is in force, given what is settled; `voted_on` is the roster under which a motion was put."""
+    """The roster in force after these resolutions; `voted_on` gives the roster under which a motion was put."""
     void = frozenset(element.key for element in settled.values() if isinstance(element, Void))
     roster, overruled = replace(founded, void=void), set()
     for digest in in_order(settled):

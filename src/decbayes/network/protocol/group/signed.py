@@ -1,4 +1,4 @@
-"""What a key has signed: a header in canonical bytes, of a record, of a vote, or of a message of a sum."""
+"""Signed headers of records, votes and sum messages, in canonical bytes."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,25 +15,25 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class Signed(ABC, Generic[H]):
-    """A header and its signature: enough to name what was signed, and half of a proof of equivocation."""
+    """A header and its signature: it identifies what was signed, and is half of a proof of equivocation."""
 
     header: H
     signature: bytes
 
     purpose: ClassVar[bytes]
-    """What the signature is for: one made for another purpose is never valid for this one."""
+    """The signed bytes begin with it, so that signatures are not valid for another purpose."""
     begins: ClassVar[bytes] = b""
-    """What the digest covers before the header."""
+    """Bytes before the header that the digest covers."""
 
     @property
     @abstractmethod
     def origin(self) -> AgentId:
-        """Whose key has signed it."""
+        """The agent whose key signed it."""
 
     @property
     @abstractmethod
     def only_once(self) -> tuple[object, ...]:
-        """What a key may sign but one header under."""
+        """A value under which an honest key signs only one header."""
 
     @cached_property
     def header_bytes(self) -> bytes:
@@ -44,5 +44,5 @@ class Signed(ABC, Generic[H]):
         return hashlib.sha256(self.begins + self.header_bytes).digest()
 
     def signed_by(self, public: bytes) -> bool:
-        """Whether this public key's owner has signed it."""
+        """Whether the owner of this public key has signed it."""
         return signed_by(public, self.digest, self.signature, self.purpose)

@@ -1,16 +1,17 @@
-"""Which settled resolutions stand: those that need no vote of a key that was taken away at the same time.
+"""Which settled resolutions stand: those that do not need votes of a key that was taken away at the same time.
 
-A key that was stolen is replaced, or its seat is removed. Nobody can tell from a vote when it was signed: the thief may
-complete with it what was put to the vote before, and lacked one vote. Therefore a resolution that replaces a key or
-removes its seat *strikes* the votes of that key from every resolution *beside* it: neither before nor after it.
+A stolen key is replaced, or its seat is removed. A vote does not show when it was signed, so the thief could use the
+key to complete an older motion that lacked one vote. Therefore a resolution that replaces a key or removes its seat
+*strikes* the votes of that key from every resolution *beside* it: neither before nor after it.
 
-- What has too few votes without those that are struck does not stand, unless a resolution that stands comes after it:
-  so many seats have gone on from it that it was settled before they heard of any theft.
-- What does not stand strikes nothing. Resolutions that would strike each other out all stand, and strike the others.
-- A new epoch stands in any case, and so do added words: to go back would lose what absent members have contributed.
-  All who have voted for an epoch have checked its prior, and words alone change no evidence.
+1. A resolution that has too few votes without the struck ones does not stand, unless a standing resolution comes after
+   it: then enough seats considered it settled before they knew of the theft.
+2. A resolution that does not stand strikes nothing. Resolutions that would strike each other out all stand, and strike
+   the others.
+3. New epochs and added words always stand, because reverting them would lose contributions of absent members. Everyone
+   who voted for an epoch has checked its prior, and words alone change no evidence.
 
-More votes for a settled motion may make it stand, so agents join them by union, as they join the motions.
+More votes for a settled motion may make it stand, so agents join votes by union as they join motions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from decbayes.network.protocol.group.roster import Roster
 
 
 class Order:
-    """What comes before, after and beside what, as bits: n of a mask is the n-th resolution in the common order."""
+    """Which resolutions come before and after each other, as masks: bit n is the n-th one in the common order."""
 
     def __init__(self, ordered: Sequence[Ballot]) -> None:
         place = {ballot.digest: n for n, ballot in enumerate(ordered)}
@@ -35,7 +36,7 @@ class Order:
                 self.after[m] |= self.after[n] | 1 << n
 
     def beside(self, n: int, among: int) -> Iterator[int]:
-        """Those of a mask that are neither before nor after the n-th."""
+        """The resolutions in a mask that are neither before nor after the n-th."""
         left = among & ~(self.before[n] | self.after[n] | 1 << n)
         while left:
             lowest = left & -left
@@ -50,9 +51,9 @@ def taken_by(ballot: Ballot, voted_on: Roster) -> AgentId | None:
 
 
 def fallen(ordered: Sequence[Ballot], voted_on: Callable[[Motion], Roster]) -> frozenset[bytes]:
-    """The settled resolutions that do not stand; `ordered` are all of them, each after those that it comes after.
+    """The settled resolutions that do not stand.
 
-    `voted_on` is the roster under which a motion was put.
+    `ordered` has all of them, predecessors first; `voted_on` gives the roster under which a motion was put.
     """
     order = Order(ordered)
     taken_keys = {n: taken_by(ballot, voted_on(ballot.motion)) for n, ballot in enumerate(ordered)}
@@ -67,7 +68,7 @@ def fallen(ordered: Sequence[Ballot], voted_on: Callable[[Motion], Roster]) -> f
     least = {n: voted_on(ordered[n].motion).needed for n in strikers}
 
     def left(n: int, striking: int) -> int:
-        """How many votes are left if those of a mask strike."""
+        """The number of votes left if the resolutions in the mask strike."""
         return len(keys[n]) - len({takes[t] for t in strikers[n] if striking >> t & 1})
 
     sure = sum(1 << n for n in range(len(ordered)) if n not in strikers)
@@ -82,6 +83,6 @@ def fallen(ordered: Sequence[Ballot], voted_on: Callable[[Motion], Roster]) -> f
             elif left(n, sure) < least[n] and not order.after[n] & ~out:
                 out |= 1 << n
         if before == (sure, out):
-            # What is undecided now strikes each other out.
+            # The resolutions that are still undecided strike each other out, so all of them stand.
             sure |= mask & ~out
     return frozenset(ordered[n].digest for n in strikers if out >> n & 1)

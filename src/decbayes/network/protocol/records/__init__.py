@@ -1,4 +1,4 @@
-"""What members publish: signed records, the notes in them, how they are checked, pooled and merged."""
+"""Signed records that members publish, the notes in them, and how they are checked, pooled and merged."""
 
 from decbayes.network.protocol.records.merges import Entry, Merged
 from decbayes.network.protocol.records.pool import Change, Pool

@@ -1,7 +1,7 @@
 """Which words a contribution counts: a record names the resolutions whose words its origin knew when it signed.
 
-Records of before count none of the words that were added later. A record with words that are not in force here, or not
-yet, is refused until another charter is.
+Earlier records count none of the words added later. A record with words that are not in force here is refused until
+the charter changes.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ WORDS, DIGEST = "words", 32
 
 
 def words_array(charter: Charter) -> dict[str, np.ndarray[Any, Any]]:
-    """The resolutions that have added words, as a record names them; nothing before there are some."""
+    """The resolutions that added words, as a record names them; empty if there are none."""
     digests = b"".join(sorted(charter.words_added))
     return {WORDS: np.frombuffer(digests, dtype="<i4")} if digests else {}
 

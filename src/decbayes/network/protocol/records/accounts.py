@@ -1,4 +1,4 @@
-"""What the posterior counts: distinct shards of seats that count, each once, in the prior or in a record."""
+"""Bookkeeping of what the posterior counts: each shard of a counting seat once, in the prior or in a record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Accounts:
-    """How many observations of each seat are in the prior and in records, and what is wrong with that."""
+    """The observations of each seat in the prior and in records, and any inconsistencies."""
 
     prior: Mapping[str, int]
     records: Mapping[str, int]
@@ -25,7 +25,7 @@ class Accounts:
 
 
 def accounts(pool: Pool) -> Accounts:
-    """What is counted; `wrong` is empty, or decbayes has an error that double counting follows from."""
+    """What a pool counts; anything in `wrong` is an error of decbayes that leads to double counting."""
     roster, names = pool.roster, pool.roster.names
     records = [(names.get(record.origin, ""), record.header) for record in pool.counted()]
     seats = [seat for seat, _ in records]
@@ -48,9 +48,9 @@ def accounts(pool: Pool) -> Accounts:
 
 
 def next_epoch(pool: Pool, forgetting: float | str | None = None) -> tuple[Open, bytes]:
-    """The question whether what is merged now becomes the prior of a new epoch, and the prior, seat by seat.
+    """The question whether to make the current merge the prior of a new epoch, and that prior, seat by seat.
 
-    It follows from the records and decisions alone: agents that hold the same ones ask the same question.
+    It follows from records and decisions alone, so agents with the same ones ask the same question.
     """
     records = list(pool.counted())
     if not records:

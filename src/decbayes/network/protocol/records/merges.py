@@ -21,15 +21,15 @@ from decbayes.posterior import Posterior
 
 
 def within_share(units: Array, share: float) -> Array:
-    """By how much each member's evidence is scaled down, so that none has more than its share of what then counts.
+    """Factors that scale down each member's evidence so that none has more than its share of the scaled total.
 
-    That is min(1, C / e) with the largest C ≤ share · Σ_j min(e_j, C). Of fewer members than 1 / share no such C holds;
-    then all count alike.
+    A member with evidence e gets min(1, C / e), with the largest C ≤ share · Σ_j min(e_j, C). With fewer than 1 / share
+    members there is no such C, and all count alike.
     """
     if share >= 1.0:
         return np.ones(len(units))
     rising = np.sort(units)
-    # With the largest m members capped, C = share · (C m + what the others have).
+    # With the largest m members capped, C = share · (C m + evidence of the others).
     for capped in range(len(rising) + 1):
         others = rising[: len(rising) - capped].sum()
         if share * capped >= 1.0:
@@ -41,19 +41,19 @@ def within_share(units: Array, share: float) -> Array:
 
 
 Entry = tuple[AgentId, int, bytes]
-"""Origin, version and digest: how agents tell each other what they hold."""
+"""Origin, version and digest: an item of a listing."""
 
 Counted = tuple[AgentId, str, int, int]
-"""Origin, digest of the contribution, observations and units: what a merge depends on."""
+"""Origin, digest of the contribution, observations and units: everything that a merge depends on."""
 
 
-# Errors that made-up numbers from others may raise; they must not end a thread.
+# Errors that malicious numbers may raise; they must not end a thread.
 UNCOMPUTABLE = (DecbayesError, ArithmeticError, ValueError)
 
 
 @dataclass(frozen=True)
 class Merged:
-    """A merged posterior, and the set it was made from: who counted, with which version, and the set's hash.
+    """A merged posterior and the set of versions that it was made from, with its hash.
 
     >>> pool = network.Pool(charter)
     >>> change = pool.add(record)
@@ -76,16 +76,16 @@ class Merged:
 
     @cached_property
     def parties(self) -> Parties | None:
-        """Which groups of members the merge depends on; takes as long as a dozen merges."""
+        """Groups of members that the merge depends on; takes as long as a dozen merges."""
         return None if self.alignment is None else reading.parties(self.alignment)
 
     @property
     def parties_if_known(self) -> Parties | None:
-        """The same if somebody has looked already."""
+        """The parties if they have been computed already; None otherwise."""
         return self.__dict__.get("parties")
 
     def flags(self, site: int) -> tuple[str, ...]:
-        """What stands out about one of the entries."""
+        """Everything that stands out about one entry."""
         influence = () if self.influence is None else self.influence.flags(site)
         return *influence, *([self.reasons[site]] if site in self.reasons else [])
 
@@ -117,7 +117,7 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
 
 
 def merged_sum(charter: Charter, sums: Sums) -> Merged:
-    """The last sum that was opened; the prior before there is one. The parts of single members are not known."""
+    """The last sum that was opened, or the prior. The parts of single members are unknown."""
     summed, chain = sums.merged, sums.opened
     if summed is None or chain is None:
         return Merged(Posterior.of_prior(charter.structure), (), 0, "")
@@ -126,14 +126,14 @@ def merged_sum(charter: Charter, sums: Sums) -> Merged:
 
 
 def contributions_of(charter: Charter, records: list[Record]) -> list[Posterior]:
-    """What each member has contributed, none more than its share."""
+    """Each member's contribution, scaled down to its share."""
     scales = within_share(np.array([record.header.units for record in records], dtype=float), charter.rules.share)
     return [scaled(posterior_of(record), float(scale)) for record, scale in zip(records, scales, strict=True)]
 
 
 @everywhere_alike()
 def in_slots(charter: Charter, records: list[Record]) -> list[Posterior]:
-    """Each member's part of the merge, in its slots: their sum is the merge."""
+    """Each member's part in the slots of the merge; the merge is their sum."""
     contributions = contributions_of(charter, records)
     if not charter.rules.robust:
         return [*align(contributions, components=slots_of(charter)).relabelled()]
@@ -144,7 +144,7 @@ def in_slots(charter: Charter, records: list[Record]) -> list[Posterior]:
 
 
 def slots_of(charter: Charter) -> Number:
-    """As many as the model has components, which members' next fits need, or as the charter says."""
+    """The number of slots: that of the model, which members need for their next fits, or the charter's."""
     return "largest" if charter.rules.components == "model" else charter.rules.components
 
 

@@ -31,10 +31,10 @@ NONE, NO_GRID = np.zeros(0), np.zeros((0, 0))
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """How a site's contribution depends on a merge, the overlaps of its components, and how well the merge predicts.
+    """How a site's contribution depends on a merge, how its components overlap, and how well the merge predicts.
 
-    `overlaps` are those of its own components, and empty where there are none to tell apart. `scores` are of what the
-    site has held back: the merge, the merge without it, and its own posterior.
+    `overlaps` are empty if the model has no components. `scores` are those of the merge, the merge without this site,
+    and the site's own posterior, on data that it held back.
     """
 
     at: str
@@ -43,11 +43,11 @@ class Note:
     scores: "Scores | None" = None
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The note by the names that its parts have in a record."""
+        """The note's parts by their names in a record."""
         parts: dict[str, np.ndarray[Any, Any]] = {"at": np.frombuffer(bytes.fromhex(self.at), dtype="<i4")}
         if self.information is not None:
             matrix = self.information.matrix
-            # Adding zero turns −0.0 into 0.0, which is what those who read it have.
+            # Adding zero turns −0.0 into 0.0, as readers get it.
             parts |= {"step": self.information.contribution, "slope": upper(matrix) + 0.0}
             parts |= {"grid": self.information.grid} if self.information.grid.size else {}
         if self.overlaps.size:
@@ -64,7 +64,7 @@ def same_note(one: Note, other: Note) -> bool:
 
 
 def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
-    """The note in a record's arrays, checked; None where there is none."""
+    """The checked note in a record's arrays; None if there is none."""
     parts = {name.removeprefix(PREFIX): part for name, part in arrays.items() if name.startswith(PREFIX)}
     if not parts:
         return None
@@ -83,14 +83,14 @@ def note_from(arrays: Mapping[str, Any], charter: Charter) -> Note | None:
 
 
 def check_magnitudes(parts: Mapping[str, Any], most: float) -> None:
-    """Contributions have a limit, and all else is made of products of two of them at most."""
+    """Refuse numbers beyond the limit of contributions, or its square: other parts are products of at most two."""
     for name, part in parts.items():
         if name != "at" and np.abs(part).max(initial=0.0) > (most if name == "step" else most * most):
             raise InvalidFile(f"the note's {name} is beyond the charter's limit `magnitude`.")
 
 
 def most_components(charter: Charter) -> int:
-    """How many components a member's own posterior has."""
+    """The number of components in a member's own posterior."""
     structure = charter.model.structure
     sizes = [len(structure.prior[name]) for coupled in structure.symmetry for name in coupled.factors]
     return max(sizes, default=0)
@@ -139,7 +139,7 @@ def note_of(
     persons: Persons = EACH,
     held_back_persons: Persons = EACH,
 ) -> Note:
-    """What a member's data, and what it has held back of them, say about the merge, as far as the rules allow."""
+    """A member's note on the merge, from its fitted and held-back data, as far as the rules allow."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
     information = own_information(charter, posterior, data, rules, persons) if charter.rules.intervals else None
     try:
@@ -148,7 +148,7 @@ def note_of(
             own_scores(charter.model, merged, site, held_back, rules, held_back_persons),
         )
     except InvalidPosterior:
-        # Without this member's contribution the merge is no posterior, so that there is nothing to compare with.
+        # Without this member's contribution the merge is improper, so there is nothing to compare with.
         overlaps, scores = NONE, None
     return Note(posterior.digest, information, overlaps, scores)
 
@@ -156,7 +156,7 @@ def note_of(
 def own_information(
     charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None, persons: Persons = EACH
 ) -> "Information | None":
-    """How the contribution depends on the merge; None if that is not known, or would reveal too much about the data."""
+    """How the contribution depends on the merge; None if unknown, or if it would reveal too much about the data."""
     if obstacle(charter):
         return None
     from decbayes.calibration import Information
@@ -179,7 +179,7 @@ def own_information(
 def coarsened(
     information: "Information", model: Model, data: Any, posterior: Posterior, persons: Persons
 ) -> "Information":
-    """Rounded to the digits that are needed; empty if no observation lies between two components."""
+    """The information, rounded; its matrix is zero if no observation lies between two components."""
     between = 1.0
     if posterior.structure.symmetry:
         sums, _ = persons_between(model, posterior, data, persons)
@@ -189,7 +189,7 @@ def coarsened(
 
 
 def fits(size: int, charter: Charter, further: int = 0) -> bool:
-    """Whether a matrix of this many parameters, and further numbers, fit into a record, and into readers' memory."""
+    """Whether a matrix over this many parameters, and further numbers, fit into a record and into readers' memory."""
     return 8 * (size**2 + further) <= charter.limits.record_bytes
 
 
@@ -234,10 +234,10 @@ def own_scores(
 
 @dataclass(frozen=True)
 class Belief:
-    """A merged posterior, calibrated or not, and what its members say about it.
+    """A merged posterior, calibrated if possible, and what members' notes say about it.
 
-    `why` is empty if it is calibrated. `stale` are members whose note is about an earlier merge, or who have none yet.
-    `overlaps` and `scores` are what each member says about itself: nobody else can check them.
+    `why` says why it is not calibrated; empty if it is. `stale` are members without a note on this merge. `overlaps`
+    and `scores` are each member's own statements, which nobody else can check.
     """
 
     posterior: Posterior
@@ -248,7 +248,7 @@ class Belief:
 
 
 def believed(charter: Charter, merged: "Merged", records: Sequence["Record"]) -> Belief:
-    """The sum of all notes on this merge; it follows from the set of records alone."""
+    """The merge with the sum of all notes on it; a function of the set of records alone."""
     at = merged.posterior.digest
     notes = {record.origin: record.note for record in records if record.note is not None and record.note.at == at}
     posterior, why = intervals(charter, merged.posterior, records, notes)
@@ -265,10 +265,10 @@ def believed(charter: Charter, merged: "Merged", records: Sequence["Record"]) ->
 def intervals(
     charter: Charter, posterior: Posterior, records: Sequence["Record"], notes: Mapping[AgentId, Note]
 ) -> tuple[Posterior, str]:
-    """The posterior, calibrated if that is possible, and why it is not."""
+    """The posterior, calibrated if possible, and the reason if not."""
     size = sum(prior.size for prior in posterior.structure.prior.values())
     published = [note.information for note in notes.values() if note.information is not None]
-    # A matrix of another size is not about this merge.
+    # A matrix of another size belongs to another merge.
     parts = [information for information in published if len(information.contribution) == size]
     why = obstacle(charter)
     if not why and len(notes) < len(records):

@@ -1,20 +1,20 @@
-"""What an agent has heard: the newest record of each origin, and proofs against those who signed two.
+"""Everything an agent has received: the newest record of each origin, and proofs against origins that signed two.
 
-The state is a join-semilattice, so a union of pools is commutative, associative, idempotent and monotone, and what is
-older than the newest version need not be kept:
+The state is a join-semilattice, so the union of pools is commutative, associative, idempotent and monotone, and older
+versions need not be kept:
 
-- of an origin the highest version counts, alone: it replaces all lower ones, whatever they said;
-- of one version there may be two headers, if the origin cheats: the two with the lowest digests stay, until a higher
-  version replaces them;
-- a proof is two such headers; it is never dropped, and excludes the origin for good;
-- what members have decided is a set that only grows, and so are the votes for what they have not decided yet.
+1. Only the highest version of an origin counts. It replaces all lower ones.
+2. If an origin cheats, one version may have two headers. The two with the lowest digests are kept until a higher
+   version replaces them.
+3. A proof consists of two such headers. It is never dropped and excludes the origin for good.
+4. Decisions, and the votes for pending motions, are sets that only grow.
 
-Who sits (`roster`), the charter in force and what counts follow from that state. When it changes, `renew` drops the
-records that the new charter refuses: those of another epoch, above all.
+The roster, the charter in force and the records that count follow from this state. When the charter changes, `renew`
+drops the records that the new one refuses, above all those of another epoch.
 
-`union` joins two such states and infers nothing. `notice` draws the conclusion from two headers that are held: it adds
-a proof, which only grows the state. Agents do so at once, and proofs spread; whether a fork is caught that a higher
-version has replaced everywhere depends on who saw what when, but agents that have talked agree on it.
+`union` joins two states and infers nothing. `notice` turns two conflicting headers into a proof, which only grows the
+state. Agents do so at once, and proofs spread. A fork that a higher version has replaced everywhere may go unnoticed,
+depending on who saw what when, but agents that have exchanged everything agree on it.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from decbayes.posterior import Posterior
 
 @dataclass
 class WorkedOut:
-    """The last merge, the evidence in it, and the belief that follows from its notes."""
+    """A cache: the last merge with the evidence in it, and the last belief with its merge."""
 
     merged: tuple[list[Counted], Merged] | None = None
     belief: tuple[Merged, Belief] | None = None
@@ -75,14 +75,14 @@ class Pool:
         self.records: dict[AgentId, Record] = {}
         self.rivals: dict[AgentId, SignedHeader] = {}
         self.sums = None if charter.sums is None else Sums(self.decisions)
-        """What is known of the group's sums, where members publish nothing else."""
+        """The group's sums, in groups whose members publish nothing else; None in others."""
         self._root: bytes | None = None
         self._evidence_digest: bytes | None = None
         self._last = WorkedOut()
 
     @property
     def roster(self) -> Roster:
-        """Who sits, and with which keys, by the charter and what was decided since."""
+        """The seats and their keys, by the charter and all decisions since."""
         return self.decisions.roster
 
     @property
@@ -92,11 +92,11 @@ class Pool:
 
     @property
     def outdated(self) -> bool:
-        """Whether another charter is in force by now than the one that the records were checked by."""
+        """Whether the charter in force has changed since the records were checked."""
         return self.decisions.charter is not self.charter
 
     def renew(self, check: Callable[[Record], Record | None]) -> None:
-        """Go over to the charter in force; `check` is how that charter reads a record, None if it refuses it."""
+        """Switch to the charter in force; `check` reads a record under it and returns None if it is refused."""
         before, self.charter = self.charter, self.decisions.charter
         if not before.reads_like(self.charter):
             checked = {origin: check(record) for origin, record in self.records.items()}
@@ -113,13 +113,13 @@ class Pool:
         return Change.EQUIVOCATION if self.notice() else change
 
     def exclude(self, proof: Proof) -> bool:
-        """Add a proof: its origin stops counting here and, as the proof spreads, everywhere."""
+        """Add a proof: its origin stops counting here and, as the proof spreads, everywhere. True if it is new."""
         news = self.decisions.exclude(proof)
         self._drop_excluded()
         return news
 
     def vote(self, ballot: Ballot) -> bool:
-        """Add votes for a motion; whether they are news."""
+        """Add votes for a motion; True if any is new."""
         news = self.decisions.add(ballot)
         self._drop_excluded()
         return news
@@ -131,12 +131,12 @@ class Pool:
         self._changed()
 
     def notice(self) -> list[Proof]:
-        """Exclude an origin that has signed two records under one version."""
+        """Exclude origins that have signed two records under one version, and return the new proofs."""
         proofs = [Proof(self.records[origin].signed, rival) for origin, rival in self.rivals.items()]
         return [proof for proof in proofs if self.exclude(proof)]
 
     def union(self, other: "Pool") -> None:
-        """Add everything that another pool holds."""
+        """Add everything from another pool."""
         self.decisions.union(other.decisions)
         self._drop_excluded()
         for origin, record in other.records.items():
@@ -146,7 +146,7 @@ class Pool:
                     self._join_rival(other.rivals[origin])
 
     def add_packet(self, content: bytes) -> tuple[Packet, Proof | None]:
-        """Add a member's message to a sum, once it is checked; and a proof against the member, if it contradicts it."""
+        """Check a member's message to a sum and add it; also returns a proof if the message contradicts another."""
         if self.sums is None:
             raise Refused("envelope", "this group has no sums.")
         chain, packet = self.sums.open_packet(content)
@@ -155,7 +155,7 @@ class Pool:
         return packet, proof
 
     def _restore_packets(self, packets: Iterable[Packet]) -> None:
-        """Messages to sums, each after those that it needs to be understood; what cannot be is heard of again."""
+        """Add stored sum messages in any order in which they can be read; neighbours will resend the others."""
         waiting, before = [*packets], -1
         while len(waiting) != before:
             before, later = len(waiting), []
@@ -171,9 +171,9 @@ class Pool:
         saved: Iterable[Record | Proof | Ballot | Packet | Played],
         check: Callable[[Record], Record | None] | None = None,
     ) -> None:
-        """Add what a store has kept: decisions first, and then the records that the charter in force reads.
+        """Add a store's items: decisions first, then the records that the charter in force accepts.
 
-        `check` reads a record again that was read by another charter; without it such records are passed by.
+        `check` re-reads a record that was read under another charter; without it such records are skipped.
         """
         items = [*saved]
         for item in items:
@@ -189,35 +189,35 @@ class Pool:
                 self.add(read)
 
     def _restore_ballot(self, ballot: Ballot) -> None:
-        """What comes after something unknown is heard of again; what has lapsed may be voted on again."""
+        """Add a stored ballot. If its predecessors are unknown or it has lapsed, it may be voted on again."""
         news = self.decisions.understands(ballot.motion) and self.vote(ballot)
         if not news and ballot.digest not in self.decisions.settled:
             self.decisions.lapsed.append(ballot)
 
     def _reads(self, record: Record) -> bool:
-        """Whether a record was read by the charter in force."""
+        """Whether a record was read under the charter in force."""
         known = record.posterior is None or record.posterior.structure == self.charter.structure
         return known and record.header.epoch == self.charter.opened
 
     def knows(self, origin: AgentId, version: int, digest: bytes) -> bool:
-        """Whether this version is in the pool already, or is too old to matter."""
+        """Whether this version is already in the pool, or too old to matter."""
         newest = self.records.get(origin)
         if origin in self.proofs:
             return True
         return newest is not None and (version < newest.version or (newest.version, newest.digest) == (version, digest))
 
     def version(self, origin: AgentId) -> int:
-        """The newest version of an origin; 0 if nothing has been heard of it."""
+        """The newest version of an origin; 0 if it has published nothing."""
         record = self.records.get(origin)
         return 0 if record is None else record.version
 
     def entries(self) -> list[Entry]:
-        """Each seat's newest version under its newest key, empty ones included, in the order of origins."""
+        """Each seat's newest version under its newest key, including empty ones, ordered by origin."""
         listed = sorted(self.records.items())
         return [(origin, record.version, record.digest) for origin, record in listed if not self.superseded(origin)]
 
     def superseded(self, origin: AgentId) -> bool:
-        """Whether something was heard under a newer key of the same seat, or the key is nobody's."""
+        """Whether a record under a newer key of the same seat is known, or the key belongs to no seat."""
         seat = self.roster.names.get(origin)
         if seat is None:
             return True
@@ -225,12 +225,12 @@ class Pool:
         return newest != origin
 
     def excluded(self) -> list[AgentId]:
-        """The excluded origins, in order."""
+        """The excluded origins, sorted."""
         return sorted(self.proofs)
 
     @property
     def root(self) -> bytes:
-        """One hash of all newest versions, decisions and exclusions: equal roots, equal state."""
+        """One hash of all newest versions, decisions and exclusions: equal roots mean equal states."""
         if self._root is None:
             digest = hashlib.sha256()
             for origin, version, content in self.entries():
@@ -240,9 +240,9 @@ class Pool:
         return self._root
 
     def as_of_now(self) -> "Pool":
-        """What is held now, for a thread that merges and describes it while more comes in here.
+        """A snapshot for a thread that merges and describes it while this pool changes.
 
-        What it works out, this one need not work out again.
+        Both share the cache of merges.
         """
         now = Pool(self.decisions.founding)
         now.decisions, now.charter = self.decisions.copy(), self.charter
@@ -251,15 +251,15 @@ class Pool:
         return now
 
     def counted(self) -> Iterator[Record]:
-        """The records that a merge counts, in the order of origins: each member once, and none that are empty."""
-        # Both in one step: another thread may ask while records come in.
+        """The records that a merge counts, ordered by origin: one per member, none of them empty."""
+        # Copy both at once, because another thread may ask while records arrive.
         records, now = dict(self.records), self.roster
         for origin, record in sorted(records.items()):
             if not record.empty and now.counts(origin, records):
                 yield record
 
     def merged(self) -> Merged:
-        """Merge on demand, once for each set of records; where only sums are opened, the last one that was."""
+        """The merge of all records, computed once per set; in groups that only open sums, the last open sum."""
         if self.sums is not None:
             return merged_sum(self.charter, self.sums)
         records = list(self.counted())
@@ -268,18 +268,18 @@ class Pool:
         if before is None or before[0] != keys:
             before = keys, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
-            # Notes since then do not change the merge.
+            # Only notes are new, which do not change the merge.
             before = keys, replace(before[1], entries=entries_of(records), set_hash=set_hash)
         self._last.merged = before
         return before[1]
 
     @property
     def belief(self) -> Belief | None:
-        """What `believed` has last worked out."""
+        """The last result of `believed`; None before the first."""
         return None if self._last.belief is None else self._last.belief[1]
 
     def believed(self) -> Belief:
-        """The merge, calibrated where all members' notes allow it, and what they say about it."""
+        """The merge, calibrated if all members' notes allow it, and what the notes say about it."""
         merged, before = self.merged(), self._last.belief
         if before is None or before[0] is not merged:
             before = merged, believed(self.charter, merged, list(self.counted()))
@@ -288,7 +288,7 @@ class Pool:
 
     @property
     def evidence_digest(self) -> bytes:
-        """One hash of all that counts in a merge: notes do not change it."""
+        """One hash of everything that counts in a merge; notes do not change it."""
         if self._evidence_digest is None:
             counted = [(origin.hex(), *rest) for origin, *rest in (record.merge_key for record in self.counted())]
             summed = b"" if self.sums is None else self.sums.root
@@ -296,7 +296,7 @@ class Pool:
         return self._evidence_digest
 
     def same_data(self) -> list[tuple[AgentId, ...]]:
-        """Members that hold the same data set, by its mark; nobody else can tell which data it is."""
+        """Groups of members whose marks show that they hold the same data set."""
         holders: dict[bytes, set[AgentId]] = defaultdict(set)
         for record in self.counted():
             for mark in record.header.marks:
@@ -317,7 +317,7 @@ class Pool:
     __hash__ = None  # type: ignore[assignment]
 
     def _join(self, record: Record) -> Change:
-        """The higher version; of one version the two lowest digests."""
+        """Keep the higher version; of one version, the two lowest digests."""
         known = self.records.get(record.origin)
         if known is not None and record.version < known.version:
             return Change.STALE

@@ -1,18 +1,18 @@
-"""A record: one version of what one agent's data has to say, signed, in canonical bytes.
+"""A record: one signed version of an agent's evidence, in canonical bytes.
 
     record  = msgpack [header, signature, body]
     header  = msgpack [protocol, group, structure, epoch, origin, version, previous, shards, marks, observations, units,
                        closed, ids, body digest]
     body    = safetensors of the contribution λ_i − λ0, of a note if the charter asks for them, of a statement on
-              the disclosure rules if it has some, and of the resolutions that have added words; empty without shards
+              the disclosure rules if it has some, and of the resolutions that added words; empty without shards
     digest  = SHA-256(header), which is what the signature covers
 
 `epoch` is the resolution that opened the epoch, or zeros. `previous` is the digest of the version that this one
-replaces. A `closed` record is a retraction for good. `ids` are the names under which the origin knows its components,
-once it has seen a merge; what slots are called follows from them.
+replaces. A `closed` record is a permanent retraction. `ids` are the origin's names of its components, which it takes
+from a merge; the names of slots follow from them.
 
-The header names the body by its hash, so two signed headers prove an equivocation without their bodies. The shapes in
-the body are the charter's, never the message's. Every value has one encoding; all others are refused.
+The header contains the body's hash, so two signed headers prove an equivocation without their bodies. The charter
+determines the shapes in the body. Every value has exactly one encoding; all others are refused.
 """
 
 import hashlib
@@ -42,14 +42,14 @@ ShardId = Annotated[str, Meta(min_length=1, max_length=64)]
 Mark = Annotated[bytes, Meta(min_length=16, max_length=16)]
 ComponentId = Annotated[str, Meta(max_length=16)]
 
-# A header is read before anybody vouches for it, and is short; proofs hold two of them.
+# The largest header. Headers are read before their signature is checked, and a proof holds two.
 HEADER_BYTES = 1 << 20
 
 HIGHEST_VERSION = (1 << 63) - 1
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The header of a record. `shards` and `marks` are strictly increasing, so that nothing is named twice.
+    """The header of a record. `shards` and `marks` are strictly increasing, so none occurs twice.
 
     >>> record.header.version, record.header.shards, record.header.observations
     (1, ('first',), 4)
@@ -72,7 +72,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @property
     def canonical(self) -> bool:
-        """Whether all lists rise strictly, and all names can be printed."""
+        """Whether all lists are strictly increasing and all names printable."""
         printable = all(name.isprintable() for name in self.shards)
         return printable and rises(self.shards) and rises(self.marks)
 
@@ -107,7 +107,7 @@ class SignedHeader(Signed[Header]):
 
     @property
     def entry(self) -> tuple[AgentId, int, bytes]:
-        """Origin, version and digest: how agents tell each other what they hold."""
+        """Origin, version and digest: an item of a listing."""
         return self.header.origin, self.header.version, self.digest
 
     @property
@@ -117,7 +117,7 @@ class SignedHeader(Signed[Header]):
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A signed header with its contribution. It was either made here or checked (see `verification`).
+    """A signed header with its contribution, either made here or checked (see `verification`).
 
     >>> record.empty, record.posterior == posterior
     (False, True)
@@ -129,7 +129,7 @@ class Record:
     note: Note | None = None
     statement: Statement | None = None
     words: frozenset[bytes] = frozenset()
-    """The resolutions whose words it counts, beside those that the group began with."""
+    """The resolutions whose words it counts in addition to the original vocabulary."""
 
     @property
     def header(self) -> Header:
@@ -149,12 +149,12 @@ class Record:
 
     @property
     def empty(self) -> bool:
-        """Whether it holds no evidence, because there is none yet or it was withdrawn."""
+        """Whether it holds no evidence, because there is none yet or it was retracted."""
         return not self.signed.header.shards
 
     @property
     def merge_key(self) -> tuple[AgentId, str, int, int]:
-        """All in it that a merge depends on: the same for versions that differ in notes."""
+        """Everything that a merge depends on; versions that differ only in notes have the same key."""
         digest = "" if self.posterior is None else self.posterior.digest
         return self.origin, digest, self.header.observations, self.header.units
 
@@ -221,7 +221,7 @@ def body_of(
     note: Note | None = None,
     statement: Statement | None = None,
 ) -> bytes:
-    """The canonical bytes of the contribution, sparse where the structure is, and of what goes with it."""
+    """The canonical bytes of the contribution (sparse where the structure is), note, statement and words."""
     arrays = contribution_arrays(contribution) | words_array(charter)
     for part in (note, statement):
         arrays |= {} if part is None else part.arrays()

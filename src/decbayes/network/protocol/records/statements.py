@@ -1,4 +1,4 @@
-"""What a record says about the disclosure rules that it obeys, and who has approved it."""
+"""Statements in records: which disclosure rules were obeyed, and who approved the release."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LONGEST_NAME, LONGEST_REASON = 100, 1000
 
 @dataclass(frozen=True)
 class Approval:
-    """Who has approved that evidence leaves its site, why and when."""
+    """Who approved the release of evidence from its site, why and when."""
 
     approver: str
     reason: str = ""
@@ -27,7 +27,7 @@ class Approval:
 
     @property
     def proper(self) -> bool:
-        """Whether there is a name, and all of it can be printed and is short."""
+        """Whether there is a name, and all texts are printable and short."""
         texts = (self.approver, self.reason, self.date)
         short = len(self.approver) <= LONGEST_NAME >= len(self.date) and len(self.reason) <= LONGEST_REASON
         return bool(self.approver.strip()) and short and all(text.isprintable() for text in texts)
@@ -35,13 +35,13 @@ class Approval:
 
 @dataclass(frozen=True)
 class Statement:
-    """The rules that a record obeys, and who has approved it, if anybody had to. Its origin signs it with the rest."""
+    """The rules that a record obeys, and its approval if one is required. The origin signs both with the record."""
 
     rules: Rules
     approval: Approval | None = None
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The statement as a record's body holds it: JSON, filled up to whole numbers."""
+        """The statement as part of a record's body: JSON, padded to whole integers."""
         statement: dict[str, Any] = {"rules": self.rules.plain()}
         if self.approval is not None:
             statement |= {
@@ -61,7 +61,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def statement_from(arrays: Mapping[str, Any]) -> Statement | None:
-    """The statement in a record's arrays; None where there is none."""
+    """The statement in a record's arrays; None if there is none."""
     if NAME not in arrays:
         return None
     part = arrays[NAME]
@@ -79,7 +79,7 @@ def statement_from(arrays: Mapping[str, Any]) -> Statement | None:
 
 
 def check_statement(statement: Statement | None, charter: Charter) -> None:
-    """Refuse evidence that does not say that it obeys the charter's disclosure rules; the reason quotes nothing."""
+    """Refuse evidence that does not state that it obeys the charter's disclosure rules; errors quote no data."""
     rules = charter.disclosure
     if rules is None:
         return

@@ -1,9 +1,12 @@
-"""What is done to bytes from the network before anything in them is used.
+"""Checks of bytes from the network before anything in them is used.
 
-In this order, so that the cheap tests come first and no work is done for strangers: size, envelope, group,
-fingerprint, membership, version, epoch (`open_record`); digest, signature, evidence (what the charter lets a member
-claim), words, shape, finiteness, domain, rules, consistency (`verify`). The first test that fails names the reason of
-the refusal.
+Cheap checks come first, so that no work is done for strangers:
+
+1. `open_record`: size, envelope, group, fingerprint, membership, version, epoch.
+2. `verify`: digest, signature, evidence (what the charter lets a member claim), words, shape, finiteness, domain,
+   rules, consistency.
+
+The first check that fails is the reason of the refusal.
 """
 
 import hashlib
@@ -60,7 +63,7 @@ _votes = msgspec.msgpack.Decoder(VoteHeader)
 
 @dataclass(frozen=True)
 class Sealed:
-    """A record whose header belongs to the group; its content is not checked yet."""
+    """A record whose header has been checked, but not its content."""
 
     signed: SignedHeader
     body: bytes
@@ -93,7 +96,7 @@ def open_record(content: bytes, charter: Charter, roster: Roster | None = None) 
 
 
 def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> Signed[Any]:
-    """One half of a proof: the header of a record, of a vote, or of a message of a sum."""
+    """Read one half of a proof: the header of a record, a vote or a sum message."""
     try:
         vote = Vote(_votes.decode(content), signature)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -107,7 +110,7 @@ def open_signed(content: bytes, signature: bytes, charter: Charter, roster: Rost
 
 
 def open_header(content: bytes, signature: bytes, charter: Charter, roster: Roster) -> SignedHeader:
-    """Read a signed header, of this epoch or another; its signature is not yet checked."""
+    """Read a signed header of any epoch; its signature is not checked yet."""
     try:
         header = _headers.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -118,7 +121,7 @@ def open_header(content: bytes, signature: bytes, charter: Charter, roster: Rost
     try:
         check_header(header, charter, roster)
     except Refused as error:
-        # This version will always be refused and need not be requested again, unless its origin becomes a member.
+        # Do not request this version again: it will always be refused, unless its origin may become a member.
         error.entry = signed.entry if error.reason != "membership" else None
         raise
     return signed
@@ -163,7 +166,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
             check_statement(statement, charter)
             check_consistency(header, posterior, charter)
     except Refused as error:
-        # Its origin has signed exactly this: there is no other record with this digest.
+        # The origin signed exactly this, so no other record has this digest.
         error.entry = sealed.signed.entry
         raise
     return Record(sealed.signed, sealed.body, posterior, note, statement, words)
@@ -186,7 +189,7 @@ NO_BODY: Read = (None, None, None, frozenset())
 
 
 def read_body(body: bytes, charter: Charter) -> Read:
-    """The contribution: of the agreed shapes, finite, harmless in any merge, in its one encoding; what goes with it."""
+    """Read a body and check shapes, finiteness, domain and encoding; returns posterior, note, statement and words."""
     structure = charter.structure
     try:
         arrays = read_arrays(body)
@@ -231,14 +234,14 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
     """Refuse a contribution that could make a merge improper.
 
     With N ≤ N_max agents the merge λ0 + Σ c_i is the average of the λ0 + N c_i, and each of these lies between λ0 and
-    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is every merge of every subset. All of a
-    member's components may share one slot, so that N_max counts components where they are relabelled.
+    λ0 + N_max c_i. Domains are convex: if all λ0 + N_max c_i are inside, so is the merge of every subset. All of a
+    member's components may share one slot, so N_max counts components where they are relabelled.
     """
     structure = charter.structure
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     for name, family in structure.families.items():
         prior = smallest(structure.prior[name])
-        # A relabelled row may end up on the prior of any slot; mostly all slots have the same.
+        # A relabelled row may end up in any slot; slots usually share one prior.
         slots = np.unique(prior, axis=0)[:, None, :] if name in relabelled else prior[None]
         with np.errstate(all="ignore"):
             most = charter.limits.members * (len(prior) if name in relabelled else 1)
@@ -249,7 +252,7 @@ def check_domain(parts: Mapping[str, Contribution], charter: Charter) -> None:
 
 
 def check_evidence(header: Header, seat: str, charter: Charter) -> None:
-    """Refuse a header that claims more than the charter allows, or less."""
+    """Refuse a header that claims more or less evidence than the charter allows."""
     limits, fewest = charter.limits, charter.least_observations
     if charter.sums is not None and header.shards:
         raise Refused("rules", "a contribution that all can read, where only sums may be opened.")
@@ -273,7 +276,7 @@ def check_evidence(header: Header, seat: str, charter: Charter) -> None:
 
 
 def check_consistency(header: Header, posterior: Posterior, charter: Charter) -> None:
-    """Refuse a contribution that holds other evidence than its header states, in total or in a component."""
+    """Refuse a contribution whose evidence differs from its header, in total or in a component."""
     tally = charter.model.tally(posterior)
     if tally is None:
         return

@@ -1,4 +1,4 @@
-"""An agent's own side: evidence fitted to its data, names of its shards, and versions on their way out."""
+"""An agent's own side: evidence fitted to its data, names of its shards, and publishing."""
 
 from decbayes.network.protocol.site.evidence import Evidence, Learned
 from decbayes.network.protocol.site.member import Member

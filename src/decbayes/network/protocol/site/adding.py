@@ -1,4 +1,4 @@
-"""A member whose group opens only sums: its data are fitted when a sum waits for them, and nothing else leaves."""
+"""A member of a group that opens only sums: it fits its data when a sum waits for them and publishes nothing else."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,7 +21,7 @@ from decbayes.secure.private_rounds import PrivateShare, private_share
 
 
 class AddingMember(Member):
-    """What a member of such a group does in place of publishing; of other groups a `Member` as any."""
+    """A `Member` that takes part in sums instead of publishing, if its group has them."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class AddingMember(Member):
         return super().retract()
 
     def due(self) -> Due | None:
-        """What a sum waits for from this member."""
+        """The contribution that a sum awaits from this member."""
         return None if self.part is None else self.part.due()
 
     def add_up(self) -> list[Effect]:
-        """Do what is this member's turn in the sum at hand. `share` and `add` are its halves for those with threads."""
+        """Take this member's next step in the current sum. `share` and `add` are its halves, for use in threads."""
         due = self.due()
         if due is None:
             return self._play()
@@ -80,9 +80,9 @@ class AddingMember(Member):
         return self.add(due, share)
 
     def share(self, due: Due) -> Share | PrivateShare:
-        """This member's contribution to a sum, in the clear: for this site alone."""
+        """This member's contribution to a sum, unmasked: only for this site."""
         names, model = frozenset(due.shards or self._shards), self.charter.model
-        # What is pooled under disclosure rules depends on all rows: then noise for one person's would not be enough.
+        # Pooling under disclosure rules depends on all rows, so noise calibrated to one person would not suffice.
         rules = self.rules if due.privacy is None else None
         data, persons = fitted_together(self.charter, self._shards, names, rules, self._whom, blind=True)
         if due.privacy is not None:
@@ -91,7 +91,7 @@ class AddingMember(Member):
             data,
             due.before,
             due.previous,
-            # The same data give the same numbers again, should the process end before they are stored.
+            # Deterministic, so that a crash before the numbers are stored does not change them.
             rng=np.random.default_rng(list(due.terms.digest)),
             model=model,
             rules=rules,
@@ -102,14 +102,14 @@ class AddingMember(Member):
         return share
 
     def _held_back(self, names: frozenset[str], rules: Rules | None) -> Any:
-        """What the charter keeps out of fits, so that sums say how well it is predicted; None if it is too little."""
+        """The data that the charter keeps out of fits for scoring; None if there are too few."""
         held_back, persons = held_back_together(self.charter, self._shards, names, rules, self._whom)
         least = 1 if rules is None else rules.least_cell
         enough = held_back is not None and persons.total(self.charter.model.count(held_back)) >= least
         return held_back if enough else None
 
     def add(self, due: Due, share: Share | PrivateShare) -> list[Effect]:
-        """Mask a contribution, if the sum still waits for it; it is sent once it is durable."""
+        """Mask a contribution if the sum still waits for it; it is sent once durable."""
         assert self.part is not None
         try:
             played = self.part.mask(due, share, due.shards or tuple(sorted(self._shards)))
@@ -119,6 +119,6 @@ class AddingMember(Member):
         return [] if played is None else [Persist(played)]
 
     def _play(self) -> list[Effect]:
-        """The next key or opening, if it is this member's turn."""
+        """This member's next key or opening, if it is due."""
         played = None if self.part is None else self.part.step(ready=bool(self._shards))
         return [] if played is None else [Persist(played)]

@@ -1,4 +1,4 @@
-"""An agent's evidence: its own data fitted shard by shard, and refined against the evidence of all others."""
+"""An agent's evidence: its data fitted shard by shard, and refined against all other evidence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.records.merges import Merged
 
 Shards = Mapping[str, Any]
-"""Data by the shard's name."""
+"""Data by shard name."""
 
 Whom = Mapping[str, Persons]
-"""Whom shards are about, by their names; without an entry each observation is a person."""
+"""The persons in shards, by shard name; without an entry each observation is a person."""
 
 NO_NAMES: Whom = MappingProxyType({})
 
@@ -41,9 +41,9 @@ FITTED, HELD_BACK = 0, 1
 
 @dataclass(frozen=True)
 class Evidence:
-    """The posterior of some shards of an agent's data, under the group's prior, and how much data that is.
+    """The posterior of some of an agent's shards under the group's prior, and how much data they hold.
 
-    `approval` says who has approved that it leaves the site, if somebody had to.
+    `approval` says who approved its release, if that was required.
 
     >>> network.Evidence.published(record.header, posterior).observations
     4
@@ -63,13 +63,13 @@ class Evidence:
         return cls(posterior, shards, header.observations, header.units, marks, approval)
 
     def same(self, other: "Evidence") -> bool:
-        """Whether both say the same of the same data."""
+        """Whether both are the same posterior of the same shards."""
         return self.shards == other.shards and self.posterior.digest == other.posterior.digest
 
 
 @dataclass(frozen=True)
 class Learned:
-    """New evidence, and the shards of the evidence it replaces: if these have changed meanwhile, it is out of date.
+    """New evidence, and the shards of the evidence that it replaces; it is outdated if these have changed meanwhile.
 
     >>> agent = network.Agent(charter, identity, rng=np.random.default_rng(0))
     >>> learned = agent.learn(np.ones((4, 1)), rng=np.random.default_rng(0))
@@ -83,7 +83,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class Look:
-    """An agent's note on a merge, and the evidence in that merge."""
+    """An agent's note on a merge, and the digest of the evidence in that merge."""
 
     evidence_digest: bytes
     note: Note | None
@@ -103,7 +103,7 @@ def learn(
     rules: Rules | None = None,
     whom: Whom = NO_NAMES,
 ) -> Learned:
-    """Fit new shards on top of the agent's own earlier ones, whose components the merge knows by these ids."""
+    """Fit new shards on top of the agent's earlier evidence; `ids` are the merge's names of its components."""
     persons, parts = behind(charter, shards, whom), [fitted(charter, data) for data in shards.values()]
     data = safe_data(charter, parts, rules, blind=not before.shards, persons=persons)
     posterior = charter.update.learn(data, before.posterior, rng=rng)
@@ -123,7 +123,7 @@ def relearn(
     rules: Rules | None = None,
     whom: Whom = NO_NAMES,
 ) -> Learned:
-    """Fit all own shards again, with everybody else's evidence as their prior.
+    """Refit all own shards with everybody else's evidence as their prior.
 
     Under rules the fit cannot tell rare words apart, as in rounds by files.
     """
@@ -150,7 +150,7 @@ def relearn(
         )
     evidence = nothing(charter)
     for name, shard in at_hand(shards, before.shards).items():
-        # Not what was counted then: words may have been added since.
+        # Count again, because words may have been added since.
         evidence = enlarged(charter, evidence, name, shard)
     return Learned(replace(evidence, posterior=replace(posterior, ids=merged.ids)), before.shards)
 
@@ -164,7 +164,7 @@ def noted(
     rules: Rules | None = None,
     whom: Whom = NO_NAMES,
 ) -> Note | None:
-    """A note on a merge from the agent's own data; None if its evidence is not in the merge."""
+    """The agent's note on a merge, from its data; None if its evidence is not in the merge."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
     data, persons = fitted_together(charter, shards, evidence.shards, rules, whom)
@@ -181,9 +181,9 @@ def correct(
     rules: Rules | None = None,
     whom: Whom = NO_NAMES,
 ) -> Learned:
-    """Fit some shards from the start, in the place of all evidence so far: what is left out leaves no trace.
+    """Fit the kept shards from scratch in place of all evidence so far, so that the others leave no trace.
 
-    If too little is left to be published, nothing is.
+    If the kept shards are too small to be published, the evidence is empty.
     """
     left = at_hand(shards, kept)
     if rules is not None:
@@ -201,7 +201,7 @@ def correct(
 
 
 def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evidence:
-    """The evidence with one more shard's data counted; its posterior lacks them."""
+    """The evidence with the observations and mark of one more shard; its posterior is unchanged."""
     marks = (
         {mark(data, charter.secret, len(charter.vocabulary))}
         if charter.model.count(data) >= charter.rules.compare
@@ -216,7 +216,7 @@ def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evide
 
 
 def fitted(charter: Charter, data: Any) -> Any:
-    """The data without what the charter has each member hold back, to score posteriors with."""
+    """The data without the share that the charter holds back for scoring."""
     return divided(charter, data)[0]
 
 
@@ -229,7 +229,7 @@ def fitted_together(
     *,
     blind: bool = False,
 ) -> tuple[Any, Persons]:
-    """All data of some shards, as they are fitted and may leave the site, and whom they are about."""
+    """The data of some shards, prepared under the disclosure rules for a fit, and their persons."""
     present = at_hand(shards, names)
     persons = behind(charter, present, whom)
     parts = [fitted(charter, shard) for shard in present.values()]
@@ -239,7 +239,7 @@ def fitted_together(
 def held_back_together(
     charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None, whom: Whom = NO_NAMES
 ) -> tuple[Any, Persons]:
-    """All that is held back of some shards, as it may be scored for others, and whom it is about; None if nothing is.
+    """The held-back data of some shards, prepared under the disclosure rules, and their persons; None if none are.
 
     Values count as rare by all data of the shards, as in files of scores.
     """
@@ -258,7 +258,7 @@ def held_back_together(
 
 
 def behind(charter: Charter, shards: Shards, whom: Whom, part: int | None = FITTED) -> Persons:
-    """Whom shards are about, one after another: the part that is fitted, the one that is held back, or all (None)."""
+    """The persons in shards, concatenated: in the fitted part, in the held-back part, or in all data (None)."""
     if not whom.keys() & shards.keys():
         return EACH
     share, parts = charter.rules.validation, []
@@ -270,13 +270,13 @@ def behind(charter: Charter, shards: Shards, whom: Whom, part: int | None = FITT
 
 
 def divided(charter: Charter, data: Any) -> tuple[Any, Any]:
-    """What is fitted and what is held back; None where the charter has nothing held back."""
+    """The fitted and the held-back part of data; the latter is None if the charter holds nothing back."""
     share = charter.rules.validation
     return hold_back(charter.model, data, share=share) if share else (data, None)
 
 
 def at_hand(shards: Shards, names: frozenset[str]) -> Shards:
-    """Some shards, in the order of their names."""
+    """These shards in the order of their names; InvalidData if one is missing."""
     missing = sorted(names - shards.keys())
     if missing:
         raise InvalidData(f"This needs the data of all own shards; observe these again first: {missing[:5]}.")
@@ -284,10 +284,10 @@ def at_hand(shards: Shards, names: frozenset[str]) -> Shards:
 
 
 def reconcile(learned: Evidence, published: Evidence) -> Evidence:
-    """What an agent stands for when it hears of a version of its own that it has forgotten.
+    """Combine an agent's evidence with a version of its own that it has forgotten.
 
-    Shards that only one of the two holds count once. Where both hold some, the larger stays: what it lacks of the
-    other cannot be told apart, and counting a shard twice would be the worse error.
+    Evidence of disjoint shards is added. If the shards overlap, one of the two is kept as it is, since their parts
+    cannot be separated and counting a shard twice would be the worse error.
     """
     if learned.shards <= published.shards:
         return published

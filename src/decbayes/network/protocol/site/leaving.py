@@ -1,4 +1,4 @@
-"""What may leave a site: data without values that few have, contributions without components that few have."""
+"""What may leave a site: data without rare values, contributions without small components."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from decbayes.network.protocol.site.shard_ids import rows_of
 from decbayes.posterior import Posterior
 
 Known = tuple[Any, Persons]
-"""Data, and whom they are about."""
+"""Data and their persons."""
 
 
 def in_force(agreed: Rules | None, stricter: Rules | None) -> Rules | None:
-    """The group's rules, and those by which a site is stricter."""
+    """The group's rules, tightened by those of the site."""
     if agreed is None or stricter is None:
         return agreed or stricter
     return agreed.tightened(stricter)
@@ -35,9 +35,9 @@ def safe_data(
     persons: Persons = EACH,
     fitted: bool = True,
 ) -> Any:
-    """All data of some shards, without values that too few have; NotDisclosed if nothing can be published of them.
+    """The joined data of some shards without rare values; NotDisclosed if nothing of them may be published.
 
-    A `blind` fit cannot tell which rare words occur; it adds to no earlier one. Data that are not `fitted` are scored.
+    A `blind` fit cannot tell which rare words occur, and adds to no earlier one. Data that are not `fitted` are scored.
     """
     model = charter.model
     data = shards[0] if len(shards) == 1 else model.joined(shards)
@@ -45,11 +45,11 @@ def safe_data(
         return data
     try:
         for shard in shards if isinstance(getattr(model, "columns", None), Mapping) else ():
-            # Beside many other rows those that name persons would not be noticed.
+            # Per shard: among many other rows, identifiers would go unnoticed.
             check_columns(getattr(model, "columns"), table_rows(model, shard), rules)  # noqa: B009
         return prepared(model, data, rules, agreed=True, persons=persons, blind=blind, fitted=fitted).data
     except NotDisclosed as error:
-        # An agent's data are never public: its charter says so.
+        # A charter with rules has no public data, so leave out the advice on these.
         raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
 
 
@@ -64,17 +64,17 @@ def safe_contribution(
     others: Posterior | None = None,
     persons: Persons = EACH,
 ) -> Posterior:
-    """A contribution of which others can read nothing about few persons, even if they compare it with the one before.
+    """A contribution that reveals nothing about small groups of persons, even compared with the previous version.
 
     Args:
-        charter: what the group agrees on.
+        charter: the group's charter.
         learned: the contribution with the new data.
-        before: that of earlier data, which is public already.
+        before: the contribution of earlier data, which is already public.
         data: the new data.
-        rules: what may leave the site.
-        belief: the posterior that says who belongs to which component.
-        others: what all others have published, which says where counts of rare words go.
-        persons: whom the new data are about.
+        rules: the disclosure rules.
+        belief: the posterior that assigns observations to components.
+        others: the merge of all other contributions, which decides where counts of rare words go.
+        persons: the persons in the new data.
     """
     if rules is None:
         return learned
@@ -88,7 +88,7 @@ def safe_contribution(
 
 
 def check_difference(before: Iterable[Known], after: Iterable[Known], rules: Rules | None) -> None:
-    """Refuse to replace data by others that differ by few persons: both versions together would show these."""
+    """Refuse to replace data by data that differ by a few persons: both versions together would reveal them."""
     apart = difference(person_records(before), person_records(after))
     if rules is not None and 0 < apart < rules.least_cell:
         raise NotDisclosed(
@@ -98,7 +98,7 @@ def check_difference(before: Iterable[Known], after: Iterable[Known], rules: Rul
 
 
 def person_records(shards: Iterable[Known]) -> list[bytes]:
-    """All records of each person, in one piece."""
+    """All records of each person, concatenated."""
     records: dict[int, list[bytes]] = {}
     for data, persons in shards:
         rows = list(rows_of(data))

@@ -1,4 +1,4 @@
-"""A member of a group and its own data, without messages: calls in, effects out. `Agent` adds the messages."""
+"""A member of a group and its data, without messages: calls in, effects out. `Agent` adds the messages."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -46,9 +46,9 @@ from decbayes.posterior import Posterior
 
 
 class Member:
-    """What an agent's owner asks of it: to observe, refine, correct and retract data, to decide, and to merge.
+    """What an agent's owner asks of it: observe, refine, correct and retract data, vote, and merge.
 
-    `rules` are the site's own disclosure rules: with those of the charter, whichever are stricter.
+    `rules` are the site's own disclosure rules, which hold where they are stricter than the charter's.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Member:
         self._number = int(rng.integers(1, LEAP))
         self.refinements = 0
         self.again: dict[str, Any] = {}
-        """Data to be observed again under the charter in force, which refuses what was published of them."""
+        """Data to observe again, because the charter in force refuses the record that held them."""
         self.withheld = ""
-        """Why some data are not published: they break the disclosure rules."""
+        """Why data are withheld under the disclosure rules; empty if none are."""
         self._given: dict[str, tuple[Any, tuple[str, ...]]] = {}
         self._shards: dict[str, Any] = {}
         self._vocabularies = [charter.vocabulary]
@@ -83,12 +83,12 @@ class Member:
 
     @property
     def charter(self) -> Charter:
-        """The charter in force: what the group began with, and what it has decided since."""
+        """The charter in force: the founding one with all decisions since."""
         return self.pool.charter
 
     @property
     def rules(self) -> Rules | None:
-        """The disclosure rules: the group's and the site's own, whichever are stricter."""
+        """The disclosure rules: the stricter of the group's and the site's own."""
         return in_force(self.charter.disclosure, self._site_rules)
 
     @property
@@ -98,9 +98,9 @@ class Member:
     def observe(
         self, data: Any, *, shard: str | None = None, persons: Any = None, rng: np.random.Generator
     ) -> list[Effect]:
-        """Fit new data and publish the result; a shard that counts already is not counted again.
+        """Fit new data and publish the result; a shard that already counts is not counted again.
 
-        `learn` and `publish` are its two halves, for those who fit in another thread.
+        `learn` and `publish` are its two halves, for fits in another thread.
         """
         try:
             learned = self.learn(data, shard=shard, persons=persons, rng=rng)
@@ -111,11 +111,11 @@ class Member:
     def learn(
         self, data: Any, *, shard: str | None = None, persons: Any = None, rng: np.random.Generator
     ) -> Learned | None:
-        """Fit new data on top of own earlier data; None if it counts already. Publishes nothing.
+        """Fit new data on top of earlier own data without publishing; None if the data already count.
 
-        A shard has a name that only this site can make from its content. A name that is given is seen by all members.
-        `persons` says whom each observation is about, where a person may have several; it never leaves the site.
-        Data that break the disclosure rules raise NotDisclosed and are withheld; later data may make up for it.
+        By default a shard's name is a keyed digest that only this site can compute; all members see a name given as
+        `shard`. `persons` identifies the person behind each observation, if persons have several; it never leaves the
+        site. Data that break the disclosure rules raise NotDisclosed and are withheld until later data complete them.
         """
         name = shard if shard is not None else self.shard_id(data)
         self._keep(name, data, persons)
@@ -147,12 +147,12 @@ class Member:
         return self.rules is not None and persons < self.rules.least_observations
 
     def withhold(self, why: str) -> list[Effect]:
-        """Say once why data are not published."""
+        """Report once why data are not published."""
         before, self.withheld = self.withheld, why
         return [] if before == why else [Report("withheld", {"why": why})]
 
     def drop(self, shard: str) -> bool:
-        """Withdraw data that were withheld so far; whether there were such data."""
+        """Forget a withheld shard; False if it was not withheld."""
         dropped = shard in self._withheld
         self._keep_back(self._withheld - {shard})
         return dropped
@@ -162,7 +162,7 @@ class Member:
         self.withheld = self.withheld if shards else ""
 
     def hold(self, data: Any, persons: Any = None) -> str:
-        """Keep data at hand that does not count yet, and return its name."""
+        """Keep data that do not count yet, and return their shard name."""
         name = self.shard_id(data)
         self._keep(name, data, persons)
         return name
@@ -170,14 +170,14 @@ class Member:
     def _keep(self, name: str, data: Any, persons: Any) -> None:
         words = self._words_of(data)
         if name not in self._given or len(words) >= len(self._given[name][1]):
-            # The same data may have been read with fewer words before.
+            # The same data may have been read with a smaller vocabulary before.
             self._given[name] = data, words
         self._shards[name] = self._over_words(*self._given[name])
         if persons is not None:
             self._whom[name] = Persons.of(persons).checked(self.charter.model.count(data))
 
     def _words_of(self, data: Any) -> tuple[str, ...]:
-        """The words of the data's columns: those in force now, or when the data were read."""
+        """The words of the data's columns: the vocabulary in force now, or when the data were read."""
         width = np.shape(data)[1] if self.charter.words_added else len(self.charter.words)
         return next((words for words in reversed(self._vocabularies) if len(words) == width), self.charter.words)
 
@@ -190,26 +190,26 @@ class Member:
         return in_columns(csr_array(data), words, now)
 
     def _note_words(self) -> None:
-        """Other words may be in force by now: data have a column for each of them."""
+        """Adjust the columns of all data if the vocabulary has changed."""
         if self.charter.words != self._vocabularies[-1]:
             self._vocabularies.append(self.charter.words)
             self._shards = {name: self._over_words(*given) for name, given in self._given.items()}
 
     def holds(self, shards: frozenset[str]) -> bool:
-        """Whether the data of some shards are at hand."""
+        """Whether the data of these shards are in memory."""
         return shards <= self._shards.keys()
 
     def shard_id(self, data: Any) -> str:
-        """The site's name for data, under which it counts once."""
+        """The site's name for data, under which they count once."""
         return shard_id(data, self.identity.secret, len(self.charter.vocabulary))
 
     def counts(self, shard: str) -> bool:
-        """Whether a shard of this site counts already, in its own evidence or in the epoch's prior."""
+        """Whether a shard of this site already counts, in its evidence or in the epoch's prior."""
         return shard in self.evidence.shards or shard in self.charter.counted.get(self.seat, ())
 
     @property
     def seat(self) -> str:
-        """The name of the seat that the agent's key belongs to, or has belonged to; empty if none."""
+        """The seat that the agent's key belongs to, or belonged to; empty if none."""
         return self.pool.roster.names.get(self.id, "")
 
     @property
@@ -218,12 +218,12 @@ class Member:
         return standing_of(self.id, self.pool)
 
     def refine(self, *, rng: np.random.Generator) -> list[Effect]:
-        """Fit all own data again with everybody else's evidence as prior, and publish what that adds instead."""
+        """Refit all own data with everybody else's evidence as prior, and publish the result instead."""
         learned = self.relearn(rng=rng)
         return [] if learned is None else self.publish(learned)
 
     def relearn(self, *, rng: np.random.Generator) -> Learned | None:
-        """The refined evidence, unpublished; None without own data, or when the charter allows no more of them."""
+        """The refined evidence, unpublished; None without own data, or if the charter allows no more refinements."""
         if not self.evidence.shards or self.refinements >= self.charter.limits.refinements:
             return None
         self.refinements += 1
@@ -232,7 +232,7 @@ class Member:
 
     def look(self) -> Look:
         """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
-        # In a thread of its own: records come in meanwhile.
+        # A snapshot, because this runs in another thread while records arrive.
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
             return Look(pool.evidence_digest, None)
@@ -249,11 +249,11 @@ class Member:
         return self._publisher.publish()
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
-        """The evidence of these shards alone, fitted from the start: others are withdrawn without a trace."""
+        """The evidence of these shards alone, fitted from scratch: the others are withdrawn without a trace."""
         return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng, self.rules, self._whom)
 
     def publish(self, learned: Learned) -> list[Effect]:
-        """Replace the agent's evidence; it goes out as soon as it may."""
+        """Replace the agent's evidence, and publish it as soon as possible."""
         if self.retracted:
             return [Report("not_published", {"why": "this agent has retracted its contribution for good"})]
         if self.outdated(learned):
@@ -264,12 +264,12 @@ class Member:
         return self._publisher.publish()
 
     def outdated(self, learned: Learned) -> bool:
-        """Whether the agent's evidence, or the words that count, have changed since a fit began."""
+        """Whether the agent's evidence or the vocabulary has changed since a fit began."""
         words = learned.evidence.posterior.structure.labels
         return learned.replaces != self.evidence.shards or words != self.charter.structure.labels
 
     def approve(self, digest: str, approval: Approval) -> list[Effect]:
-        """Publish the evidence that waits for approval, if it is the one with that digest."""
+        """Publish the evidence that awaits approval, if it has this digest."""
         waiting = self.awaiting
         if waiting is None or waiting.posterior.digest != digest:
             return [Report("not_published", {"why": "another version waits for approval by now; look at it first"})]
@@ -277,18 +277,18 @@ class Member:
         return self._publisher.publish()
 
     def propose(self, question: Question, body: bytes = b"") -> list[Effect]:
-        """Vote for a question, put under the charter in force; the first vote for it proposes it."""
+        """Vote for a question under the charter in force; the first vote proposes it."""
         return self._vote(Ballot(self.pool.decisions.motion(question), {}, body))
 
     def propose_epoch(self, forgetting: float | str | None = None) -> list[Effect]:
-        """Vote for making what is merged now the prior of a new epoch."""
+        """Vote for making the current merge the prior of a new epoch."""
         return self.propose(*next_epoch(self.pool, forgetting))
 
     def vote(self, name: str) -> list[Effect]:
-        """Vote for a motion, by the beginning of its name; also for a settled one, which then rests on more votes.
+        """Vote for a motion by the beginning of its name; more votes for a settled one make it safer.
 
-        A new epoch is voted for only if its prior is what this agent would propose itself, without forgetting or with
-        the same: nobody signs numbers that it cannot check.
+        An agent votes for a new epoch only if it would propose the same prior itself, without forgetting or with
+        learned forgetting: nobody signs numbers that it cannot check.
         """
         ballot = self.pool.decisions.named(name)
         if ballot is None:
@@ -310,7 +310,7 @@ class Member:
         return [next_epoch(self.pool, forgetting)[0] for forgetting in (None, *learn)] if [*self.pool.counted()] else []
 
     def _vote(self, ballot: Ballot) -> list[Effect]:
-        """Sign a vote; it counts, and is sent, once it is durable."""
+        """Sign a vote; it counts and is sent once durable."""
         if self.standing:
             raise InvalidCharter(f"No vote: {self.standing}.")
         decisions = self.pool.decisions
@@ -327,13 +327,13 @@ class Member:
             raise InvalidCharter(f"The others would refuse it ({error})") from None
 
     def _vote_again(self) -> list[Effect]:
-        """Sign under the new version what this agent wanted under the last one, and what is still to be decided."""
+        """Sign lapsed motions that this agent voted for, and that are still undecided, under the new version."""
         decisions = self.pool.decisions
         lapsed, decisions.lapsed = decisions.lapsed, []
         effects: list[Effect] = []
         for ballot in lapsed:
             mine = ballot.votes.get(self.seat)
-            # Votes under an earlier key may be a thief's: whoever has cast them votes again.
+            # Votes under an earlier key may be a thief's, so they are not repeated.
             if mine is None or mine.origin != self.id or isinstance(ballot.question, Open):
                 continue
             if decisions.decided_since(ballot):
@@ -343,12 +343,12 @@ class Member:
         return effects
 
     def retract(self) -> list[Effect]:
-        """Withdraw the agent's evidence everywhere, for good."""
+        """Retract the agent's evidence everywhere, for good."""
         self._publisher.retract()
         return self._publisher.publish()
 
     def merged(self) -> Merged:
-        """The posterior of all evidence received, and the set of versions in it."""
+        """The posterior of all evidence received, and the versions in it."""
         return self.pool.merged()
 
     def posterior(self) -> Posterior:
@@ -362,22 +362,22 @@ class Member:
 
     @property
     def awaiting(self) -> Evidence | None:
-        """Own evidence that somebody has to approve before it is published."""
+        """Own evidence that must be approved before it is published; None if there is none."""
         return self._publisher.awaiting
 
     def data_of(self, evidence: Evidence) -> tuple[Any, Persons]:
-        """The data behind evidence, as they were fitted, and whom they are about."""
+        """The data behind evidence, as they were fitted, and their persons."""
         return fitted_together(self.charter, self._shards, evidence.shards, self.rules, self._whom)
 
     def persons_of(self, evidence: Evidence) -> int:
-        """How many persons evidence is about; as many as observations, unless their data are at hand and say so."""
+        """The number of persons behind evidence; if its data are not in memory, the number of observations."""
         if not evidence.shards <= self._shards.keys():
             return evidence.observations
         return behind(self.charter, at_hand(self._shards, evidence.shards), self._whom).total(evidence.observations)
 
     @property
     def narrow(self) -> bool:
-        """Whether own evidence was published when fewer words counted than now."""
+        """Whether own evidence was published with a smaller vocabulary than the current one."""
         newest = self.pool.records.get(self.id)
         return newest is not None and not newest.empty and newest.words != self.charter.words_added.keys()
 
@@ -397,32 +397,32 @@ class Member:
 
     @property
     def waiting(self) -> bool:
-        """Whether own evidence is not yet published: no neighbour was heard so far, or the disk is full."""
+        """Whether own evidence is not published yet, for instance because no neighbour has answered."""
         return self._publisher.waiting
 
     def _adopt_records(self) -> None:
-        # What the site has said under a key that was replaced still stands, and is published under the new one.
+        # A record under a replaced key remains valid, and is published again under the new key.
         newest = self.pool.roster.newest(self.seat, self.pool.records) if self.seat else None
         origins = [origin for origin in (self.id, newest) if origin in self.pool.records]
         if origins and origins[0] is not None:
             self._publisher.adopt(self.pool.records[origins[0]])
 
     def _renew(self) -> list[Effect]:
-        """Go over to the charter in force, if another one is by now; data may have to be observed again."""
+        """Switch to the charter in force if it has changed; data may have to be observed again."""
         if not self.pool.outdated:
             return []
         old = self.charter
         before = self.evidence.shards | old.counted.get(self.seat, frozenset())
         self.pool.renew(self._checked)
         self._note_words()
-        # Who did not know its seat did not know either which of its data are in the prior.
+        # An agent that did not know its seat did not know either which of its data are in the prior.
         twice = self.evidence.shards & self.charter.counted.get(self.seat, frozenset())
         if twice or not old.reads_like(self.charter):
             self._publisher.renew(self.charter, approval=self._approval)
             self._adopt_records()
             withdrawn = self.evidence.shards - before
             if withdrawn and before <= self._shards.keys():
-                # What was withdrawn, and not published without it yet, stays withdrawn.
+                # Shards that were withdrawn, but not yet from the published version, stay withdrawn.
                 self._publisher.learn(nothing(self.charter))
         self.again = {
             name: self._shards[name]
@@ -436,7 +436,7 @@ class Member:
         return reports if self._stood in ("", stood) else [*reports, Report("revoked", {"why": self._stood})]
 
     def _checked(self, record: Record) -> Record | None:
-        """A record as the charter in force reads it; None if it refuses it."""
+        """A record as read under the charter in force; None if it is refused."""
         try:
             return self._verify(open_record(record.content, self.charter, self.pool.decisions.ever), self.charter)
         except Refused:

@@ -1,4 +1,4 @@
-"""When an agent's evidence is published, and under which version."""
+"""When and under which version an agent's evidence is published."""
 
 from collections import deque
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.protocol.records.verification import Sealed, open_record
 from decbayes.network.protocol.site.evidence import Evidence, nothing, reconcile
 
-# The first version of each start lies up to this far above the highest one known.
+# The first version of each start is at most this far above the highest one known.
 LEAP = 1 << 32
-# How many of our own versions since this start are remembered as ours.
+# The number of versions that a process remembers having signed.
 REMEMBERED = 256
 TWIN = "another agent runs with this agent's key: stop one of the two, then start the other again"
 
@@ -29,10 +29,7 @@ Verify = Callable[[Sealed, Charter], Record]
 
 @dataclass(frozen=True)
 class Stand:
-    """What a member stands for: its evidence, and whether it has retracted it for good.
-
-    `note` is what it says about the merge beside its evidence.
-    """
+    """What a member wants to be published: its evidence, a permanent retraction, and its note on the merge."""
 
     evidence: Evidence
     closed: bool = False
@@ -40,7 +37,7 @@ class Stand:
 
 
 class Publisher:
-    """An agent's current evidence, its newest published version, and how the two become the same."""
+    """An agent's current evidence and its newest published version, which it brings into agreement."""
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class Publisher:
 
     @property
     def awaiting(self) -> Evidence | None:
-        """New evidence that nobody has approved yet, where somebody has to."""
+        """New evidence that still needs approval; None if there is none."""
         evidence = self.stand.evidence
         unapproved = self._approval and bool(evidence.shards) and evidence.approval is None
         return evidence if unapproved and not evidence.same(self.published.evidence) else None
@@ -87,7 +84,7 @@ class Publisher:
         self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True, note=None)
 
     def adopt(self, record: Record) -> None:
-        """Adopt a published version of our own, and add to it the evidence that it lacks."""
+        """Adopt a published version of our own, and add the evidence that it lacks."""
         published = self._stand_of(record)
         evidence = published.evidence
         self.published = published if record.origin == self._identity.id else self.published
@@ -103,22 +100,22 @@ class Publisher:
         return Stand(Evidence.published(record.header, posterior, approval), record.header.closed, record.note)
 
     def renew(self, charter: Charter, *, approval: bool) -> None:
-        """Go over to another charter, with nothing to say yet but what was retracted for good."""
+        """Switch to another charter with empty evidence; a permanent retraction remains."""
         self._charter, self._approval = charter, approval
         self._refused = self._told = None
         signed = None if self._pending is None else self._pending[0]
-        # What is being written may be durable, and then counts.
+        # A record that is being written may become durable, and then counts.
         self._pending = (signed, None) if signed is not None and signed.header.epoch == charter.opened else None
         closed, self.published = self.stand.closed, Stand(nothing(charter))
-        # Another object, and so to be published, where something else was said or is being written.
+        # A distinct object, hence published, if there is a retraction or a write in progress.
         self.stand = self.published if not closed and self._pending is None else Stand(nothing(charter), closed=closed)
 
     def remind(self, record: Record) -> list[Effect]:
-        """Others know a version of ours that we have not made: a lost disk, an old copy of it, or a twin.
+        """Adopt a version of ours that this process has not signed: after a lost disk, an old copy of it, or by a twin.
 
-        Versions just above it may have been used as well, though nobody near has heard of them: leap again. A version
-        that replaces one of this very start was made by somebody else who is running now. One last version tells the
-        other the same, and both fall silent.
+        Versions just above it may have been used, too, without neighbours knowing them: leap again. A version that
+        replaces one signed by this process comes from a twin that is running now. One last version lets the twin
+        notice the same, and both fall silent.
         """
         known, self.twin = self.twin, self.twin or record.header.previous in self._made
         self.adopt(record)
@@ -130,7 +127,7 @@ class Publisher:
         return [Report("remembered", {"version": record.version, "observe_again": lost, "why": why})]
 
     def publish(self) -> list[Effect]:
-        """Sign the next version and have it persisted, unless there is nothing to say or it must wait."""
+        """Sign the next version and have it persisted, unless nothing has changed or it must wait."""
         if self._pending is not None or not self.heard:
             return []
         if self.twin:
@@ -147,7 +144,7 @@ class Publisher:
         return reports if waits is not None else reports + self._sign_next(self.stand)
 
     def persisted(self, item: Saved) -> Record | None:
-        """The item is durable; if it is the version that was waiting for that, it counts from now on."""
+        """An item is durable; if it is the pending version, it counts from now on and is returned."""
         if self._pending is None or item is not self._pending[0]:
             return None
         (record, stand), self._pending = self._pending, None
@@ -159,7 +156,7 @@ class Publisher:
         return record
 
     def _persisted_late(self, record: Record) -> Record | None:
-        """A version is durable that was signed under the last charter; this one may read it as well."""
+        """A version signed under the previous charter is durable; the current one may accept it as well."""
         try:
             read = self._verify(open_record(record.content, self._charter, self._pool.roster), self._charter)
         except Refused:
@@ -170,20 +167,20 @@ class Publisher:
         return read
 
     def _sayable(self) -> Stand:
-        """What may be published now: new evidence, unless it waits."""
+        """What may be published now: the new evidence, unless it must wait."""
         return self.stand if self._evidence_waits() is None else self.published
 
     def _sign_next(self, stand: Stand) -> list[Effect]:
         content = self._sign(stand).content
         try:
-            # Check it as all others will: what they would refuse must not count here either.
+            # Check it as the others will: what they would refuse must not count here either.
             record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
             reports: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
             if stand.note is None:
                 self._refused = self.stand
                 return reports
-            # A note that is refused must not hold the evidence back.
+            # A refused note must not hold back the evidence.
             silent = replace(stand, note=None)
             self.stand = silent if stand is self.stand else self.stand
             return reports + self._sign_next(silent)
@@ -211,14 +208,14 @@ class Publisher:
         )
 
     def _too_few(self) -> int:
-        """The number of observations to hold back: a version that differs by a few observations would reveal them."""
+        """The number of new observations if they are too few: a version that differs by a few would reveal them."""
         evidence, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
         before = published.observations if evidence.shards > published.shards else 0
         added = evidence.observations - before
         return added if 0 < added < least and evidence.shards != published.shards else 0
 
     def _obstacle(self) -> Report | None:
-        """Why nothing can be published just now."""
+        """Why nothing can be published now."""
         key, why = self._identity.id, ""
         if not self._pool.roster.sits(key):
             why = standing_of(key, self._pool)

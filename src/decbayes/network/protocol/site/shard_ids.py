@@ -1,4 +1,4 @@
-"""Names of data: keyed digests of its content, which nobody can guess without the key."""
+"""Names of data: keyed digests of their content, which nobody can guess without the key."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,21 +16,21 @@ MARK_BYTES = 16
 
 
 def shard_id(data: Any, secret: bytes, first: int = 0) -> str:
-    """A site's own name for data: the same data twice is the same shard, and nobody else can tell which data it is.
+    """A site's name for data: the same data are the same shard, and nobody else can tell which data they are.
 
-    If words were added, data are named by the `first` ones, which the group began with: the same documents have the
-    same name whichever words are counted in them. Documents that have none of these are named by all their words.
+    Counts of words are named by the `first` columns, the original vocabulary, so that documents keep their name when
+    words are added. Documents without any of these are named by all their words.
     """
     return keyed(secret, b"shard" + content_digest(data, first)).hex()[:32]
 
 
 def mark(data: Any, secret: bytes, first: int = 0) -> bytes:
-    """The group's name for data: members who hold the same data find out by it, others learn nothing from it."""
+    """The group's name for data, which lets members notice that they hold the same data and tells others nothing."""
     return keyed(secret, b"mark" + content_digest(data, first))[:MARK_BYTES]
 
 
 def content_digest(data: Any, first: int = 0) -> bytes:
-    """SHA-256 of the observations, in an order that follows from what they are."""
+    """SHA-256 of the observations, sorted by content."""
     begun = data if not first or np.shape(data)[1] <= first else FileMatrix.of(first, first_columns(data, first))
     if begun is not data and any(part.count_nonzero() for part in begun):
         return content_digest(begun)
@@ -46,7 +46,7 @@ def first_columns(data: Any, first: int) -> Iterator[csr_array]:
 
 
 def rows_of(data: Any) -> Iterator[bytes]:
-    """Each observation's bytes; those of a matrix in files are read some rows at a time."""
+    """Each observation's bytes; a matrix in files is read in blocks of rows."""
     if isinstance(data, FileMatrix):
         return (row for part in data for row in sparse_rows(part))
     if are_sequences(data):
@@ -59,7 +59,7 @@ def are_sequences(data: Any) -> bool:
 
 
 def sequence_digest(steps: Any) -> bytes:
-    """A sequence is one observation, of any length."""
+    """The digest of a sequence, which is one observation of any length."""
     return hashlib.sha256(str(np.shape(steps)).encode() + b"".join(dense_rows(steps))).digest()
 
 
@@ -70,12 +70,12 @@ def dense_rows(data: Any) -> Iterator[bytes]:
 
 
 def sparse_rows(data: Any) -> Iterator[bytes]:
-    """Rows of a sparse matrix in one form, whatever integers, order of entries or stored zeros it came with."""
+    """Rows of a sparse matrix in canonical form, whatever its integer type, order of entries or stored zeros."""
     matrix = csr_array(data, copy=True)
     matrix.data = as_numbers(matrix.data) + 0.0
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     indices, ends = matrix.indices.astype(np.int64), matrix.indptr
     for first, last in pairwise(ends):
-        # A row's own digest has one length, so that rows cannot be cut apart in two ways.
+        # Digests have a fixed length, so that the rows' concatenation is unambiguous.
         yield hashlib.sha256(indices[first:last].tobytes() + matrix.data[first:last].tobytes()).digest()

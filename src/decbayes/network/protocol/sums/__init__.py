@@ -1,21 +1,22 @@
-"""Sums that open only together, on a network: what is heard of them, and this member's own part. No input or output.
+"""Sums on a network that open only if all members take part. No I/O.
 
-The messages, masks and terms are those of `decbayes.secure`, by files or not. Here is who adds up, and when:
+The messages, masks and terms are those of `decbayes.secure`. This room decides who takes part, and when:
 
-1. A sum is over the seats that count under one version of the charter (`Chain`), all of them or none. Whoever is
-   missing is removed by a resolution, and the round begins again over the others, as another sum with other keys.
-2. An agent opens each round over one set of keys only. So of two sums of a round over different members at most one
-   opens, and no difference of two sums shows what a member has. Masking for two sets is harmless: each packet has a
-   mask of its own that only its opening gives away.
-3. Once somebody who still counts has opened a round, it is finished over its members, whoever is removed meanwhile:
-   who has opened takes part in no other one of this round.
-4. Members add all that they have in the first round, and what has changed in later ones. So a later round may be over
-   fewer members, and who was removed counts as before. Nobody is added: its first part would be alone in the change.
-5. Rounds begin under the charter in force only, and the data of the first round are those of all.
-6. A part of the opening may be missing, where no larger set could have a sum of this round: the others' pieces make it.
-7. Members show what they have added if a resolution says so, they have voted for it, and enough others agree (`audit`).
-8. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that hears a
-   message of its own that its store does not know has lost its store, and takes part in these sums no more.
+1. A sum is over the seats that count under one version of the charter (`Chain`), all of them or none. A missing member
+   must be removed by a resolution; the round then starts again over the others, as another sum with other keys.
+2. An agent opens each round over only one set of keys. So of two sums of a round over different members at most one
+   opens, and no difference of two sums reveals a member's numbers. Masking for two sets is harmless, because each
+   packet has a mask of its own that only its opening reveals.
+3. Once a member that still counts has opened a round, the round is finished over its members, even if some are removed
+   meanwhile: a member that has opened takes part in no other sum of this round.
+4. Members add everything in the first round and only changes in later ones. So a later round may be over fewer members,
+   and removed members count as before. Nobody can join later: the change would show the new member's data alone.
+5. Rounds begin only under the charter in force, and all rounds use the data of the first one.
+6. One part of the opening may be missing if no larger set can have a sum of this round: the others' pieces replace it.
+7. Members show what they have added if a resolution asks for it, they have voted for it, and enough others consent
+   (`audit`).
+8. A key, masked numbers and an opening are durable before they are sent, and each is made once. An agent that receives
+   a message of its own that its store does not know has lost its store, and no longer takes part in these sums.
 9. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
 """
 

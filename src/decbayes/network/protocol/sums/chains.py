@@ -1,4 +1,4 @@
-"""The sums over one set of seats, round after round, as far as their messages are known here."""
+"""The sums over one set of seats, round after round, as far as their messages are known."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,15 +18,15 @@ from decbayes.secure.seat import fits, opened
 from decbayes.secure.terms import PURPOSE, Kind, Message, digest_of
 
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
-# Errors that made-up numbers may raise.
+# Errors that malicious numbers may raise.
 IMPOSSIBLE = (DecbayesError, ArithmeticError, ValueError)
 
 
 @dataclass
 class Chain:
-    """The sums over the seats of one version of the charter; the merge of each round is the anchor of the next.
+    """The sums over the seats of one version of the charter; each round's merge is the anchor of the next.
 
-    The first `inherited` of them were opened over more members, before some of these were removed.
+    The first `inherited` sums were opened over more members, before some of these were removed.
     """
 
     agreement: Agreement
@@ -34,7 +34,7 @@ class Chain:
     sums: list[Gathered] = field(default_factory=list)
     results: list[Merged] = field(default_factory=list)
     broken: str = ""
-    """Why the last sum cannot be opened, though all have opened their parts."""
+    """Why the last sum cannot be opened although all parts are open."""
 
     def __post_init__(self) -> None:
         self.inherited = len(self.results)
@@ -46,34 +46,34 @@ class Chain:
 
     @property
     def begun(self) -> bool:
-        """Whether somebody has begun a sum over these members."""
+        """Whether a sum over exactly these members has begun."""
         return any(gathered.begun for gathered in self.sums[self.inherited :])
 
     @cached_property
     def keys(self) -> tuple[bytes, ...]:
-        """The public keys of its members: what makes one set of members differ from another."""
+        """The sorted public keys of its members, which identify the set."""
         return tuple(sorted(self.agreement.members.values()))
 
     @property
     def current(self) -> Gathered | None:
-        """The sum that is not open yet; None once all are."""
+        """The sum that is not open yet; None if all are."""
         return self.sums[-1] if len(self.results) < len(self.sums) else None
 
     @property
     def before(self) -> Posterior:
-        """The last merge, or the anchor that all began with."""
+        """The last merge, or the first anchor."""
         return self.results[-1].posterior if self.results else self.agreement.anchor
 
     def name_of(self, key: bytes) -> str:
-        """The member that has a public key; empty if none."""
+        """The member with this public key; empty if none."""
         return next((name for name, public in self.agreement.members.items() if public == key), "")
 
     def gathered(self, terms: bytes) -> Gathered | None:
-        """The sum of these terms, if it has begun."""
+        """The sum with these terms; None if it has not begun."""
         return next((one for one in self.sums if one.terms.digest == terms), None)
 
     def add(self, message: Message) -> Message | None:
-        """Take in a valid message; the one that it contradicts, if there is one."""
+        """Add a valid message; returns the previous message in its place, if any."""
         gathered = self.gathered(message.terms)
         assert gathered is not None
         slot = gathered.by_kind[message.kind]
@@ -84,7 +84,7 @@ class Chain:
         return known
 
     def _open(self) -> None:
-        """Open the last sum, if all that it takes is there; the next one may begin."""
+        """Open the last sum if it is complete, and begin the next one."""
         current = self.current
         if current is None or not current.is_open:
             return
@@ -105,16 +105,16 @@ def keys_of(gathered: Gathered) -> tuple[bytes, ...]:
 
 
 def better(gathered: Gathered, known: Message, other: Message) -> bool:
-    """Which of two messages under one name stays: the one that others have opened, or the one with the lower digest.
+    """Whether `known` is kept rather than `other`: the one that others have opened, else the lower digest.
 
-    All agents that hold the same messages of the others decide alike, whichever of the two came first.
+    Agents with the same messages from the others decide alike, whichever of the two came first.
     """
     fits = [opens(gathered, message) for message in (known, other)]
     return fits[0] > fits[1] or (fits[0] == fits[1] and known.digest <= other.digest)
 
 
 def opens(gathered: Gathered, message: Message) -> bool:
-    """Whether a message belongs to what others have opened."""
+    """Whether a message is consistent with the parts that others have opened."""
     masked = gathered.messages["masked"]
     if message.kind == "masked":
         others = {part.about for seat, part in gathered.messages["opening"].items() if seat != message.seat}
@@ -124,7 +124,7 @@ def opens(gathered: Gathered, message: Message) -> bool:
 
 
 class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a member signs of a message: `Message.header_bytes`."""
+    """The signed part of a message: `Message.header_bytes`."""
 
     kind: Kind
     terms: Hash
@@ -136,7 +136,7 @@ class SumHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 @dataclass(frozen=True)
 class SignedMessage(Signed[SumHeader]):
-    """The header of a message, its signature, and the key that has signed it: half of a proof."""
+    """The header of a message, its signature and its signer: half of a proof."""
 
     signer: AgentId
 
@@ -155,7 +155,7 @@ _headers = msgspec.msgpack.Decoder(SumHeader)
 
 
 def signed_message(content: bytes, signature: bytes, roster: Roster) -> SignedMessage | None:
-    """A signed header, if these bytes are one; its seat may have had several keys."""
+    """The signed header in these bytes, under any key of its seat; None if they are not a header."""
     try:
         header = _headers.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError):

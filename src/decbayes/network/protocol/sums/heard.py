@@ -1,4 +1,4 @@
-"""What an agent has heard of its group's sums: messages that their members have signed, a set that only grows."""
+"""A group's sums as an agent knows them: a set of signed messages that only grows."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
@@ -25,7 +25,7 @@ INSTEAD = (
     "no member counts more than most_rows rows, a sum that contradicts itself is remarked on, held-back rows are "
     "scored under the same sums (rule validation), and members can decide to show what some or all have added"
 )
-# Sets of members under different versions of the charter; an honest group has few.
+# The most sets of members, under different versions of the charter; an honest group has few.
 MOST_CHAINS = 64
 
 
@@ -39,7 +39,7 @@ _packets = msgspec.msgpack.Decoder(PacketBytes)
 
 @dataclass(frozen=True)
 class Packet:
-    """A member's message, and the version of the charter whose seats it is for."""
+    """A member's message, and the version of the charter whose seats its sum is over."""
 
     after: tuple[bytes, ...]
     message: Message
@@ -54,7 +54,7 @@ class Packet:
 
 
 def packet_from(content: bytes) -> Packet:
-    """A message in untrusted bytes, and what it comes after."""
+    """Read a packet from untrusted bytes."""
     try:
         parts = _packets.decode(content)
         return Packet(parts.after, message_from(parts.message))
@@ -63,11 +63,11 @@ def packet_from(content: bytes) -> Packet:
 
 
 class Sums:
-    """The sums of a group, over each set of members that has begun some."""
+    """The sums of a group over every set of members that has begun some."""
 
     def __init__(self, decisions: Decisions) -> None:
         self.chains: dict[tuple[tuple[bytes, ...], ...], Chain] = {}
-        """By the public keys of their members, and of those of the sums before that were over more."""
+        """By the public keys of their members, and those of the inherited sums."""
         self._decisions = decisions
         self._packets: dict[bytes, Packet] = {}
         self._root: bytes | None = None
@@ -79,14 +79,14 @@ class Sums:
 
     @property
     def in_force(self) -> Chain | None:
-        """The same, or None."""
+        """The sums over the seats in force; None if there can be none."""
         with suppress(SumRefused):
             return self.now
         return None
 
     @property
     def why_not(self) -> str:
-        """Why the seats in force cannot add up; empty if they can."""
+        """Why the seats in force cannot have a sum; empty if they can."""
         try:
             _ = self.now
         except SumRefused as error:
@@ -94,16 +94,16 @@ class Sums:
         return ""
 
     def chain(self, after: tuple[bytes, ...]) -> Chain:
-        """The sums over the seats of one version of the charter, after those that were opened over more members."""
+        """The sums over the seats of a version of the charter, continuing those opened over more members."""
         members = self._decisions.roster_at(after).members
         larger = max(self._larger({*members.values()}), key=order_of, default=None)
         done = 0 if larger is None else len(larger.results)
         return self._continued(members, after, larger, done)
 
     def about(self, after: tuple[bytes, ...], terms: bytes) -> tuple[Chain, Gathered | None]:
-        """The sum of these terms over the seats of a version of the charter, and the sums that it is one of.
+        """The chain over the seats of a version of the charter that has these terms, and its sum with them.
 
-        It may come after fewer open ones than are known here: whoever has made it did not know them yet.
+        The sum may continue fewer open sums than are known here, if its sender did not know the others yet.
         """
         chain = self.chain(after)
         for each in (chain, *(one for one in list(self.chains.values()) if one.keys == chain.keys)):
@@ -120,7 +120,7 @@ class Sums:
     def _continued(
         self, members: Mapping[str, bytes], after: tuple[bytes, ...], larger: Chain | None, done: int
     ) -> Chain:
-        """The sums over some members, after `done` ones that were opened over more."""
+        """The chain over these members that inherits the first `done` sums of a larger one."""
         before = [] if larger is None else larger.sums[:done]
         place = (tuple(sorted(members.values())), *map(keys_of, before))
         if place not in self.chains:
@@ -132,19 +132,19 @@ class Sums:
         return self.chains[place]
 
     def _larger(self, keys: AbstractSet[bytes]) -> list[Chain]:
-        """The sums that were opened over more members than these, all of these among them."""
+        """The chains with open sums over a strict superset of these members."""
         return [chain for chain in self._opened() if {*chain.keys} > keys]
 
     def _opened(self) -> list[Chain]:
-        """The chains with more open sums than they have inherited."""
+        """The chains that have opened sums of their own."""
         return [chain for chain in list(self.chains.values()) if len(chain.results) > chain.inherited]
 
     def knows(self, after: tuple[bytes, ...]) -> bool:
-        """Whether a version of the charter is known here, by its proper name."""
+        """Whether this is the canonical name of a version of the charter that is known here."""
         return list(after) == sorted(set(after)) and self._decisions.knows(after)
 
     def open_packet(self, content: bytes) -> tuple[Chain, Packet]:
-        """Read and check a message: envelope, what it comes after, its sum, its size and its signature."""
+        """Read a packet and check its size, envelope, predecessors, sum and signature."""
         limit = self._decisions.charter.limits.record_bytes
         if len(content) > limit:
             raise Refused("size", f"{len(content):,} bytes; a message of a sum has at most {limit:,}.")
@@ -167,14 +167,14 @@ class Sums:
         return chain, Packet(chain.after, message)
 
     def _check_showing(self, chain: Chain, gathered: Gathered, message: Message) -> None:
-        """Refuse what shows numbers of a sum that is not open, or others than were masked."""
+        """Refuse audit messages about a private or unopened sum, or with other numbers than were masked."""
         if message.kind in SHOWING and (self._decisions.founding.privacy or gathered is chain.current):
             raise Refused("ahead", "it shows numbers of a sum that is private, or not open here yet.")
         if message.kind == "shown":
             shown_numbers(gathered.terms, gathered.messages, message)
 
     def add(self, chain: Chain, packet: Packet, roster: Roster) -> Proof | None:
-        """Take in a message that was checked; a proof against its member if it contradicts another one."""
+        """Add a checked message; returns a proof against its member if it contradicts another message."""
         message = packet.message
         known = chain.add(message)
         if known is None:
@@ -200,11 +200,11 @@ class Sums:
         return self._packets.get(digest)
 
     def entries(self) -> list[bytes]:
-        """The messages that are held, by their digests."""
+        """The digests of all messages, sorted."""
         return sorted(self._packets)
 
     def in_order(self) -> Iterator[bytes]:
-        """Digests in an order in which each can be understood when it arrives."""
+        """Digests in an order in which the receiver can read each message on arrival."""
         for chain in list(self.chains.values()):
             for gathered in chain.sums[chain.inherited :]:
                 for messages in gathered.by_kind.values():
@@ -212,14 +212,14 @@ class Sums:
 
     @property
     def root(self) -> bytes:
-        """One hash of all that is held."""
+        """One hash of all messages; empty if there are none."""
         if self._root is None:
             self._root = hashlib.sha256(b"".join(self.entries())).digest() if self._packets else b""
         return self._root
 
     @property
     def opened(self) -> Chain | None:
-        """The chain with the most open sums: the posterior follows from it. Honest members open no others."""
+        """The chain with the most open sums, which gives the posterior. Honest members open no other."""
         return max(self._opened(), key=order_of, default=None)
 
     @property
@@ -229,7 +229,7 @@ class Sums:
         return None if chain is None else chain.results[-1]
 
     def up_to(self, terms: bytes) -> tuple[Chain, list[Gathered]] | None:
-        """The open sums up to one of them, and those that it is one of; None if it is not open here."""
+        """The chain with an open sum, and its sums up to that one; None if the sum is not open here."""
         for chain in self._opened():
             for number, gathered in enumerate(chain.sums[: len(chain.results)], 1):
                 if gathered.terms.digest == terms:
@@ -237,7 +237,7 @@ class Sums:
         return None
 
     def to_show(self, seats: Collection[str], number: int = 0) -> Show:
-        """The question whether members (default: all) show what they have added up to a round (default: the last)."""
+        """The question whether members (default: all) show what they added up to a round (default: the last)."""
         chain = self.opened
         if self._decisions.founding.privacy is not None:
             raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
@@ -249,13 +249,13 @@ class Sums:
         return question
 
     def check_audit(self, question: Show) -> None:
-        """Refuse an audit if the others' sum would show too much of them, in any round."""
+        """Refuse an audit after which the others' sum in any round would reveal too much about them."""
         found = self.up_to(question.terms)
         for gathered in () if found is None else found[1]:
             check_shown(gathered.terms, question.seats)
 
     def audits(self) -> Iterator[tuple[Ballot, Show, Chain, list[Gathered]]]:
-        """What members have decided to show, and the open sums that it is about."""
+        """The audits that members have decided on, and the open sums they are about."""
         decisions = self._decisions
         for ballot in decisions.in_order():
             standing = ballot.settled and ballot.digest not in decisions.overruled
@@ -265,13 +265,13 @@ class Sums:
                     yield ballot, ballot.question, *found
 
     def audited(self) -> list[Finding]:
-        """What was shown last, as was decided, and what is wrong with it."""
+        """The findings of the last audit."""
         for _, question, chain, sums in reversed([*self.audits()]):
             return findings(chain.agreement, sums, question.seats)
         return []
 
     def state_of(self, seat: str) -> str:
-        """How far a member is in the sum at hand."""
+        """How far a member is in the current sum."""
         try:
             chain = self.now
         except SumRefused:
@@ -285,7 +285,7 @@ class Sums:
         return {"key": "key sent", "masked": "masked", "opening": "opened"}[sent[-1]] if sent else "not heard of"
 
     def describe(self) -> dict[str, Any]:
-        """The round at hand, whom it waits for, and what was opened."""
+        """The current round, the members it waits for, and the open sums."""
         founding, shown = self._decisions.founding, self.opened
         rules = founding.sums
         assert rules is not None
@@ -310,5 +310,5 @@ class Sums:
 
 
 def order_of(chain: Chain) -> tuple[int, list[tuple[bytes, ...]]]:
-    """What decides among several: most rounds first, then the same everywhere."""
+    """Sort key of chains: most rounds first, then an order that is the same everywhere."""
     return len(chain.results), [keys_of(one) for one in chain.sums]

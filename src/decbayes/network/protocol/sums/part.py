@@ -1,4 +1,4 @@
-"""One member's own part in its group's sums: what it sends when, and what it never does."""
+"""One member's part in its group's sums: what it sends when, and what it never does."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from decbayes.secure.terms import Kind, Message, Terms, digest_of
 
 
 class Played(msgspec.Struct, frozen=True, array_like=True):
-    """This member's part in one sum, as its store keeps it: the key, and with it the numbers that it has masked."""
+    """This member's part in one sum as stored: its key and thereby the numbers that it has masked."""
 
     after: tuple[bytes, ...]
     terms: bytes
@@ -33,7 +33,7 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
     opened: bool = False
     shards: tuple[str, ...] = ()
     spending: bytes = b""
-    """What the opening will have spent of its persons' privacy, where sums are private."""
+    """The privacy that the opening spends, if sums are private."""
 
     @property
     def digest(self) -> bytes:
@@ -45,7 +45,7 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
 
 
 def played_from(content: bytes) -> Played:
-    """What a store has kept of this member's part."""
+    """Read this member's part from its store."""
     try:
         return msgspec.msgpack.decode(content, type=Played)
     except msgspec.ValidationError:
@@ -55,33 +55,33 @@ def played_from(content: bytes) -> Played:
 
 
 def spending_in(played: Played) -> Spending:
-    """What a member's part in a private sum spends."""
+    """The privacy that a member's part in a private sum spends."""
     return spent_in(played.spending)
 
 
 @dataclass(frozen=True)
 class Due:
-    """What a member is asked for: its contribution to a round, given the merge before it and its own part in that."""
+    """A contribution that is due: the round, the merge before it, and this member's part in that merge."""
 
     terms: Terms
     before: Posterior
     previous: Posterior | None
     shards: tuple[str, ...]
-    """The data that the first round was about; empty in the first round."""
+    """The shards of the first round; empty in the first round."""
     privacy: Privacy | None = None
-    """What is promised, where sums are private; `merge` is then the anchor, None in the first round."""
+    """The promised privacy, if sums are private; `merge` is then the anchor, None in the first round."""
     merge: PrivateMerge | None = None
     released: frozenset[str] = frozenset()
     """The ids of this member's private releases so far."""
 
 
 class Participation:
-    """What this member has said in its group's sums. `heard`: a neighbour has sent all that it knows."""
+    """This member's messages in its group's sums. `synced`: a neighbour has listed all that it knows."""
 
     def __init__(self, identity: Identity, sums: Sums) -> None:
         self.heard = False
         self.why_not = ""
-        """Why this member does not go on; empty if it does."""
+        """Why this member cannot continue; empty if it can."""
         self._identity, self._sums = identity, sums
         self._played: dict[bytes, Played] = {}
         self._seats: dict[bytes, Seat] = {}
@@ -90,7 +90,7 @@ class Participation:
         self._obstacle = ""
 
     def restore(self, played: Played) -> list[Packet]:
-        """What the store has kept: it can be sent again."""
+        """Restore a stored part; returns its messages, which may be sent again."""
         self._played[played.terms] = played
         self._seats.pop(played.terms, None)
         gathered = self._sums.about(played.after, played.terms)[1] if self._sums.knows(played.after) else None
@@ -99,11 +99,11 @@ class Participation:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """The data that this member has masked; empty before it has."""
+        """The shards that this member has masked; empty before the first time."""
         return next((played.shards for played in self._played.values() if played.shards), ())
 
     def due(self) -> Due | None:
-        """The contribution that is waited for from this member."""
+        """The contribution that is due from this member; None if there is none."""
         chain, gathered, kind = self._turn()
         if gathered is None or chain is None or kind != "masked" or self._writing is not None:
             return None
@@ -120,7 +120,7 @@ class Participation:
         return Due(gathered.terms, chain.before, None, self.shards, agreement.privacy, merge, ids)
 
     def step(self, *, ready: bool) -> Played | None:
-        """This member's next message, but for numbers, to be stored; None if there is none. `ready`: it has data."""
+        """This member's next message other than masked numbers, to be stored; None if none. `ready`: it has data."""
         chain, gathered, kind = self._turn()
         self.why_not = self._obstacle
         if self._writing is not None:
@@ -132,7 +132,7 @@ class Participation:
         """The next key or opening."""
         seat = self._seat(gathered)
         if kind is not None and seat is not None and kind in seat.sent:
-            # It was stored, and not sent: the process may have ended in between.
+            # It was stored but not sent, because the process ended in between.
             self._writing = self._played[seat.terms.digest]
             return self._writing
         if kind == "key" and ready:
@@ -146,7 +146,7 @@ class Participation:
         return None
 
     def _show(self) -> Played | None:
-        """The next message by which this member takes part in an audit that it has voted for."""
+        """This member's next message in an audit that it has voted for."""
         for ballot, question, _, sums in self._sums.audits() if self.heard else ():
             for gathered in sums:
                 seat = self._seat(gathered)
@@ -173,7 +173,7 @@ class Participation:
             return None
 
     def own_share(self, terms: bytes) -> Share:
-        """What this member has added to the open sums up to one."""
+        """What this member added to the open sums up to this one."""
         found = self._sums.up_to(terms)
         steps = None if found is None else self._steps(found[0], len(found[1]))
         if found is None or steps is None:
@@ -181,7 +181,7 @@ class Participation:
         return Share.of_steps(found[0].before.structure, steps, found[0].agreement.step)
 
     def mask(self, due: Due, share: Share | PrivateShare, shards: tuple[str, ...]) -> Played | None:
-        """Mask a contribution, if it is still waited for; to be stored."""
+        """Mask a contribution, to be stored, if it is still due."""
         chain, gathered, kind = self._turn()
         stale = gathered is None or kind != "masked" or gathered.terms.digest != due.terms.digest
         if chain is None or gathered is None or stale or self._writing is not None:
@@ -196,15 +196,15 @@ class Participation:
         return self._write(chain, masked, shards, spending)
 
     def written(self, played: Played) -> list[Packet]:
-        """The messages that may be sent, now that they are durable."""
+        """The messages of a part that is durable now, so that they may be sent."""
         if self._writing is played:
             self._writing = None
         return [packet for packet in self.restore(played) if not self._sums.holds(packet.digest)]
 
-    # What it never does
+    # The rules of this room
 
     def _turn(self) -> tuple[Chain | None, Gathered | None, Kind | None]:
-        """The sum that this member has to do with, and the message that is its turn."""
+        """The sum in which it is this member's turn, and the kind of message that is due."""
         self._obstacle = self._sums.why_not
         chain = self._chain() if self.heard else None
         name = "" if chain is None else self._name(chain)
@@ -222,7 +222,7 @@ class Participation:
         return chain, gathered, kind if name in missing else None
 
     def _chain(self) -> Chain | None:
-        """The sums that this member takes part in: one that it has begun to open is finished first."""
+        """The chain that this member takes part in: a sum that it has begun to open is finished first."""
         mine = self._opened()
         last = max(mine, default=0)
         for chain in list(self._sums.chains.values()):
@@ -233,14 +233,14 @@ class Participation:
             if free and not self._in_force(chain) and self._opened_by_others(chain):
                 return chain
         now = self._sums.in_force
-        # Otherwise all of them are over more members, this one among them.
+        # Fewer results than this member has opened: other members opened with it.
         if now is not None and len(now.results) < last:
             self._obstacle = OTHERS
             return None
         return now
 
     def _opened(self) -> dict[int, tuple[bytes, ...]]:
-        """The members over which this one has opened its part, by round: by its store, or by what others have heard."""
+        """The members over which this one has opened its part, by round, from its store or its known messages."""
         mine = {played.round: played.keys for played in self._played.values() if played.opened}
         for chain in list(self._sums.chains.values()):
             for gathered in chain.sums:
@@ -249,7 +249,7 @@ class Participation:
         return mine
 
     def _opened_by_others(self, chain: Chain) -> bool:
-        """Whether somebody who still counts has opened the sum at hand, for which all have masked their numbers."""
+        """Whether a member that still counts has opened the chain's current sum, which all have masked."""
         gathered = chain.current
         if gathered is None or gathered.waiting_for()[0] != "opening":
             return False
@@ -263,7 +263,7 @@ class Participation:
         return chain is self._sums.in_force
 
     def _lost(self, chain: Chain, name: str) -> bool:
-        """Whether others know a message of this member that its store does not know."""
+        """Whether others know a message of this member that its store does not."""
         for gathered in chain.sums:
             seat = self._seat(gathered)
             sent = {} if seat is None else seat.sent
@@ -273,7 +273,7 @@ class Participation:
                     return True
         return False
 
-    # Small things
+    # Helpers
 
     def _write(self, chain: Chain, seat: Seat, shards: tuple[str, ...] = (), spending: bytes = b"") -> Played:
         known = self._played.get(seat.terms.digest)
@@ -296,7 +296,7 @@ class Participation:
         return self._seats.get(digest)
 
     def _steps(self, chain: Chain, number: int) -> Integers | None:
-        """What this member has added in all rounds up to one; None before the first."""
+        """What this member added in the first `number` rounds together; None if nothing."""
         total: Integers | None = None
         for gathered in chain.sums[:number]:
             seat, digest = self._seat(gathered), gathered.terms.digest

@@ -1,4 +1,4 @@
-"""Talk with neighbours: messages as bytes, gossip about news, and proof of which member a neighbour is."""
+"""Communication with neighbours: messages as bytes, gossip, and proofs of identity."""
 
 from decbayes.network.protocol.talk.gossip import Gossip
 from decbayes.network.protocol.talk.guests import Guests

@@ -1,4 +1,4 @@
-"""How news gets around: short listings are pushed, hashes are compared, and what is missing is pulled."""
+"""How news spreads: agents push short listings, compare hashes, and pull what they lack."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,37 +16,37 @@ from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.messages import Digest, Listing, Pull
 from decbayes.network.protocol.talk.revisions import REVISION
 
-# After this many ticks, a record that was asked for and has not come is asked for again.
+# Ticks after which a record that has not arrived is requested again.
 PATIENCE = 2
-# So often asked for in vain, some twenty seconds, and it is time to say so.
+# Requests for a record after which it is reported as overdue: about twenty seconds.
 OVERDUE = 50
-# How many neighbours get news at once; the others get it from these, or by comparing hashes.
+# The number of neighbours that news is pushed to; the others get it from these, or by comparing hashes.
 FANOUT = 8
 
 Introduce = Callable[[Peer], tuple[bytes, bytes]]
-"""The member that we are, and our signature of the link to a neighbour."""
+"""Returns our id and our signature of the link to a neighbour."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A neighbour's latest digest, and the tick at which it came."""
+    """A neighbour's latest digest and the tick of its arrival."""
 
     digest: Digest
     tick: int
 
 
 class Gossip:
-    """One agent's neighbours, what they have not been sent yet, and what they have been asked for."""
+    """One agent's neighbours, the news to send them, and the requests made to them."""
 
     def __init__(self, pool: Pool, rng: np.random.Generator, software: str, introduce: Introduce) -> None:
         self.peers: dict[Peer, Neighbour | None] = {}
         self.news: set[AgentId] = set()
         self.decided: set[bytes] = set()
-        """Motions that neighbours have not been sent yet, or not with all votes for them."""
+        """Motions with votes that neighbours have not been sent yet."""
         self.ticks = 0
         self._pool, self._rng, self._software = pool, rng, software
         self._introduce = introduce
-        # Versions that neighbours have listed and never sent.
+        # Versions that neighbours have listed but never sent.
         self.overdue: list[Entry] = []
         self._asked: dict[Entry | DecisionEntry, int] = {}
         self._vain: dict[AgentId, tuple[Entry, int]] = {}
@@ -60,7 +60,7 @@ class Gossip:
         self.peers.pop(peer, None)
 
     def hear(self, peer: Peer, digest: Digest) -> bool:
-        """Keep a neighbour's digest; returns whether its charter or revision has changed since the last one."""
+        """Keep a neighbour's digest; True if its charter or revision differs from the last one."""
         if peer not in self.peers:
             return False
         before, self.peers[peer] = self.peers[peer], Neighbour(digest, self.ticks)
@@ -68,13 +68,13 @@ class Gossip:
         return last != (digest.charter, digest.revision)
 
     def revision(self, peer: Peer) -> int:
-        """The revision of the protocol that a neighbour follows; ours as long as it has not said."""
+        """The revision of the protocol that a neighbour follows; ours until it states one."""
         last = self.peers.get(peer)
         return REVISION if last is None else last.digest.revision
 
     @property
     def alike(self) -> list[Peer]:
-        """The neighbours with which anything but greetings is exchanged."""
+        """The neighbours on our revision: with the others only greetings are exchanged."""
         return [peer for peer in self.peers if self.revision(peer) == REVISION]
 
     def tick(self) -> list[Send]:
@@ -87,7 +87,7 @@ class Gossip:
         return [*self.tell_news(), self._compare(peers[int(self._rng.integers(len(peers)))])]
 
     def tell_news(self) -> list[Send]:
-        """Push what has changed since the last time to a few neighbours."""
+        """Push recent changes to a few neighbours."""
         peers = self.alike
         if not (self.news or self.decided) or not peers:
             return []
@@ -103,7 +103,7 @@ class Gossip:
         return Send(peer, messages.listing(pool.entries(), pool.excluded(), pool.decisions.entries(), complete=True))
 
     def answer(self, peer: Peer, theirs: Listing) -> list[Send]:
-        """Pull what a neighbour has and we lack; if it has listed all it has, tell it what it lacks."""
+        """Pull what a neighbour has and we lack; if its listing is complete, list what it lacks."""
         wanted = [entry for entry in theirs.entries if self._wants(entry)]
         accused = [origin for origin in theirs.excluded if self._unproven(origin)]
         undecided = [e for e in theirs.decisions if e not in self._asked and self._pool.decisions.wants(e)]
@@ -119,17 +119,17 @@ class Gossip:
         return [self._pool.records[origin] for origin in dict.fromkeys(message.origins) if origin in self._pool.records]
 
     def decisions_asked_for(self, message: Pull) -> list[Ballot]:
-        """Ballots in an order in which each can be understood when it arrives."""
+        """The requested ballots in an order in which the receiver can read each on arrival."""
         asked = {*message.decisions}
         return [ballot for ballot in self._pool.decisions.in_order() if ballot.digest in asked]
 
     def reconsider(self) -> None:
-        """Another charter is in force: what was refused by the last one may be asked for again."""
+        """Request refused records again, since another charter is in force."""
         self._hopeless.clear()
         self._asked.clear()
 
     def give_up(self, entry: Entry) -> None:
-        """Never ask for that version again: it is refused whoever sends it."""
+        """Never request this version again: it will be refused whoever sends it."""
         self._hopeless[entry[0]] = entry
         if len(self._hopeless) > 4 * self._pool.charter.limits.members:
             self._hopeless.clear()
@@ -141,7 +141,7 @@ class Gossip:
         return Send(peer, messages.encode(greeting))
 
     def _wants(self, entry: Entry) -> bool:
-        """Whether a version is new to us, or contradicts one that we hold, and was not asked for just now."""
+        """Whether a version is new or contradicts a known one, and was not requested recently."""
         origin, version, digest = entry
         if self._pool.superseded(origin) or entry in self._asked or self._hopeless.get(origin) == entry:
             return False
@@ -151,7 +151,7 @@ class Gossip:
         return origin in self._pool.roster.keys and origin not in self._pool.proofs
 
     def _remember(self, wanted: list[Entry], undecided: list[DecisionEntry]) -> None:
-        # Neighbours who list versions that do not exist must not fill the memory; asking twice is harmless.
+        # Invented versions in listings must not fill the memory; asking twice is harmless.
         if len(self._asked) > 4 * self._pool.charter.limits.members:
             self._asked.clear()
         self._asked |= dict.fromkeys([*wanted, *undecided], self.ticks)
@@ -173,6 +173,6 @@ class Gossip:
 
 
 def lacks(theirs: tuple[int, bytes] | None, ours: Entry) -> bool:
-    """Whether somebody who holds that version of an origin should hear of ours: it is newer, or contradicts it."""
+    """Whether our version of an origin is newer than theirs or contradicts it."""
     _, version, digest = ours
     return theirs is None or theirs[0] < version or (theirs[0] == version and theirs[1] != digest)

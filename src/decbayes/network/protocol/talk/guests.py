@@ -1,4 +1,4 @@
-"""Which member a neighbour is: it has signed the two ends of the link with that member's key."""
+"""Which member a neighbour is, proved by signing the two ends of the link with that member's key."""
 
 import hashlib
 
@@ -11,11 +11,13 @@ from decbayes.network.protocol.talk.messages import Digest
 
 
 class Guests:
-    """The neighbours that have shown who they are. Only members are given records; former members hear of decisions.
+    """The neighbours that have proved who they are.
 
-    Others are heard all the same: what they bring is signed by its origin, and may be the votes that make them members.
-    A session's name is drawn at each start and belongs to one link, so that what was signed for one link proves nothing
-    on another. Without a `name` of our own links are trusted, as in simulations.
+    1. Only members are sent records; former members are sent decisions.
+    2. Messages of others are read all the same: records are signed by their origin, and votes may make the neighbour
+       a member.
+    3. Session names are drawn at each start, so a signature for one link proves nothing on another.
+    4. Without a `name` of our own, links are trusted, as in simulations.
     """
 
     def __init__(self, charter: Charter, identity: Identity, name: str | None) -> None:
@@ -26,7 +28,7 @@ class Guests:
         self._seen: dict[Peer, tuple[bytes, bytes]] = {}
 
     def introduce(self, peer: Peer) -> tuple[AgentId, bytes]:
-        """Our identity, signed for this link only."""
+        """Our id and a signature that is valid for this link only."""
         if self.name is None:
             return b"", b""
         if peer not in self._signed:
@@ -34,7 +36,7 @@ class Guests:
         return self._identity.id, self._signed[peer]
 
     def recognise(self, peer: Peer, digest: Digest, roster: Roster) -> None:
-        """Check a neighbour's proof of which member it is."""
+        """Check a neighbour's proof of identity; Refused if it is invalid."""
         shown = digest.member, digest.proof
         if self.name is None or self._seen.get(peer) == shown:
             return
@@ -46,7 +48,7 @@ class Guests:
         self._seen[peer], self.members[peer] = shown, digest.member
 
     def admit(self, peer: Peer, roster: Roster) -> bool:
-        """Whether a neighbour is given records: those of a former member are not. Strangers are refused."""
+        """Whether a neighbour is sent records: True for members, False for former ones. Strangers are refused."""
         if self.name is None:
             return True
         if peer not in self.members:

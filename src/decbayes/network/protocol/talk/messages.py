@@ -14,25 +14,25 @@ from decbayes.network.protocol.group.signed import Signed
 from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.record import Hash, Record
 
-# Every entry of a listing costs about this many bytes; so do other things that are counted and not measured.
+# Upper bound of the bytes per entry of a listing.
 ENTRY_BYTES = 128
 OVERHEAD = 4096
-# A member may have replaced its key, and then has a record under each.
+# Records per member in a listing: a member that has replaced its key has one under each.
 MOST_KEYS = 2
-# As many decisions are listed: one a day for twenty years, or as many votes at a time.
+# The most decisions in a listing: one per day for twenty years.
 MOST_DECISIONS = 8192
-# As many records, proofs and votes are in one message: checking them must not keep other neighbours waiting.
+# The most records, proofs and votes in one message, so that checking them does not keep other neighbours waiting.
 MOST_BODIES = 512
-# More things are in no message, whatever the charter says: each takes far more memory than it has bytes.
+# The most items in any message, whatever the charter says: in memory each is far larger than its bytes.
 MOST_ITEMS = 1 << 17
 Some = Meta(max_length=MOST_ITEMS)
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
-    """“Do you hold what I hold?” One hash of everything, that of the sender's charter, and its decbayes.
+    """“Do you hold what I hold?” The hash of everything, the charter's fingerprint, and the version of decbayes.
 
-    `proof` is a member's signature of this link's two ends: whoever sends it holds that member's key. The first
-    revision of the protocol did not state its number.
+    `proof` is a signature of this link's two ends with the key of `member`. The first revision of the protocol did not
+    state its number.
     """
 
     root: Hash
@@ -44,7 +44,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
-    """Versions, exclusions and decisions that the sender holds: all if `complete`, otherwise those that are news."""
+    """Versions, exclusions and decisions that the sender holds: all if `complete`, otherwise only news."""
 
     entries: Annotated[tuple[tuple[Hash, int, Hash], ...], Some]
     excluded: Annotated[tuple[Hash, ...], Some]
@@ -53,7 +53,7 @@ class Listing(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Pull(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
-    """“Send me your newest record of these origins, or the proof against them, and these decisions.”"""
+    """“Send me your newest records of these origins, or the proofs against them, and these decisions.”"""
 
     origins: Annotated[tuple[Hash, ...], Some]
     decisions: Annotated[tuple[Hash, ...], Some] = ()
@@ -68,9 +68,9 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Packets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=5):
-    """Messages of sums, where a group has them: which the sender holds, which it wants, and some of them.
+    """Sum messages: digests of those that the sender holds and of those that it wants, and some messages.
 
-    `complete`: these are all that it holds.
+    `complete`: `held` lists all that it holds.
     """
 
     held: Annotated[tuple[Hash, ...], Some] = ()
@@ -82,7 +82,7 @@ class Packets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 Message = Digest | Listing | Pull | Batch | Packets
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-# How messages with bodies begin: only these may be long.
+# The first bytes of messages with bodies, the only ones that may be long.
 BATCHES = tuple(msgspec.msgpack.encode(each)[:2] for each in (Batch(), Packets()))
 
 
@@ -91,7 +91,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(content: bytes, charter: Charter) -> Message:
-    """A message from the network, its size checked before it is read."""
+    """Decode a message from the network after checking its size."""
     most = message_bytes(charter) if content.startswith(BATCHES) else notice_bytes(charter)
     if len(content) > most:
         raise Refused("size", f"a message of {len(content):,} bytes; at most {most:,} are read.")
@@ -110,14 +110,14 @@ def decode(content: bytes, charter: Charter) -> Message:
 
 
 def things_in(message: Message) -> int:
-    """How many things a message holds that are checked on their own."""
+    """The number of items in a message that are checked one by one."""
     if isinstance(message, Packets):
         return len(message.packets)
     return len(message.records) + len(message.proofs) + len(message.ballots) if isinstance(message, Batch) else 0
 
 
 def message_bytes(charter: Charter) -> int:
-    """The largest message of a group: one full record, or a listing of all members.
+    """The size of the largest message: one full record, or a listing of all members.
 
     >>> network.message_bytes(charter) > charter.limits.record_bytes
     True
@@ -126,7 +126,7 @@ def message_bytes(charter: Charter) -> int:
 
 
 def notice_bytes(charter: Charter) -> int:
-    """The largest message without records: a listing of all members, under all of their keys, and of all decisions."""
+    """The size of the largest message without bodies: a listing of all members, under all their keys, and decisions."""
     return (MOST_KEYS * charter.limits.members + MOST_DECISIONS) * ENTRY_BYTES + OVERHEAD
 
 
@@ -139,7 +139,7 @@ def listing(
 def batches(
     records: Iterable[Record], proofs: Iterable[Proof], charter: Charter, ballots: Iterable[Ballot] = ()
 ) -> list[bytes]:
-    """Records, proofs and ballots in as few messages as fit; ballots in their order, before records."""
+    """Pack proofs, then ballots in their order, then records into few messages."""
     most = message_bytes(charter) - OVERHEAD
     proven = tuple((signed_bytes(proof.first), signed_bytes(proof.second)) for proof in proofs)
     return [
@@ -150,7 +150,7 @@ def batches(
 
 
 def packed(contents: Iterable[bytes], most: int) -> list[tuple[bytes, ...]]:
-    """Contents in their order, as many together as fit and are read at once."""
+    """Divide contents, in order, into parts that fit into one message each."""
     parts: list[tuple[bytes, ...]] = []
     waiting: list[bytes] = []
     size = 0

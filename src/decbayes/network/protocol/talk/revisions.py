@@ -1,8 +1,7 @@
-"""Which rules an agent follows: the protocol's number is in all that is signed, its revision in every greeting.
+"""Revisions of the protocol. Everything signed names the protocol; every greeting names the revision.
 
-What is signed and stored is the same in all revisions of a protocol, so charters, stores and decisions are kept.
-What agents conclude from it may differ; so agents of two revisions exchange nothing, and say why, until both are
-updated.
+All revisions of a protocol sign and store the same bytes, so charters, stores and decisions survive an update. The
+conclusions that agents draw may differ, so agents on different revisions exchange only greetings, and report why.
 """
 
 REVISION = 5
@@ -12,11 +11,11 @@ SINCE = {
     4: "a sum opens without one member's part of the opening, and members can show what they have added",
     5: "notes have sums for many values of a regression's deviations between sites",
 }
-"""What has changed with each revision, in one clause."""
+"""What each revision changed, in one clause."""
 
 
 def difference(theirs: int) -> str:
-    """How a neighbour's rules differ from ours, and who has to update; empty if they do not."""
+    """How a neighbour's revision differs from ours, and who must update; empty if it does not."""
     if theirs == REVISION:
         return ""
     if theirs > REVISION:
@@ -26,5 +25,5 @@ def difference(theirs: int) -> str:
 
 
 def other_release(theirs: str, ours: str) -> bool:
-    """Whether two versions of decbayes may merge the same records to different bits: their minor versions differ."""
+    """Whether two versions of decbayes have different minor versions, whose merges may differ in their last bits."""
     return bool(theirs and ours) and theirs.split(".")[:2] != ours.split(".")[:2]

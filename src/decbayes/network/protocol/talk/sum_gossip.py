@@ -1,4 +1,4 @@
-"""How messages of sums get around: their digests are pushed and compared, and what is missing is pulled."""
+"""How sum messages spread: agents push and compare their digests, and pull what they lack."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,12 @@ from decbayes.network.protocol.sums.heard import Packet, Sums
 from decbayes.network.protocol.talk.gossip import FANOUT, PATIENCE
 from decbayes.network.protocol.talk.messages import OVERHEAD, Packets, encode, message_bytes, packed
 
-# How many digests are remembered as asked for; asking twice is harmless.
+# The most requested digests that are remembered; asking twice is harmless.
 MOST_ASKED = 4096
 
 
 class SumGossip:
-    """What neighbours have not been sent yet about the group's sums, and what they have been asked for."""
+    """News of the group's sums for neighbours, and the requests made to them."""
 
     def __init__(self, sums: Sums, rng: np.random.Generator) -> None:
         self.news: list[bytes] = []
@@ -29,7 +29,7 @@ class SumGossip:
         return self.tell_news(peers)
 
     def tell_news(self, peers: Sequence[Peer]) -> list[Send]:
-        """Push what has come in since the last time to a few neighbours."""
+        """Push the digests of new messages to a few neighbours."""
         news = tuple(digest for digest in self.news if self._sums.holds(digest))
         if not news or not peers:
             return []
@@ -41,7 +41,7 @@ class SumGossip:
         return Send(peer, encode(Packets(tuple(self._sums.in_order()), complete=True)))
 
     def answer(self, peer: Peer, theirs: Packets) -> list[Send]:
-        """Pull what a neighbour has and we lack; if it has listed all that it has, tell it what it lacks."""
+        """Pull what a neighbour has and we lack; if its listing is complete, list what it lacks."""
         wanted = tuple(digest for digest in theirs.held if not self._sums.holds(digest) and digest not in self._asked)
         if len(self._asked) > MOST_ASKED:
             self._asked.clear()
@@ -52,11 +52,11 @@ class SumGossip:
         return [*sends, Send(peer, encode(Packets(missing)))] if missing else sends
 
     def complete(self, theirs: Packets) -> bool:
-        """Whether a neighbour has listed all that it holds, and we hold it, too."""
+        """Whether a neighbour has listed all that it holds, and we hold all of it, too."""
         return theirs.complete and all(map(self._sums.holds, theirs.held))
 
     def asked_for(self, theirs: Packets) -> list[Packet]:
-        """What a neighbour wants, in its order: they were announced in an order in which each can be understood."""
+        """The requested messages in the order of the request, in which the receiver can read each on arrival."""
         packets = (self._sums.packet(digest) for digest in dict.fromkeys(theirs.wanted))
         return [packet for packet in packets if packet is not None]
 
