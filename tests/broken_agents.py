@@ -61,7 +61,7 @@ def nobody_relays(patch):
 @mutant
 def a_shard_counts_twice(patch):
     def learn_again(self, data, *, shard=None, persons=None, rng):
-        self._shards[shard] = data
+        self._data.shards[shard] = data
         return learn(self.charter, self.evidence, {shard: data}, rng)
 
     patch.setattr(Agent, "learn", learn_again)
@@ -82,7 +82,7 @@ def a_version_is_sent_before_it_is_durable(patch):
 def a_lost_disk_starts_over(patch):
     def begin(self, *args, **keywords):
         INIT(self, *args, **keywords)
-        self.heard, self._step = True, 1
+        self.synced, self._step = True, 1
 
     patch.setattr(Publisher, "__init__", begin)
 
@@ -199,7 +199,7 @@ def who_was_too_fast_is_never_heard_again(patch):
 def a_store_is_believed_to_be_up_to_date(patch):
     def adopt(self, record):
         ADOPT(self, record)
-        self.heard, self._step = True, 1
+        self.synced, self._step = True, 1
 
     patch.setattr(Publisher, "adopt", adopt)
 

@@ -9,6 +9,7 @@ from decbayes.errors import Refused
 from decbayes.merging import product
 from decbayes.network.protocol import agent as agent_module
 from decbayes.network.protocol.agent import Agent
+from decbayes.network.protocol.group import ballots as ballots_module
 from decbayes.network.protocol.group import charter as charter_module
 from decbayes.network.protocol.group import decisions as decisions_module
 from decbayes.network.protocol.group import roster as roster_module
@@ -247,7 +248,7 @@ def of_two_new_keys_the_last_one_stays(patch):
 
 @decides
 def votes_are_not_checked(patch):
-    patch.setattr(decisions_module, "check_votes", lambda ballot, roster: None)
+    patch.setattr(ballots_module, "check_votes", lambda ballot, roster: None)
 
 
 @decides
@@ -264,7 +265,7 @@ def any_key_that_a_seat_ever_had_may_vote(patch):
             if not vote.signed_by(roster.keys[vote.origin]):
                 raise Refused("signature", "nobody")
 
-    patch.setattr(decisions_module, "check_votes", check_votes)
+    patch.setattr(ballots_module, "check_votes", check_votes)
 
 
 @decides

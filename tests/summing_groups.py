@@ -13,7 +13,7 @@ from groups import gaussian_charter, identities
 
 from decbayes.errors import DecbayesError
 from decbayes.network import Admit, Agent, Remove, Show, SumRules
-from decbayes.network.protocol.sums import Packet, Played, packet_from
+from decbayes.network.protocol.sums import Packet, SumPart, packet_from
 from decbayes.network.protocol.talk.messages import BATCHES, Batch, Packets, decode, encode
 from decbayes.network.simulation.simulator import Simulation, Weather
 from decbayes.network.simulation.topology import TOPOLOGIES
@@ -197,7 +197,7 @@ class SumHistory:
             if crash == "before":
                 raise Crashed
             for item in items:
-                if isinstance(item, Played):
+                if isinstance(item, SumPart):
                     self.look_at_own(site, item)
             put(items)
             if crash == "after":

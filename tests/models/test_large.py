@@ -18,7 +18,7 @@ from decbayes.models.core import points
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.likelihoods import point_pass
 from decbayes.models.mixtures import clusters
-from decbayes.network.protocol.site.shard_ids import shard_id
+from decbayes.network.protocol.site.shards import shard_id
 
 WORDS = 80
 MODEL = db.LatentDirichletAllocation(

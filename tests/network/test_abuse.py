@@ -15,7 +15,7 @@ from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.merges import within_share
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import open_record
-from decbayes.network.protocol.site.shard_ids import mark, shard_id
+from decbayes.network.protocol.site.shards import mark, shard_id
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, Pull, encode
 from decbayes.network.runtime.queues import CALL_BYTES, Inbox

@@ -172,7 +172,7 @@ def failing(times, act):
 def ordered(tmp_path, rng):
     """An agent with a neighbour, its store, its owner, and what it logs."""
     agent = Agent(CHARTER, MEMBERS[0], rng=rng)
-    agent._publisher.heard = True
+    agent._publisher.synced = True
     told, hand = [], AtOnce()
     with SqliteStore(tmp_path / "a.store", CHARTER) as store:
         log = lambda event, **fields: told.append(event)  # noqa: E731

@@ -11,7 +11,7 @@ import decbayes as db
 from decbayes.errors import InvalidData, StoreFailed
 from decbayes.network import Agent, Charter, Limits, Persist, Report, Rules, Send, persist_first, sign_record
 from decbayes.network.protocol import agent as agent_module
-from decbayes.network.protocol.site.shard_ids import mark, shard_id
+from decbayes.network.protocol.site.shards import mark, shard_id
 from decbayes.network.protocol.talk.gossip import OVERDUE
 from decbayes.network.protocol.talk.messages import Batch, Listing, Pull, decode, encode, message_bytes
 from decbayes.network.simulation.simulator import CALM, Simulation

@@ -19,17 +19,17 @@ from decbayes.network import Agent, Amend, Persist, Remove, Report, Rules, Send,
 from decbayes.network.protocol.agent import decision_report, persist_first
 from decbayes.network.protocol.site.evidence import (
     Evidence,
-    at_hand,
-    behind,
     correct,
-    enlarged,
     learn,
-    noted,
+    note_on_merge,
     nothing,
+    persons_in,
     relearn,
+    select_shards,
+    with_shard,
 )
 from decbayes.network.protocol.site.leaving import check_difference, in_force, person_records
-from decbayes.network.protocol.site.shard_ids import content_digest, mark, shard_id
+from decbayes.network.protocol.site.shards import content_digest, mark, shard_id
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Pull, decode, encode
 from decbayes.network.protocol.talk.revisions import REVISION
 
@@ -258,8 +258,8 @@ def test_decisions_are_written_before_those_that_come_after_them():
 def test_evidence_counts_shards_observations_units_and_marks():
     charter = gaussian_charter(KEYS[:2], rules=Rules(compare=10))
     small, large = np.ones((9, 1)), np.ones((10, 1))
-    one = enlarged(charter, nothing(charter), "a", small)
-    two = enlarged(charter, one, "b", large)
+    one = with_shard(charter, nothing(charter), "a", small)
+    two = with_shard(charter, one, "b", large)
     assert (two.shards, two.observations, two.units) == ({"a", "b"}, 19, 19)
     assert one.marks == frozenset()
     assert two.marks == {mark(large, charter.secret, 0)}
@@ -283,13 +283,13 @@ def test_a_part_is_held_back_where_the_charter_says_so():
     assert (found.observations, len(held)) == (30, 10)
     np.testing.assert_allclose(found.posterior.natural["mean"], charter.model.fit(kept).posterior.natural["mean"])
     names = Persons.of(np.arange(40) // 2)
-    assert behind(charter, {"a": data}, {}) is EACH
-    fitted = behind(charter, {"a": data}, {"a": names})
+    assert persons_in(charter, {"a": data}, {}) is EACH
+    fitted = persons_in(charter, {"a": data}, {"a": names})
     assert fitted.total(30) == len({int(row) // 2 for row in kept.ravel()})
-    rest = behind(charter, {"a": data}, {"a": names}, part=1)
+    rest = persons_in(charter, {"a": data}, {"a": names}, part=1)
     assert rest.total(10) == len({int(row) // 2 for row in held.ravel()})
     plain = gaussian_charter(KEYS[:2])
-    assert behind(plain, {"a": data, "b": data}, {"a": names}).total(80) == 20 + 40
+    assert persons_in(plain, {"a": data, "b": data}, {"a": names}).total(80) == 20 + 40
 
 
 def test_what_is_corrected_leaves_no_trace():
@@ -301,8 +301,8 @@ def test_what_is_corrected_leaves_no_trace():
     np.testing.assert_allclose(found.evidence.posterior.natural["mean"], whole.natural["mean"])
     assert correct(CHARTER, before, shards, frozenset(), None).evidence == nothing(CHARTER)
     with pytest.raises(InvalidData, match=r"observe these again first: \['x'\]"):
-        at_hand(shards, frozenset({"a", "x"}))
-    assert [*at_hand(shards, frozenset({"c", "a"}))] == ["a", "c"]
+        select_shards(shards, frozenset({"a", "x"}))
+    assert [*select_shards(shards, frozenset({"c", "a"}))] == ["a", "c"]
 
 
 def test_a_refit_counts_what_is_there_now():
@@ -322,11 +322,13 @@ def test_notes_are_on_merges_that_one_is_in():
     options = {"posterior": evidence.posterior, "shards": evidence.shards, "observations": evidence.observations}
     agent.pool.add(sign_record(charter, KEYS[0], 1, **options))
     merged = agent.pool.merged()
-    assert noted(charter, evidence, {"a": data}, merged, KEYS[1].id) is None
-    note = noted(charter, evidence, {"a": data}, merged, KEYS[0].id)
+    assert note_on_merge(charter, evidence, {"a": data}, merged, KEYS[1].id) is None
+    note = note_on_merge(charter, evidence, {"a": data}, merged, KEYS[0].id)
     assert note.at == merged.posterior.digest
     assert note.information is not None
-    plain = noted(gaussian_charter(KEYS[:2], rules=Rules(intervals=True)), evidence, {"a": data}, merged, KEYS[0].id)
+    plain = note_on_merge(
+        gaussian_charter(KEYS[:2], rules=Rules(intervals=True)), evidence, {"a": data}, merged, KEYS[0].id
+    )
     assert plain.scores is None
 
 

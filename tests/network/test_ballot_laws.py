@@ -15,7 +15,8 @@ import decbayes as db
 from decbayes.errors import InvalidCharter, InvalidKey, Refused
 from decbayes.network import Admit, Amend, Ballot, Extend, Identity, Limits, Proof, Remove, Rotate, Rules
 from decbayes.network.protocol.group import keys as keys_module
-from decbayes.network.protocol.group.decisions import Decisions, check_opening, open_ballot, votes_hash
+from decbayes.network.protocol.group.ballots import check_opening, open_ballot
+from decbayes.network.protocol.group.decisions import Decisions, votes_hash
 from decbayes.network.protocol.group.keys import short, signed_by, write_new
 from decbayes.network.protocol.group.motions import Motion, Open, PriorPart, Show, VoteHeader, motion_on, sign_vote
 from decbayes.network.protocol.group.openings import (

@@ -222,7 +222,7 @@ def test_an_agent_votes_again_for_what_it_wanted_under_its_key_and_for_nothing_e
 
 def publisher_of(charter=CHARTER, key=KEYS[0], approval=False):
     made = Publisher(charter, key, Pool(charter), np.random.default_rng(1), verify, approval=approval)
-    made.heard = True
+    made.synced = True
     return made
 
 
@@ -245,10 +245,10 @@ def saved(publisher):
 def test_versions_rise_by_one_after_a_leap():
     made = publisher_of()
     assert saved(made) == ([], []), "there is nothing to say"
-    made.heard = False
+    made.synced = False
     made.learn(evidence_of(CHARTER, a=[1.0, 2.0]))
     assert saved(made) == ([], []), "nobody was heard yet"
-    made.heard = True
+    made.synced = True
     (first,), _ = saved(made)
     assert 1 <= first.version < LEAP == 2**32
     assert (first.header.observations, first.header.shards, first.header.previous) == (2, ("a",), bytes(32))

@@ -13,7 +13,7 @@ from decbayes.disclosure import Rules
 from decbayes.errors import NotDisclosed, Refused
 from decbayes.network import Agent, Amend, Charter, Remove, SqliteStore, open_record, sign_record, verify
 from decbayes.network.protocol.group.roster import rules_text
-from decbayes.network.protocol.records.notes import note_from, note_of, own_information
+from decbayes.network.protocol.records.notes import information_on, note_from, note_of
 from decbayes.network.protocol.records.statements import Approval, Statement
 from decbayes.network.protocol.site.evidence import learn, nothing, relearn
 from decbayes.network.simulation.simulator import CALM, Simulation
@@ -406,7 +406,7 @@ def test_records_from_before_a_group_had_rules_make_room_for_those_that_obey(rng
     """Their versions may be higher: nothing of them is known any more."""
     before, after = means(None), means(USUAL)
     old = verify(open_record(record_of(before, rng, None, version=9), before), before)
-    stricter = Amend(before.rules, before.limits, rules_text(after))
+    stricter = Amend(before.rules, before.limits, rules_text(after.disclosure))
     decided = replace(ballot_on(stricter, seated(before, MEMBERS[: len(before.members)]), before), settled=True)
     with SqliteStore(tmp_path / "a.store", before) as store:
         store.put([old, decided])
@@ -488,12 +488,12 @@ def test_a_matrix_that_rests_on_one_person_stays():
     charter = replace(charter_of(model, MEMBERS[:2]), rules=network.Rules(intervals=True))
     points = np.concatenate([rng.normal(-12, 1, 60), rng.normal(12, 1, 60), [0.37]])[:, None]
     posterior = model.fit(points, rng=1).posterior
-    matrix = own_information(charter, posterior, points).matrix
+    matrix = information_on(charter, posterior, points).matrix
     # The first two entries are those of x and −1/2 in the first component.
     assert -0.5 * matrix[0, 0] / matrix[0, 1] == pytest.approx(0.37, rel=1e-3)
-    assert own_information(charter, posterior, points, USUAL) is None
+    assert information_on(charter, posterior, points, USUAL) is None
     apart = np.concatenate([rng.normal(-12, 1, 60), rng.normal(12, 1, 60)])[:, None]
-    told = own_information(charter, model.fit(apart, rng=1).posterior, apart, USUAL)
+    told = information_on(charter, model.fit(apart, rng=1).posterior, apart, USUAL)
     assert told is not None
     assert not told.matrix.any(), "nobody lies between: nothing is lost"
 

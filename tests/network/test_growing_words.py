@@ -24,7 +24,7 @@ from decbayes.network import (
 )
 from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.proposals import question_of
-from decbayes.network.protocol.site.shard_ids import mark, shard_id
+from decbayes.network.protocol.site.shards import mark, shard_id
 from decbayes.network.runtime.links.ask import is_merge
 from decbayes.network.runtime.store.sqlite import stored_pool
 from decbayes.network.simulation.guarantees import Violation
@@ -401,4 +401,4 @@ def test_data_at_hand_have_a_column_for_each_word_in_force(rng):
     ballot = ballot_on(Extend(("nurse",)), seated(charter, MEMBERS[:2]), charter)
     agent.on_ballot("b", ballot.content)
     assert agent.charter.words == (*BEGUN, "nurse")
-    assert agent._shards[name].toarray().tolist() == [[1, 0, 2, 0, 0], [0, 3, 0, 1, 0]]
+    assert agent._data.shards[name].toarray().tolist() == [[1, 0, 2, 0, 0], [0, 3, 0, 1, 0]]

@@ -151,7 +151,7 @@ def test_what_others_read_is_what_its_author_believes():
     learned = agent.learn(SHARDS[0], shard="s", rng=np.random.default_rng(0))
     agent.publish(learned)
     agent._publisher.attach(replace(HONEST[0], information=uneven))
-    (persist,) = [effect for effect in agent._heard() if hasattr(effect, "item")]
+    (persist,) = [effect for effect in agent._on_synced() if hasattr(effect, "item")]
     agent.on_persisted(persist.item)
     read = verify(open_record(persist.item.content, CHARTER), CHARTER)
     own = agent.pool.records[agent.id].note.information

@@ -11,7 +11,7 @@ import decbayes as db
 from decbayes.errors import Refused
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Agent, Charter, Limits, Rules, SqliteStore, sign_record, verify
-from decbayes.network.protocol.records.notes import Note, obstacle, own_information
+from decbayes.network.protocol.records.notes import Note, information_on, obstacle
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import body_of
 from decbayes.network.protocol.records.verification import open_record
@@ -176,8 +176,8 @@ def test_a_matrix_that_would_fill_a_record_is_not_sent(rng):
     simulation = overlapping_group(rng)
     site, charter = simulation.sites[0], simulation.charter
     data, merged = site.shards["own"], site.agent.posterior()
-    assert own_information(charter, merged, data) is not None
-    assert own_information(replace(charter, limits=Limits(members=4, record_bytes=8 * 36 - 1)), merged, data) is None
+    assert information_on(charter, merged, data) is not None
+    assert information_on(replace(charter, limits=Limits(members=4, record_bytes=8 * 36 - 1)), merged, data) is None
 
 
 def checked(charter, note):

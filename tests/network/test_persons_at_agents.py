@@ -12,7 +12,7 @@ from decbayes import network
 from decbayes.disclosure import Rules
 from decbayes.errors import NotDisclosed
 from decbayes.network import Agent
-from decbayes.network.protocol.records.notes import own_information
+from decbayes.network.protocol.records.notes import information_on
 from decbayes.network.protocol.site.evidence import learn, nothing, relearn
 from decbayes.network.runtime.owner import read_site
 
@@ -82,8 +82,8 @@ def test_matrices_of_few_persons_stay(rng):
     points = np.concatenate([rng.normal(0, 1, 100), rng.normal(4, 1, 100), np.full(8, 2.0)])
     posterior = model.fit(points, rng=1).posterior
     persons = db.disclosure.Persons.of(["Kim"] * len(points))
-    assert own_information(charter, posterior, points, USUAL) is not None
-    assert own_information(charter, posterior, points, USUAL, persons) is None
+    assert information_on(charter, posterior, points, USUAL) is not None
+    assert information_on(charter, posterior, points, USUAL, persons) is None
 
 
 def test_names_are_the_same_in_all_files_of_a_site_and_are_read_from_a_column(tmp_path):

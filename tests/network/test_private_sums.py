@@ -10,7 +10,7 @@ from groups import charter_of, gaussian_charter, identities
 import decbayes as db
 from decbayes.errors import BudgetExceeded, InvalidCharter
 from decbayes.network import Agent, Charter, PrivacyRules, Remove, Rules, SumRules
-from decbayes.network.protocol.sums import Due, Participation, Played, spending_in
+from decbayes.network.protocol.sums import Due, Participation, SumPart
 from decbayes.network.runtime.reports.description import status_of, sum_lines
 from decbayes.network.runtime.store import ledgered
 from decbayes.network.runtime.store.ledgered import Ledgered
@@ -18,6 +18,7 @@ from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
 from decbayes.page.describing import described
 from decbayes.privacy import releasing
+from decbayes.secure.private_rounds import spent_in
 
 SEATS = 4
 KEYS = identities(SEATS)
@@ -128,12 +129,12 @@ def test_a_crash_between_the_ledger_and_the_store_spends_once(tmp_path):
     failed = []
 
     def fails(items):
-        opening = any(isinstance(item, Played) and item.opened for item in items)
+        opening = any(isinstance(item, SumPart) and item.opened for item in items)
         if opening and not failed:
             failed.append(items)
             for item in items:
-                if isinstance(item, Played):
-                    group.ledgers[site.seat].spend(spending_in(item))
+                if isinstance(item, SumPart):
+                    group.ledgers[site.seat].spend(spent_in(item.spending))
             raise KeyboardInterrupt
         put(items)
 

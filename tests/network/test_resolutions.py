@@ -23,7 +23,8 @@ from decbayes.network import (
     persist_first,
     sign_record,
 )
-from decbayes.network.protocol.group.decisions import MOST_VOTES, Decisions, open_ballot
+from decbayes.network.protocol.group.ballots import open_ballot
+from decbayes.network.protocol.group.decisions import MOST_VOTES, Decisions
 from decbayes.network.protocol.group.motions import motion_on, sign_vote
 from decbayes.network.protocol.group.roster import Void
 from decbayes.network.protocol.records.accounts import accounts
@@ -74,7 +75,7 @@ def heard(ballots_heard):
     decisions = Decisions(CHARTER)
     for _ in ballots_heard:
         for ballot in ballots_heard:
-            if decisions.understands(ballot.motion):
+            if decisions.knows(ballot.motion.after):
                 decisions.add(ballot)
     return decisions
 
@@ -98,7 +99,7 @@ def test_what_is_in_force_depends_on_the_set_and_not_on_the_order(drawn, random)
 def test_nothing_that_is_settled_is_ever_unsettled(drawn):
     decisions, before = Decisions(CHARTER), frozenset()
     for ballot in [*drawn, *drawn]:
-        if decisions.understands(ballot.motion):
+        if decisions.knows(ballot.motion.after):
             decisions.add(ballot)
         assert before <= decisions.settled.keys()
         before = frozenset(decisions.settled)

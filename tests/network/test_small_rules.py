@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 import decbayes as db
 from decbayes.errors import InvalidCharter, Refused
 from decbayes.network import Charter, Proof, Rules, open_record, sign_record, verify
-from decbayes.network.protocol.group.decisions import PROTOCOL, check_vote, voters_hash
+from decbayes.network.protocol.group.ballots import PROTOCOL, check_vote
+from decbayes.network.protocol.group.decisions import voters_hash
 from decbayes.network.protocol.group.motions import Name
 from decbayes.network.protocol.group.openings import check_proper
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import within_share
-from decbayes.network.protocol.records.notes import own_information
+from decbayes.network.protocol.records.notes import information_on
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import check_proof
 from decbayes.network.protocol.site.adding import AddingMember
@@ -322,7 +323,7 @@ def test_where_a_merge_is_no_sum_nobody_says_how_it_depends_on_their_data():
     data = np.zeros((5, 1))
     for rules, known in ((Rules(intervals=True), True), (Rules(intervals=True, robust=True), False)):
         charter = gaussian_charter(MEMBERS, rules=rules)
-        found = own_information(charter, charter.model.fit(data).posterior, data)
+        found = information_on(charter, charter.model.fit(data).posterior, data)
         assert (found is not None) == known
 
 

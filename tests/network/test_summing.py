@@ -141,8 +141,8 @@ def draws_new_secrets_at_each_start(patch):
 
 def sends_before_it_is_durable(patch):
     def play(self):
-        played = self.part.step(ready=bool(self._shards))
-        return [] if played is None else self._played(played)
+        played = self.part.step(ready=bool(self._data.shards))
+        return [] if played is None else self._on_part_persisted(played)
 
     patch.setattr(AddingMember, "_play", play)
 
@@ -180,14 +180,14 @@ def counts_before_all_have_opened(patch):
 
 def adds_new_data_to_later_rounds(patch):
     def keeps(self, data, *, shard=None, persons=None, rng):
-        self._keep(shard, data, persons)
+        self._data.keep(shard, data, persons)
 
     patch.setattr(AddingMember, "learn", keeps)
     patch.setattr(Participation, "shards", property(lambda self: ()))
     more = SumHistory.do_more
 
     def observes(self, site):
-        began = site.agent is not None and any(played.shards for played in site.agent.part._played.values())
+        began = site.agent is not None and any(played.shards for played in site.agent.part._parts.values())
         if began:
             site.agent.observe(np.full((3, 1), 7.0), shard="more", rng=self.rng)
 

@@ -8,7 +8,7 @@ from summing_listener import CHARTER, KEYS, Listener, key_for, played, sign_of, 
 
 from decbayes.errors import Refused
 from decbayes.network import Admit, Remove, Rotate
-from decbayes.network.protocol.sums import Packet, heard
+from decbayes.network.protocol.sums import Packet, group_sums
 from decbayes.network.protocol.sums.chains import better, opens, signed_message
 from decbayes.secure import Agreement, Message
 from decbayes.secure.gathered import Gathered
@@ -117,7 +117,7 @@ def test_messages_that_are_too_long_known_or_too_early_are_refused():
 
 
 def test_sums_over_many_sets_of_members_that_nobody_has_begun_are_forgotten(monkeypatch):
-    monkeypatch.setattr(heard, "MOST_CHAINS", 2)
+    monkeypatch.setattr(group_sums, "MOST_CHAINS", 2)
     listener = Listener()
     first = listener.sums.now
     listener.hear(key_for(first.current.terms))

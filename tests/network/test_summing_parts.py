@@ -8,8 +8,8 @@ from summing_listener import CHARTER, KEYS, VECTOR, Listener, key_for, sign_of, 
 
 from decbayes.errors import SumRefused
 from decbayes.network import Admit, Remove, Show
-from decbayes.network.protocol.sums import Participation, Played
-from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
+from decbayes.network.protocol.sums import Participation, SumPart
+from decbayes.network.protocol.sums.participation import HALF, LOST, OTHERS
 from decbayes.secure import Message, Seat
 from decbayes.secure.anchored import Share
 from decbayes.secure.audit import about_shown
@@ -22,7 +22,7 @@ class Taker(Listener):
     def __init__(self):
         super().__init__()
         self.part = Participation(KEYS[0], self.sums)
-        self.part.heard = True
+        self.part.synced = True
         self.seats = {}
 
     def act(self):
@@ -153,7 +153,7 @@ def test_numbers_for_another_sum_are_not_masked():
     share = Share.of_steps(CHARTER.model.structure, VECTOR, terms.step)
     assert taker.part.mask(replace(due, terms=replace(terms, round=2)), share, ()) is None
     stored = taker.part.mask(due, share, ("data",))
-    taker.part.written(*taker.part._played.values())
+    taker.part.written(*taker.part._parts.values())
     assert taker.part.due() is None, "its key is stored, and these are being written"
     assert taker.part.mask(due, share, ("data",)) is None
     assert taker.part.step(ready=True) is None
@@ -161,7 +161,7 @@ def test_numbers_for_another_sum_are_not_masked():
 
 
 def test_what_a_store_keeps_of_a_version_that_is_not_known_yet_is_not_sent():
-    assert Taker().part.restore(Played((bytes(32),), bytes(32), 1, (), b"")) == []
+    assert Taker().part.restore(SumPart((bytes(32),), bytes(32), 1, (), b"")) == []
 
 
 def test_a_member_without_its_store_begins_nothing_over_others_once_it_is_known_to_have_opened():
@@ -190,7 +190,7 @@ def test_a_member_that_has_not_heard_of_the_sums_it_has_opened_begins_none_of_th
     taker = Taker()
     every, after = taker.sums.now.keys, taker.decide(Remove("agent_4"))
     for number, keys in ((1, every), (2, taker.sums.now.keys)):
-        taker.part.restore(Played(after, bytes([number] * 32), number, keys, b"", opened=True))
+        taker.part.restore(SumPart(after, bytes([number] * 32), number, keys, b"", opened=True))
     assert taker.act() == []
     assert taker.part.why_not == OTHERS
 

@@ -12,11 +12,11 @@ import decbayes as db
 from decbayes.errors import InvalidCharter, InvalidData, Refused, StoreFailed
 from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
-from decbayes.network.protocol.group.decisions import check_words, open_ballot
+from decbayes.network.protocol.group.ballots import check_words, open_ballot
 from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.network.protocol.group.proposals import question_of
-from decbayes.network.protocol.sums import Packet, Participation, Played, packet_from
-from decbayes.network.protocol.sums.part import HALF, LOST, OTHERS
+from decbayes.network.protocol.sums import Packet, Participation, SumPart, packet_from
+from decbayes.network.protocol.sums.participation import HALF, LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.runtime.reports.description import about_members, answered, problems, status_of, sum_lines
 from decbayes.network.runtime.reports.log import sentence
@@ -198,7 +198,7 @@ def test_an_agent_that_knows_only_its_own_part_begins_no_sum_again_over_fewer():
     saved = [item for item in group.sites[0].disk.load() if not isinstance(item, Packet)]
     again = Agent(group.charter, KEYS[0], rng=np.random.default_rng(0), saved=saved)
     again.observe(group.data["agent_0"], shard="data", rng=np.random.default_rng(0))
-    again.part.heard = True
+    again.part.synced = True
     assert len(again.pool.sums.now.keys) == 4
     assert again.add_up() == []
     assert again.part.why_not == OTHERS
@@ -273,7 +273,7 @@ def test_an_agent_whose_store_is_lost_takes_part_no_more():
 
 
 def test_an_agent_that_does_not_listen_first_would_sign_two_keys(monkeypatch):
-    monkeypatch.setattr(Participation, "heard", property(lambda self: True, lambda self, value: None), raising=False)
+    monkeypatch.setattr(Participation, "synced", property(lambda self: True, lambda self, value: None), raising=False)
     with pytest.raises(AssertionError):
         test_an_agent_whose_store_is_lost_takes_part_no_more()
 
@@ -458,7 +458,7 @@ def test_a_store_keeps_messages_and_the_own_part_and_counts_what_is_damaged(tmp_
         assert again.part.shards == ("data",)
         store.connection.execute("UPDATE played SET content = x'c1'")
         store.connection.execute("UPDATE packets SET content = 'text' WHERE rowid = 1")
-        played = sum(isinstance(item, Played) for item in saved)
+        played = sum(isinstance(item, SumPart) for item in saved)
         store.load()
         assert store.damaged == played + 1
         store.connection.execute("UPDATE played SET content = x'93010203'")
@@ -521,10 +521,10 @@ def test_own_parts_are_durable_before_they_are_sent():
     agent = Agent(summing_charter(KEYS), KEYS[0], rng=np.random.default_rng(0))
     agent.observe(np.ones((3, 1)), shard="data", rng=np.random.default_rng(0))
     assert agent.add_up() == [], "nothing is begun before a neighbour has told what it knows"
-    agent.part.heard = True
+    agent.part.synced = True
     (persist,) = agent.add_up()
     assert isinstance(persist, Persist)
-    assert isinstance(persist.item, Played)
+    assert isinstance(persist.item, SumPart)
     assert agent.pool.sums.entries() == []
     agent.on_persisted(persist.item)
     assert len(agent.pool.sums.entries()) == 1

@@ -91,6 +91,6 @@ class Party:
         rng = np.random.default_rng(0)
         with SqliteStore(folder / f"{SITES[0]}.store", self.charter) as store:
             agent = Agent(self.charter, identity, rng=rng)
-            agent._publisher.heard = True
+            agent._publisher.synced = True
             persist_first(agent, agent.observe(digits.shards[SITES[0]], rng=rng), store)
             self.posterior = agent.posterior()

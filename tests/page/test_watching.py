@@ -149,7 +149,7 @@ def test_a_page_goes_on_into_the_next_epoch(rng):
     page = Shown()
     showing = Showing(page, lambda posterior: charter.model.score(posterior, [[-3.0], [3.0]]))
     agent, disk = Agent(charter, keys[0], rng=rng), SimpleNamespace(put=lambda items: None)
-    agent._publisher.heard = True
+    agent._publisher.synced = True
     for part in range(2):
         points = np.concatenate([rng.normal(-3.0, 0.5, 20), rng.normal(3.0, 0.5, 20)])
         persist_first(agent, agent.observe(points, shard=f"part {part}", rng=rng), disk)
@@ -219,7 +219,7 @@ def test_the_charter_may_ask_for_another_number_of_components(rng):
         "g", "GaussianMixture", settings, {"a": keys[0].public}, rules=Rules(components=2, validation=0.1)
     )
     agent = Agent(charter, keys[0], rng=rng)
-    agent._publisher.heard = True
+    agent._publisher.synced = True
     points = np.concatenate([rng.normal(-3.0, 0.5, 60), rng.normal(3.0, 0.5, 60)])[:, None]
     persist_first(agent, agent.observe(points, rng=rng), SimpleNamespace(put=lambda items: None))
     page, score = Shown(), scorer(charter, [points], None, 0)

@@ -72,10 +72,10 @@ if TYPE_CHECKING:
     from decbayes.network.protocol.limits import PrivacyRules as PrivacyRules
     from decbayes.network.protocol.limits import Rules as Rules
     from decbayes.network.protocol.limits import SumRules as SumRules
-    from decbayes.network.protocol.records.merges import Entry as Entry
     from decbayes.network.protocol.records.merges import Merged as Merged
     from decbayes.network.protocol.records.pool import Change as Change
     from decbayes.network.protocol.records.pool import Pool as Pool
+    from decbayes.network.protocol.records.record import Entry as Entry
     from decbayes.network.protocol.records.record import Header as Header
     from decbayes.network.protocol.records.record import Record as Record
     from decbayes.network.protocol.records.record import SignedHeader as SignedHeader
@@ -100,9 +100,9 @@ else:
             ".protocol.group.motions": "Admit Amend Ballot Extend Proof Question Remove Rotate Show",
             ".protocol.group.roster": "Roster Seat",
             ".protocol.limits": "Limits PrivacyRules Rules SumRules",
-            ".protocol.records.merges": "Entry Merged",
+            ".protocol.records.merges": "Merged",
             ".protocol.records.pool": "Change Pool",
-            ".protocol.records.record": "Header Record SignedHeader sign_record",
+            ".protocol.records.record": "Entry Header Record SignedHeader sign_record",
             ".protocol.records.verification": "REASONS open_record verify",
             ".protocol.site.evidence": "Evidence Learned",
             ".protocol.talk.messages": "message_bytes",

@@ -21,18 +21,17 @@ import numpy as np
 from decbayes.disclosure import Rules
 from decbayes.errors import Refused, StoreFailed
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send, Store
+from decbayes.network.protocol.group.ballots import open_ballot
 from decbayes.network.protocol.group.charter import Charter, abbreviated
-from decbayes.network.protocol.group.decisions import open_ballot
 from decbayes.network.protocol.group.keys import AgentId, Identity, short
 from decbayes.network.protocol.group.motions import Ballot, Proof, SignedBytes
 from decbayes.network.protocol.limits import Allowance
-from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Change
-from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.records.verification import Sealed, check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.publisher import Verify
-from decbayes.network.protocol.sums import Played
+from decbayes.network.protocol.sums import SumPart
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.gossip import Gossip, Neighbour
 from decbayes.network.protocol.talk.guests import Guests
@@ -126,7 +125,7 @@ class Agent(AddingMember):
         votes = self._vote_again()
         sums = [] if self._sum_gossip is None else self._sum_gossip.tick(self._gossip.alike)
         talk = [*self._gossip.tick(), *sums]
-        return [*talk, *again, *votes, *self._publisher.publish(), *self._play(), *self._report_overdue()]
+        return [*talk, *again, *votes, *self._publisher.publish(), *self._take_turn(), *self._report_overdue()]
 
     def on_bytes(self, peer: Peer, content: bytes) -> list[Effect]:
         """Handle a message from a neighbour; invalid ones are refused."""
@@ -163,7 +162,7 @@ class Agent(AddingMember):
         if difference(message.revision):
             return reports
         if message.root == self.pool.root:
-            return reports + self._heard(root=True)
+            return reports + self._on_synced(root=True)
         sums = [] if self._sum_gossip is None else [self._sum_gossip.list_all(peer)]
         everything = [self._gossip.list_all(peer), *sums]
         affordable = self._bodies.spend(peer, sum(len(send.message) for send in everything))
@@ -173,7 +172,7 @@ class Agent(AddingMember):
         """Pull the listed records that we lack, and list those that the neighbour lacks."""
         effects: list[Effect] = [*self._gossip.answer(peer, message)]
         known = (version <= self.version for origin, version, _ in message.entries if origin == self.id)
-        return effects + (self._heard() if message.complete and all(known) else [])
+        return effects + (self._on_synced() if message.complete and all(known) else [])
 
     def on_pull(self, peer: Peer, message: Pull) -> list[Effect]:
         """Send the requested bodies within the neighbour's budget; it will ask for the rest again."""
@@ -198,12 +197,12 @@ class Agent(AddingMember):
         if not self._checks.spend(peer, 1 + len(message.packets)):
             return [self._refuse(peer, Refused("budget", "more messages in a tick than a neighbour may send."))]
         effects = [effect for content in message.packets for effect in self.on_packet(peer, content)]
-        self.part.heard = self.part.heard or talk.complete(message)
+        self.part.synced = self.part.synced or talk.complete(message)
         effects += talk.answer(peer, message)
         if message.wanted and self._may_pull(peer):
-            asked = [each for each in talk.asked_for(message) if self._bodies.spend(peer, len(each.content))]
-            effects += talk.bodies(peer, asked, self.charter)
-        return [*effects, *self._play()]
+            affordable = [p for p in talk.asked_for(message) if self._bodies.spend(peer, len(p.content))]
+            effects += talk.bodies(peer, affordable, self.charter)
+        return [*effects, *self._take_turn()]
 
     def _may_pull(self, peer: Peer) -> bool:
         try:
@@ -215,11 +214,11 @@ class Agent(AddingMember):
     def on_packet(self, peer: Peer, content: bytes) -> list[Effect]:
         """Check a member's message to a sum and add it to the pool."""
         try:
-            return self._summed(content)
+            return self._add_packet(content)
         except Refused as error:
             return [self._refuse(peer, error)]
 
-    def _summed(self, content: bytes) -> list[Effect]:
+    def _add_packet(self, content: bytes) -> list[Effect]:
         """Add a sum message: it may prove that its member cheats, and it may open the sum."""
         assert self._sum_gossip is not None
         assert self.pool.sums is not None
@@ -228,7 +227,7 @@ class Agent(AddingMember):
         self._sum_gossip.news.append(packet.digest)
         effects: list[Effect] = [Persist(packet)]
         if proof is not None and self.pool.exclude(proof):
-            effects += self._excluded(proof)
+            effects += self._exclude(proof)
         after = self.pool.sums.merged
         if after is not None and after is not before:
             about = self.pool.sums.describe()
@@ -247,11 +246,11 @@ class Agent(AddingMember):
             return [self._refuse(peer, error)]
         self._versions.spend(record.origin, 1)
         if self.pool.add(record) is Change.EQUIVOCATION:
-            return self._excluded(self.pool.proofs[record.origin])
+            return self._exclude(self.pool.proofs[record.origin])
         self._gossip.news.add(record.origin)
-        effects: list[Effect] = [Persist(record), accepted(record, peer)]
+        effects: list[Effect] = [Persist(record), accepted_report(record, peer)]
         if record.origin == self.id:
-            effects += [*self._publisher.remind(record), *self._heard()]
+            effects += [*self._publisher.remind(record), *self._on_synced()]
         return effects
 
     def _checked_content(self, sealed: Sealed) -> Record:
@@ -271,7 +270,7 @@ class Agent(AddingMember):
             check_proof(proof, roster)
         except Refused as error:
             return [self._refuse(peer, error)]
-        return self._excluded(proof) if self.pool.exclude(proof) else []
+        return self._exclude(proof) if self.pool.exclude(proof) else []
 
     def on_ballot(self, peer: Peer, content: bytes) -> list[Effect]:
         """Check votes for a motion and count them."""
@@ -279,45 +278,45 @@ class Agent(AddingMember):
             ballot = open_ballot(content, self.pool.decisions)
         except Refused as error:
             return [self._refuse(peer, error)]
-        effects = self._voted(ballot)
+        effects = self._count_votes(ballot)
         if effects is not None:
             return effects
         known = self.pool.decisions.held(ballot.digest) is not None
         why = ("replay", "its votes are known") if known else ("lapsed", "it was put under an earlier charter")
         return [self._refuse(peer, Refused(why[0], f"the motion {ballot.name}: {why[1]}."))]
 
-    def _voted(self, ballot: Ballot) -> list[Effect] | None:
+    def _count_votes(self, ballot: Ballot) -> list[Effect] | None:
         """Count votes and return the effects; None if none of them is new."""
         decisions, void = self.pool.decisions, {*self.pool.proofs}
         before, overruled = decisions.held(ballot.digest), decisions.overruled
         if not self.pool.vote(ballot):
             return None
-        effects = [e for key in self.pool.proofs.keys() - void for e in self._excluded(self.pool.proofs[key])]
+        effects = [e for key in self.pool.proofs.keys() - void for e in self._exclude(self.pool.proofs[key])]
         stored = decisions.held(ballot.digest)
         if stored is None:
             return effects
         self._gossip.decided.add(stored.digest)
-        effects += [*self._earlier(), Persist(stored)]
+        effects += [*self._write_earlier(), Persist(stored)]
         lost = sorted(decisions.overruled - overruled)
         if stored.digest not in lost:
             effects.append(decision_report(stored, before))
         effects += [Report("overruled", named_motion(decisions.settled[digest])) for digest in lost]
-        return effects + self._go_over()
+        return effects + self._adopt_charter()
 
-    def _earlier(self) -> list[Effect]:
+    def _write_earlier(self) -> list[Effect]:
         """Write decisions that the disk had no room for before writing any that build on them."""
         earlier = {key: item for key, item in self._unsaved.items() if not isinstance(item, Record)}
         self._unsaved = {key: item for key, item in self._unsaved.items() if key not in earlier}
         return [Persist(item) for item in earlier.values()]
 
-    def _kept(self, ballot: Ballot) -> list[Effect]:
+    def _on_ballot_persisted(self, ballot: Ballot) -> list[Effect]:
         """Votes are durable. Our own new vote counts from now on, unless its motion has lapsed meanwhile."""
-        effects, decisions = self._voted(ballot), self.pool.decisions
+        effects, decisions = self._count_votes(ballot), self.pool.decisions
         if effects is None and ballot.motion.after != decisions.version and ballot.digest not in decisions.settled:
             decisions.lapsed.append(ballot)
         return [*(effects or []), *self._gossip.tell_news()]
 
-    def _go_over(self) -> list[Effect]:
+    def _adopt_charter(self) -> list[Effect]:
         """Switch to the charter in force if it has changed."""
         if not self.pool.outdated:
             return []
@@ -331,9 +330,9 @@ class Agent(AddingMember):
         """An item is durable. If it is our own new version or vote, it now counts and may be sent."""
         self.trouble = None
         if isinstance(item, Ballot):
-            return self._kept(item)
-        if isinstance(item, Played):
-            return self._played(item)
+            return self._on_ballot_persisted(item)
+        if isinstance(item, SumPart):
+            return self._on_part_persisted(item)
         published = self._publisher.persisted(item)
         if published is None:
             return []
@@ -343,14 +342,14 @@ class Agent(AddingMember):
         report = Report("published", {"version": published.version, **details})
         return [report, *self._gossip.tell_news(), *self._publisher.publish()]
 
-    def _played(self, played: Played) -> list[Effect]:
+    def _on_part_persisted(self, part: SumPart) -> list[Effect]:
         """This member's part in a sum is durable: add its messages and send them."""
         assert self.part is not None
         assert self._sum_gossip is not None
         effects: list[Effect] = []
-        for packet in self.part.written(played):
-            effects += [*self._summed(packet.content), summed(packet.message.kind, played)]
-        return [*effects, *self._sum_gossip.tell_news(self._gossip.alike), *self._play()]
+        for packet in self.part.written(part):
+            effects += [*self._add_packet(packet.content), sum_report(packet.message.kind, part)]
+        return [*effects, *self._sum_gossip.tell_news(self._gossip.alike), *self._take_turn()]
 
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
         """The disk is full or broken: publish nothing new, keep serving, and retry at each tick."""
@@ -364,12 +363,12 @@ class Agent(AddingMember):
 
     # Consequences
 
-    def _heard(self, *, root: bool = False) -> list[Effect]:
+    def _on_synced(self, *, root: bool = False) -> list[Effect]:
         """A neighbour has listed what it holds, and we know all of our own versions among it."""
-        self._publisher.heard = True
+        self._publisher.synced = True
         if self.part is not None and root:
-            self.part.heard = True
-        return [*self._publisher.publish(), *self._play()]
+            self.part.synced = True
+        return [*self._publisher.publish(), *self._take_turn()]
 
     def _check_new(self, sealed: Sealed) -> None:
         signed = sealed.signed
@@ -381,10 +380,10 @@ class Agent(AddingMember):
         if not self._versions.has(signed.origin):
             raise Refused("pace", f"{short(signed.origin)} signs versions faster than others accept them.")
 
-    def _excluded(self, proof: Proof) -> list[Effect]:
+    def _exclude(self, proof: Proof) -> list[Effect]:
         self._gossip.news.add(proof.origin)
-        excluded: list[Effect] = [*self._earlier(), Persist(proof), Report("excluded", {"origin": proof.origin.hex()})]
-        return excluded + self._go_over()
+        report = Report("excluded", {"origin": proof.origin.hex()})
+        return [*self._write_earlier(), Persist(proof), report, *self._adopt_charter()]
 
     def _compare_charters(self, peer: Peer, message: Digest) -> Report:
         same = message.charter.hex() == self.pool.decisions.founding.fingerprint
@@ -397,7 +396,7 @@ class Agent(AddingMember):
         """Report records that never arrive: a transport may have discarded messages that are too long."""
         why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
         # An agent without a seat is sent no records, and has been told why.
-        reports = [] if self.standing else [overdue(entry, why) for entry in self._gossip.overdue]
+        reports = [] if self.standing else [overdue_report(entry, why) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]
 
@@ -406,14 +405,14 @@ class Agent(AddingMember):
         return Report("refused", {"peer": peer, "reason": error.reason, "text": str(error)})
 
 
-def accepted(record: Record, peer: Peer) -> Report:
+def accepted_report(record: Record, peer: Peer) -> Report:
     details = {"peer": peer, "version": record.version, "observations": record.header.observations}
     return Report("accepted", {"origin": record.origin.hex(), **details})
 
 
-def summed(kind: Kind, played: Played) -> Report:
+def sum_report(kind: Kind, part: SumPart) -> Report:
     """The event that this member has sent a message to a sum."""
-    return Report("summed", {"round": played.round, "step": WAITED_FOR[kind], "seats": len(played.keys)})
+    return Report("summed", {"round": part.round, "step": WAITED_FOR[kind], "seats": len(part.keys)})
 
 
 def decision_report(ballot: Ballot, before: Ballot | None) -> Report:
@@ -428,7 +427,7 @@ def named_motion(ballot: Ballot) -> dict[str, str]:
     return {"motion": ballot.name, "text": ballot.text}
 
 
-def overdue(entry: Entry, why: str) -> Report:
+def overdue_report(entry: Entry, why: str) -> Report:
     return Report("overdue", {"origin": entry[0].hex(), "version": entry[1], "why": why})
 
 

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.protocol.sums.heard import Packet
-from decbayes.network.protocol.sums.part import Played
+from decbayes.network.protocol.sums.group_sums import Packet
+from decbayes.network.protocol.sums.participation import SumPart
 
 Peer = str
 """A neighbour, by the name that the transport uses."""
@@ -25,6 +25,11 @@ class Send:
     message: bytes
 
 
+Saved = Record | Proof | Ballot | Packet | SumPart
+"""What a store holds: the newest records, proofs, settled and pending ballots; in groups that only open sums also the
+members' messages, and this member's part with its secrets."""
+
+
 @dataclass(frozen=True)
 class Persist:
     """Write an item to disk and report the result to the agent, which sends its own versions only once durable.
@@ -33,7 +38,7 @@ class Persist:
     1
     """
 
-    item: Record | Proof | Ballot | Packet | Played
+    item: Saved
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,6 @@ class Report:
 
 
 Effect = Send | Persist | Report
-
-
-Saved = Record | Proof | Ballot | Packet | Played
-"""What a store holds: the newest records, proofs, settled and pending ballots; in groups that only open sums also the
-members' messages, and this member's part with its secrets."""
 
 
 class Store(Protocol):

@@ -14,7 +14,8 @@ from decbayes.errors import DecbayesError, NotDisclosed
 from decbayes.files import to_bytes
 from decbayes.network.protocol.agent import Agent, persist_first
 from decbayes.network.protocol.effects import Effect, Send
-from decbayes.network.protocol.records.merges import UNCOMPUTABLE, Counted
+from decbayes.network.protocol.records.merges import UNCOMPUTABLE
+from decbayes.network.protocol.records.record import Counted
 from decbayes.network.protocol.site.evidence import Learned
 from decbayes.network.protocol.sums import Due
 from decbayes.network.protocol.talk.messages import message_bytes

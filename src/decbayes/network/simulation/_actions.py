@@ -128,7 +128,7 @@ def complete_with_an_old_key(history: "History", site: SimulatedSite) -> None:
         return
     decisions = site.agent.pool.decisions
     for ballot in history.put.values():
-        if not decisions.understands(ballot.motion) or site.seat in ballot.votes:
+        if not decisions.knows(ballot.motion.after) or site.seat in ballot.votes:
             continue
         key = stolen.get(decisions.roster_at(ballot.motion.after).sitting.get(site.seat, b""))
         if key is None or len(ballot.votes) + 1 < decisions.needed(ballot.motion):

@@ -9,9 +9,8 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 from decbayes.network.protocol.group.motions import Ballot, Extend, Open, Proof, Remove, Rotate, Vote
 from decbayes.network.protocol.records.accounts import accounts
-from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Pool
-from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.site.evidence import fitted
 from decbayes.network.simulation.recount import Recount
 from decbayes.network.simulation.recount import Violation as Violation

@@ -100,7 +100,11 @@ class Recount:
         charter, done = self._charter, set[bytes]()
         members = {name: [key] for name, key in charter.members.items()}
         count = Count(
-            members, {}, {*members}, (charter.rules, charter.limits, rules_text(charter)), void={*marks.values()}
+            members,
+            {},
+            {*members},
+            (charter.rules, charter.limits, rules_text(charter.disclosure)),
+            void={*marks.values()},
         )
         while len(done) < len(settled) + len(marks):
             # A void key takes its place in the order, as what comes after nothing.

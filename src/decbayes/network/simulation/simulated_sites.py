@@ -10,7 +10,7 @@ from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.keys import AgentId, Identity
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.records.record import Record
-from decbayes.network.protocol.sums import Packet, Played
+from decbayes.network.protocol.sums import Packet, SumPart
 from decbayes.network.simulation.guarantees import Ledger
 
 
@@ -22,7 +22,7 @@ class Disk:
         self.records: dict[AgentId, Record] = {}
         self.proofs: dict[AgentId, Proof] = {}
         self.ballots: dict[bytes, Ballot] = {}
-        self.sums: dict[tuple[type, bytes], Packet | Played] = {}
+        self.sums: dict[tuple[type, bytes], Packet | SumPart] = {}
         self._ledger, self._site = ledger, site
 
     def put(self, items: Sequence[Saved]) -> None:
@@ -33,7 +33,7 @@ class Disk:
                 self.proofs[item.origin] = item
             elif isinstance(item, Ballot):
                 self._put_ballot(item)
-            elif isinstance(item, Packet | Played):
+            elif isinstance(item, Packet | SumPart):
                 self.sums[type(item), item.digest] = item
             elif item.origin not in self.records or newer(item, self.records[item.origin]):
                 self.records[item.origin] = item
@@ -67,7 +67,7 @@ class Disk:
         self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
         self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
         self.ballots.update({item.digest: item for item in backup if isinstance(item, Ballot)})
-        self.sums.update({(type(item), item.digest): item for item in backup if isinstance(item, Packet | Played)})
+        self.sums.update({(type(item), item.digest): item for item in backup if isinstance(item, Packet | SumPart)})
 
 
 def newer(record: Record, known: Record) -> bool:

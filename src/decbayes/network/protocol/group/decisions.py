@@ -18,24 +18,15 @@ from dataclasses import replace
 import msgspec
 
 from decbayes.disclosure import Rules as DisclosureRules
-from decbayes.errors import DecbayesError, InvalidRules, Refused
-from decbayes.network.protocol.group.charter import NO_WORDS, PROTOCOL, Charter
-from decbayes.network.protocol.group.keys import AgentId, short
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.group.motions import (
-    Admit,
-    Amend,
     Ballot,
-    BallotBytes,
-    Extend,
     Motion,
     Open,
     Proof,
     Question,
-    Rotate,
-    Show,
-    SignedBytes,
     Vote,
-    VoteHeader,
     motion_on,
 )
 from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts, widened
@@ -48,10 +39,6 @@ from decbayes.updates import Epoch
 MOST_VOTES = 16
 DecisionEntry = tuple[bytes, bytes]
 """A motion's digest, and a hash of the votes for it."""
-
-_ballots = msgspec.msgpack.Decoder(BallotBytes)
-_motions = msgspec.msgpack.Decoder(Motion)
-_votes = msgspec.msgpack.Decoder(VoteHeader)
 
 
 class Decisions:
@@ -112,10 +99,6 @@ class Decisions:
         """A question as a motion under the current version."""
         return motion_on(question, self.founding.id, self._version)
 
-    def understands(self, motion: Motion) -> bool:
-        """Whether all resolutions that a motion comes after are known here."""
-        return self.knows(motion.after)
-
     def knows(self, after: Iterable[bytes]) -> bool:
         """Whether these resolutions are known here."""
         return {*after} <= self._elements.keys()
@@ -139,7 +122,7 @@ class Decisions:
 
     def decided_since(self, ballot: Ballot) -> bool:
         """Whether the same question has been decided since a motion was put."""
-        if not self.understands(ballot.motion):
+        if not self.knows(ballot.motion.after):
             return False
         standing = self.settled.keys() - self.fallen - history_of(self._elements, ballot.motion.after).keys()
         return any(self.settled[digest].question == ballot.question for digest in standing)
@@ -240,9 +223,10 @@ class Decisions:
         return self.founding.with_words_of(self.roster_at(after).words).model.structure
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Decisions) and (self.entries(), self.proofs.keys()) == (
-            other.entries(),
-            other.proofs.keys(),
+        return (
+            isinstance(other, Decisions)
+            and self.entries() == other.entries()
+            and self.proofs.keys() == other.proofs.keys()
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -292,14 +276,15 @@ class Decisions:
     def _trim(self) -> None:
         """Keep each voter's newest few votes, and only the newest of its votes for epochs."""
         kept: set[bytes] = set()
-        of: dict[AgentId, list[tuple[int, Ballot, Vote]]] = {}
+        by_voter: dict[AgentId, list[tuple[Ballot, Vote]]] = {}
         for ballot in self.pending.values():
             for vote in ballot.votes.values():
-                of.setdefault(vote.origin, []).append((vote.number, ballot, vote))
-        for votes in of.values():
-            newest = sorted(votes, key=lambda each: (each[0], each[1].digest), reverse=True)
-            epochs = [vote.digest for _, ballot, vote in newest if isinstance(ballot.question, Open)]
-            kept |= {vote.digest for _, _, vote in newest[:MOST_VOTES]} - {*epochs[1:]}
+                by_voter.setdefault(vote.origin, []).append((ballot, vote))
+        for votes in by_voter.values():
+            # An honest voter has no two votes with one number; the others are excluded.
+            newest = sorted(votes, key=lambda pair: pair[1].number, reverse=True)
+            epochs = [vote.digest for ballot, vote in newest if isinstance(ballot.question, Open)]
+            kept |= {vote.digest for _, vote in newest[:MOST_VOTES]} - {*epochs[1:]}
         for digest, ballot in list(self.pending.items()):
             left = {seat: vote for seat, vote in ballot.votes.items() if vote.digest in kept}
             self._forget_numbers(vote for vote in ballot.votes.values() if vote.digest not in kept)
@@ -342,111 +327,3 @@ def voters_hash(ballot: Ballot) -> bytes:
 
 def disclosed(text: str) -> DisclosureRules | None:
     return DisclosureRules.of(msgspec.json.decode(text)) if text else None
-
-
-def open_ballot(content: bytes, decisions: Decisions) -> Ballot:
-    """Read a ballot and check its envelope, group, predecessors, question, body and votes."""
-    most = decisions.charter.limits.record_bytes
-    if len(content) > most:
-        raise Refused("size", f"{len(content):,} bytes; a ballot has at most {most:,}.")
-    try:
-        parts = _ballots.decode(content)
-        motion = _motions.decode(parts.motion)
-        votes = [opened_vote(vote) for vote in parts.votes]
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Refused("envelope", f"not a ballot ({error}).") from None
-    ballot = Ballot(motion, {vote.seat: vote for vote in votes}, parts.body)
-    if ballot.content != content or list(motion.after) != sorted(set(motion.after)):
-        raise Refused("envelope", "not the canonical bytes of a ballot.")
-    if motion.protocol != PROTOCOL or motion.group != decisions.founding.id:
-        raise Refused("group", f"protocol {motion.protocol}, group {motion.group!r}: not ours.")
-    if ballot.digest in decisions.settled and ballot.votes.keys() <= decisions.settled[ballot.digest].votes.keys():
-        raise Refused("replay", f"the resolution {ballot.name} is known.")
-    if not decisions.understands(motion):
-        raise Refused("ahead", f"the motion {ballot.name} comes after resolutions that are not known here yet.")
-    check_question(ballot, decisions)
-    check_votes(ballot, decisions.roster_at(motion.after))
-    return ballot
-
-
-def opened_vote(signed: SignedBytes) -> Vote:
-    return Vote(_votes.decode(signed.header), signed.signature)
-
-
-def check_question(ballot: Ballot, decisions: Decisions) -> None:
-    """Refuse a motion that would have had no effect when it was put, or that no charter allows."""
-    roster, question = decisions.roster_at(ballot.motion.after), ballot.question
-    if roster.after(question, ballot.digest, roster) is None:
-        raise Refused("decision", f"there was nothing to decide: {ballot.text}.")
-    if bool(ballot.body) != isinstance(question, Open):
-        raise Refused("decision", "only the prior of a new epoch has a body.")
-    try:
-        match question:
-            case Admit(name) | Rotate(name):
-                if not name.isprintable():
-                    raise Refused("decision", "a name that cannot be printed.")
-            case Amend(rules, limits, disclosure):
-                # Building the charter checks it; `roster.after` has already checked the number of members.
-                wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
-                replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
-            case Extend(words):
-                check_words(words, decisions.founding.with_words_of(roster.words))
-            case Open():
-                if decisions.founding.sums is not None:
-                    raise Refused("decision", "where only sums are opened there are no epochs.")
-                check_opening(question, roster)
-                read_parts(question, ballot.body, decisions.structure_at(ballot.motion.after))
-            case Show(_, _, seats):
-                if decisions.founding.sums is None or decisions.founding.privacy is not None:
-                    raise Refused("decision", "only sums without noise can be shown.")
-                if list(seats) != sorted(set(seats)) or not {*seats} <= roster.sitting.keys():
-                    raise Refused(
-                        "decision", "those who are to show their numbers are not seats that count, each once."
-                    )
-    except (InvalidRules, msgspec.MsgspecError, DecbayesError) as error:
-        if isinstance(error, Refused):
-            raise
-        raise Refused("decision", f"{error}") from None
-
-
-def check_words(words: tuple[str, ...], charter: Charter) -> None:
-    """Refuse words that already count, or that the group's model cannot count."""
-    if charter.sums is not None:
-        raise Refused("decision", NO_WORDS)
-    if list(words) != sorted(set(words)) or not words or not all(word.isprintable() for word in words):
-        raise Refused("decision", "the new words are not stated properly.")
-    if not {*words} - {*charter.words}:
-        raise Refused("decision", "all of these words count already.")
-    _ = charter.with_words_of({**charter.words_added, b"": words}).model
-
-
-def check_opening(question: Open, roster: Roster) -> None:
-    """Refuse an epoch with parts of seats that do not count, or without shards that are already in the prior."""
-    seats = [part.seat for part in question.parts]
-    if seats != sorted(set(seats)) or not set(seats) <= roster.sitting.keys():
-        raise Refused("decision", "the parts of the prior are not those of seats that count, each once.")
-    stated = {part.seat: frozenset(part.shards) for part in question.parts}
-    if any(not shards <= stated.get(seat, frozenset()) for seat, shards in roster.counted.items()):
-        raise Refused("decision", "shards that are in the prior already are missing from the next one.")
-    proper = all(list(part.shards) == sorted(set(part.shards)) and part.shards for part in question.parts)
-    if not proper or not seats or any(min(part.observations, part.units) < 0 for part in question.parts):
-        raise Refused("decision", "the parts of the prior are not stated properly.")
-
-
-def check_votes(ballot: Ballot, roster: Roster) -> None:
-    if not ballot.votes:
-        raise Refused("decision", "a motion without votes.")
-    for seat, vote in ballot.votes.items():
-        check_vote(vote, ballot)
-        if roster.sitting.get(seat) != vote.origin:
-            raise Refused("membership", f"{short(vote.origin)} did not vote for {seat!r} when this was put.")
-        if not vote.signed_by(roster.keys[vote.origin]):
-            raise Refused("signature", f"{short(vote.origin)} has not signed this vote.")
-
-
-def check_vote(vote: Vote, ballot: Ballot) -> None:
-    header = vote.header
-    if header.protocol != PROTOCOL or header.group != ballot.motion.group or header.motion != ballot.digest:
-        raise Refused("envelope", "a vote for something else.")
-    if not 1 <= header.number < 1 << 63:
-        raise Refused("version", f"{header.number} is not the number of a vote.")

@@ -22,13 +22,11 @@ from msgspec import Meta
 
 from decbayes.network.protocol.group.charter import PROTOCOL
 from decbayes.network.protocol.group.keys import VOTE, AgentId, Identity, short
-from decbayes.network.protocol.group.signed import Signed
+from decbayes.network.protocol.group.signed import Hash, Signature, Signed
 from decbayes.network.protocol.limits import Limits, Rules
 
-Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
-Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 # The most resolutions that a motion may directly come after; honest ones have a few.
 MOST_LATEST = 4096
 SHOWN_WORDS = 3
@@ -261,7 +259,7 @@ class Ballot:
         """The votes of both ballots; the lowest vote of a seat that has voted twice."""
         both = dict(self.votes)
         for seat, vote in other.votes.items():
-            both[seat] = min(both.get(seat, vote), vote, key=lambda each: (each.number, each.digest, each.signature))
+            both[seat] = min(both.get(seat, vote), vote, key=lambda one: (one.number, one.digest, one.signature))
         return Ballot(self.motion, both, self.body)
 
 

@@ -38,7 +38,7 @@ def opening(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> 
 
 def body_of(parts: Iterable[Posterior]) -> bytes:
     arrays = (contribution_arrays(part.contribution).items() for part in parts)
-    return write_arrays({f"{place}/{name}": array for place, each in enumerate(arrays) for name, array in each})
+    return write_arrays({f"{place}/{name}": array for place, items in enumerate(arrays) for name, array in items})
 
 
 def read_parts(question: Open, body: bytes, structure: Structure) -> Parts:

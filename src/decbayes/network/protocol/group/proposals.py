@@ -10,8 +10,8 @@ from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
 from decbayes.network.protocol.group.charter import NO_WORDS, Charter, member_key
 from decbayes.network.protocol.group.motions import Admit, Amend, Extend, Question, Remove, Rotate
+from decbayes.network.protocol.group.roster import rules_text
 from decbayes.network.protocol.limits import Limits, Rules
-from decbayes.structure import canonical_json
 
 
 class Proposal(Protocol):
@@ -39,14 +39,13 @@ def question_of(proposal: Proposal, charter: Charter) -> Question:
                 raise InvalidCharter(f"There is a member named '{proposal.name}' already.")
             return Admit(proposal.name, member_key(proposal.name, proposal.key))
         case "remove":
-            return Remove(present(proposal.name, charter))
+            return Remove(member_name(proposal.name, charter))
         case "rotate":
-            return Rotate(present(proposal.name, charter), member_key(proposal.name, proposal.key))
+            return Rotate(member_name(proposal.name, charter), member_key(proposal.name, proposal.key))
         case "rules":
             rules, disclosure = amended(proposal.rules, charter)
             limits = limits_from(msgspec.to_builtins(charter.limits) | proposal.limits)
-            text = "" if disclosure is None else canonical_json(disclosure.plain()).decode()
-            return Amend(rules, limits, text)
+            return Amend(rules, limits, rules_text(disclosure))
         case "words":
             new = {*proposal.words}.difference(charter.words)
             if charter.sums is not None:
@@ -57,7 +56,7 @@ def question_of(proposal: Proposal, charter: Charter) -> Question:
     raise InvalidCharter(f"'{proposal.kind}' cannot be proposed.")
 
 
-def present(name: str, charter: Charter) -> str:
+def member_name(name: str, charter: Charter) -> str:
     if name not in charter.members:
         raise InvalidCharter(f"There is no member '{name}'; the members are {', '.join(charter.members)}.")
     return name
@@ -65,12 +64,11 @@ def present(name: str, charter: Charter) -> str:
 
 def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, DisclosureRules | None]:
     """The charter's rules and disclosure rules with the given changes."""
-    leaving = [] if charter.disclosure is None else [field.name for field in fields(DisclosureRules)]
-    counting = {name: value for name, value in given.items() if name not in leaving}
-    rules = rules_from(msgspec.to_builtins(charter.rules) | counting)
     if charter.disclosure is None:
-        return rules, None
-    changed = {name: value for name, value in given.items() if name in leaving}
+        return rules_from(msgspec.to_builtins(charter.rules) | given), None
+    names = {field.name for field in fields(DisclosureRules)}
+    changed = {name: value for name, value in given.items() if name in names}
+    rules = rules_from(msgspec.to_builtins(charter.rules) | {n: value for n, value in given.items() if n not in names})
     try:
         return rules, DisclosureRules.of(charter.disclosure.plain() | changed)
     except InvalidRules as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
+from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 from decbayes.network.protocol.group.motions import (
@@ -94,7 +95,7 @@ class Roster:
     def founded(cls, charter: Charter) -> "Roster":
         """The roster that the charter states, before any decision."""
         seats = {name: Seat(name, (public,)) for name, public in charter.members.items()}
-        return cls(MappingProxyType(seats), charter.rules, charter.limits, rules_text(charter))
+        return cls(MappingProxyType(seats), charter.rules, charter.limits, rules_text(charter.disclosure))
 
     @cached_property
     def keys(self) -> Mapping[AgentId, bytes]:
@@ -160,7 +161,7 @@ class Roster:
                 fresh = same and agent_id(key) not in self.keys
                 return self._seated(replace(self.seats[name], keys=(*self.seats[name].keys, key))) if fresh else None
             case Amend(rules, limits, disclosure):
-                now, then = ((each.rules, each.limits, each.disclosure) for each in (self, voted_on))
+                now, then = ((roster.rules, roster.limits, roster.disclosure) for roster in (self, voted_on))
                 changes = now == then != (rules, limits, disclosure)
                 possible = self._present <= limits.members and (self.opened == NOTHING or rules.components == "model")
                 changed = replace(self, rules=rules, limits=limits, disclosure=disclosure)
@@ -211,9 +212,9 @@ def with_all_keys(roster: Roster, questions: Iterable[Question]) -> Roster:
     return roster if seats == roster.seats else replace(roster, seats=MappingProxyType(seats))
 
 
-def rules_text(charter: Charter) -> str:
+def rules_text(disclosure: DisclosureRules | None) -> str:
     """The disclosure rules as motions encode them: canonical JSON, empty if there are none."""
-    return "" if charter.disclosure is None else canonical_json(charter.disclosure.plain()).decode()
+    return "" if disclosure is None else canonical_json(disclosure.plain()).decode()
 
 
 Settled = Mapping[bytes, Motion | Void]

@@ -4,13 +4,16 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from decbayes.network.protocol.group.keys import AgentId, signed_by
 
 H = TypeVar("H", bound=msgspec.Struct)
+Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 
 
 @dataclass(frozen=True)

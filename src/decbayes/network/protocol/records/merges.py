@@ -15,7 +15,7 @@ from decbayes.merging.base.problem import Number
 from decbayes.merging.base.products import scaled
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, short
-from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.sums import Sums
 from decbayes.posterior import Posterior
 
@@ -38,13 +38,6 @@ def within_share(units: Array, share: float) -> Array:
         if capped == len(rising) or rising[-capped - 1] <= level:
             return np.asarray(np.minimum(1.0, max(level, rising[0]) / np.maximum(units, 1.0)))
     return np.asarray(np.minimum(1.0, rising[0] / np.maximum(units, 1.0)))
-
-
-Entry = tuple[AgentId, int, bytes]
-"""Origin, version and digest: an item of a listing."""
-
-Counted = tuple[AgentId, str, int, int]
-"""Origin, digest of the contribution, observations and units: everything that a merge depends on."""
 
 
 # Errors that malicious numbers may raise; they must not end a thread.

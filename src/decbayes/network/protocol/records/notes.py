@@ -141,11 +141,11 @@ def note_of(
 ) -> Note:
     """A member's note on the merge, from its fitted and held-back data, as far as the rules allow."""
     posterior, site = merged.posterior, [entry[0] for entry in merged.entries].index(origin)
-    information = own_information(charter, posterior, data, rules, persons) if charter.rules.intervals else None
+    information = information_on(charter, posterior, data, rules, persons) if charter.rules.intervals else None
     try:
         overlaps, scores = (
-            own_overlaps(charter.model, merged, site, data, rules, persons),
-            own_scores(charter.model, merged, site, held_back, rules, held_back_persons),
+            overlaps_on(charter.model, merged, site, data, rules, persons),
+            scores_on(charter.model, merged, site, held_back, rules, held_back_persons),
         )
     except InvalidPosterior:
         # Without this member's contribution the merge is improper, so there is nothing to compare with.
@@ -153,7 +153,7 @@ def note_of(
     return Note(posterior.digest, information, overlaps, scores)
 
 
-def own_information(
+def information_on(
     charter: Charter, posterior: Posterior, data: Any, rules: Rules | None = None, persons: Persons = EACH
 ) -> "Information | None":
     """How the contribution depends on the merge; None if unknown, or if it would reveal too much about the data."""
@@ -206,7 +206,7 @@ def obstacle(charter: Charter) -> str:
     return ""
 
 
-def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Rules | None, persons: Persons) -> Array:
+def overlaps_on(model: Model, merged: "Merged", site: int, data: Any, rules: Rules | None, persons: Persons) -> Array:
     alignment = merged.alignment
     if alignment is None or len(alignment.posteriors) < 2 or len(alignment.structure.symmetry) != 1:
         return NONE
@@ -219,7 +219,7 @@ def own_overlaps(model: Model, merged: "Merged", site: int, data: Any, rules: Ru
     return np.where(presence < rules.least_cell, 0.0, np.round(shares, 4))
 
 
-def own_scores(
+def scores_on(
     model: Model, merged: "Merged", site: int, held_back: Any, rules: Rules | None, persons: Persons
 ) -> "Scores | None":
     from decbayes.calibration.validation import LEAST_HELD_BACK, validate

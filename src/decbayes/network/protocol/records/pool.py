@@ -29,15 +29,15 @@ from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.records.merges import Counted, Entry, Merged, entries_of, merge_records, merged_sum
+from decbayes.network.protocol.records.merges import Merged, entries_of, merge_records, merged_sum
 from decbayes.network.protocol.records.notes import Belief, believed
-from decbayes.network.protocol.records.record import Record, SignedHeader
-from decbayes.network.protocol.sums import Packet, Played, Sums
+from decbayes.network.protocol.records.record import Counted, Entry, Record, SignedHeader
+from decbayes.network.protocol.sums import Packet, SumPart, Sums
 from decbayes.posterior import Posterior
 
 
 @dataclass
-class WorkedOut:
+class MergeCache:
     """A cache: the last merge with the evidence in it, and the last belief with its merge."""
 
     merged: tuple[list[Counted], Merged] | None = None
@@ -78,7 +78,7 @@ class Pool:
         """The group's sums, in groups whose members publish nothing else; None in others."""
         self._root: bytes | None = None
         self._evidence_digest: bytes | None = None
-        self._last = WorkedOut()
+        self._cache = MergeCache()
 
     @property
     def roster(self) -> Roster:
@@ -102,7 +102,7 @@ class Pool:
             checked = {origin: check(record) for origin, record in self.records.items()}
             self.records = {origin: record for origin, record in checked.items() if record is not None}
             self.rivals = {origin: rival for origin, rival in self.rivals.items() if origin in self.records}
-            self._last = WorkedOut()
+            self._cache = MergeCache()
         self._changed()
 
     def add(self, record: Record) -> Change:
@@ -168,7 +168,7 @@ class Pool:
 
     def restore(
         self,
-        saved: Iterable[Record | Proof | Ballot | Packet | Played],
+        saved: Iterable[Record | Proof | Ballot | Packet | SumPart],
         check: Callable[[Record], Record | None] | None = None,
     ) -> None:
         """Add a store's items: decisions first, then the records that the charter in force accepts.
@@ -190,7 +190,7 @@ class Pool:
 
     def _restore_ballot(self, ballot: Ballot) -> None:
         """Add a stored ballot. If its predecessors are unknown or it has lapsed, it may be voted on again."""
-        news = self.decisions.understands(ballot.motion) and self.vote(ballot)
+        news = self.decisions.knows(ballot.motion.after) and self.vote(ballot)
         if not news and ballot.digest not in self.decisions.settled:
             self.decisions.lapsed.append(ballot)
 
@@ -221,8 +221,7 @@ class Pool:
         seat = self.roster.names.get(origin)
         if seat is None:
             return True
-        newest = self.roster.newest(seat, {*self.records, origin})
-        return newest != origin
+        return self.roster.newest(seat, {*self.records, origin}) != origin
 
     def excluded(self) -> list[AgentId]:
         """The excluded origins, sorted."""
@@ -247,7 +246,7 @@ class Pool:
         now = Pool(self.decisions.founding)
         now.decisions, now.charter = self.decisions.copy(), self.charter
         now.records, now.rivals, now.sums = dict(self.records), dict(self.rivals), self.sums
-        now._last = self._last
+        now._cache = self._cache
         return now
 
     def counted(self) -> Iterator[Record]:
@@ -264,26 +263,26 @@ class Pool:
             return merged_sum(self.charter, self.sums)
         records = list(self.counted())
         set_hash = hashlib.sha256(b"".join(record.digest for record in records)).hexdigest()
-        keys, before = [record.merge_key for record in records], self._last.merged
+        keys, before = [record.merge_key for record in records], self._cache.merged
         if before is None or before[0] != keys:
             before = keys, merge_records(self.charter, records, set_hash)
         elif before[1].set_hash != set_hash:
             # Only notes are new, which do not change the merge.
             before = keys, replace(before[1], entries=entries_of(records), set_hash=set_hash)
-        self._last.merged = before
+        self._cache.merged = before
         return before[1]
 
     @property
     def belief(self) -> Belief | None:
         """The last result of `believed`; None before the first."""
-        return None if self._last.belief is None else self._last.belief[1]
+        return None if self._cache.belief is None else self._cache.belief[1]
 
     def believed(self) -> Belief:
         """The merge, calibrated if all members' notes allow it, and what the notes say about it."""
-        merged, before = self.merged(), self._last.belief
+        merged, before = self.merged(), self._cache.belief
         if before is None or before[0] is not merged:
             before = merged, believed(self.charter, merged, list(self.counted()))
-        self._last.belief = before
+        self._cache.belief = before
         return before[1]
 
     @property
@@ -308,11 +307,9 @@ class Pool:
         return self.merged().posterior
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pool) and (self.records, self.rivals, self.decisions) == (
-            other.records,
-            other.rivals,
-            other.decisions,
-        )
+        if not isinstance(other, Pool):
+            return False
+        return (self.records, self.rivals, self.decisions) == (other.records, other.rivals, other.decisions)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -22,22 +22,21 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from decbayes.base.tensors import write_arrays
+from decbayes.errors import Refused
 from decbayes.families import Contribution
 from decbayes.files import contribution_arrays
 from decbayes.network.protocol.group.charter import PROTOCOL, Charter
 from decbayes.network.protocol.group.keys import PURPOSE, AgentId, Identity
 from decbayes.network.protocol.group.roster import NOTHING
-from decbayes.network.protocol.group.signed import Signed
-from decbayes.network.protocol.records._words import words_array
+from decbayes.network.protocol.group.signed import Hash, Signature, Signed
 from decbayes.network.protocol.records.notes import Note
 from decbayes.network.protocol.records.statements import Statement
 from decbayes.posterior import Posterior
 
-Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 ShardId = Annotated[str, Meta(min_length=1, max_length=64)]
 Mark = Annotated[bytes, Meta(min_length=16, max_length=16)]
 ComponentId = Annotated[str, Meta(max_length=16)]
@@ -46,6 +45,14 @@ ComponentId = Annotated[str, Meta(max_length=16)]
 HEADER_BYTES = 1 << 20
 
 HIGHEST_VERSION = (1 << 63) - 1
+# The name of the resolutions that added words, in a body, and their size.
+WORDS, WORDS_BYTES = "words", 32
+
+Entry = tuple[AgentId, int, bytes]
+"""Origin, version and digest: an item of a listing."""
+
+Counted = tuple[AgentId, str, int, int]
+"""Origin, digest of the contribution, observations and units: everything that a merge depends on."""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -106,8 +113,7 @@ class SignedHeader(Signed[Header]):
         return self.header.version
 
     @property
-    def entry(self) -> tuple[AgentId, int, bytes]:
-        """Origin, version and digest: an item of a listing."""
+    def entry(self) -> Entry:
         return self.header.origin, self.header.version, self.digest
 
     @property
@@ -153,7 +159,7 @@ class Record:
         return not self.signed.header.shards
 
     @property
-    def merge_key(self) -> tuple[AgentId, str, int, int]:
+    def merge_key(self) -> Counted:
         """Everything that a merge depends on; versions that differ only in notes have the same key."""
         digest = "" if self.posterior is None else self.posterior.digest
         return self.origin, digest, self.header.observations, self.header.units
@@ -226,3 +232,24 @@ def body_of(
     for part in (note, statement):
         arrays |= {} if part is None else part.arrays()
     return write_arrays(arrays)
+
+
+def words_array(charter: Charter) -> dict[str, np.ndarray[Any, Any]]:
+    """The resolutions that added words, as a record names them; empty if there are none."""
+    digests = b"".join(sorted(charter.words_added))
+    return {WORDS: np.frombuffer(digests, dtype="<i4")} if digests else {}
+
+
+def charter_of_words(charter: Charter, arrays: Mapping[str, Any]) -> Charter:
+    """The charter with the words that a record counts: those that its origin knew when it signed.
+
+    A record with words that are not in force here is refused until the charter changes.
+    """
+    named = arrays.get(WORDS)
+    digests = b"" if named is None else named.tobytes()
+    resolutions = {digests[first : first + WORDS_BYTES] for first in range(0, len(digests), WORDS_BYTES)}
+    if not resolutions <= charter.words_added.keys():
+        raise Refused("words", "it counts words that this group has not added, or that are not known here yet.")
+    if resolutions == charter.words_added.keys():
+        return charter
+    return charter.with_words_of({digest: charter.words_added[digest] for digest in resolutions})

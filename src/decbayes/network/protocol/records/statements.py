@@ -53,7 +53,7 @@ class Statement:
         return {NAME: np.frombuffer(content + b" " * (-len(content) % 4), dtype="<i4")}
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True):
+class StatementFields(msgspec.Struct, forbid_unknown_fields=True):
     rules: dict[str, Any]
     approver: str = ""
     reason: str = ""
@@ -68,7 +68,7 @@ def statement_from(arrays: Mapping[str, Any]) -> Statement | None:
     if part.ndim != 1 or part.dtype != np.dtype("<i4") or part.nbytes > MOST_BYTES:
         raise InvalidFile("the statement on disclosure is not a short text.")
     try:
-        statement = msgspec.json.decode(part.tobytes(), type=Told)
+        statement = msgspec.json.decode(part.tobytes(), type=StatementFields)
         rules = Rules.of(statement.rules)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidRules, TypeError):
         raise InvalidFile("the statement on disclosure cannot be read.") from None

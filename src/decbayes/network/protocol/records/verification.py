@@ -29,9 +29,16 @@ from decbayes.network.protocol.group.keys import short
 from decbayes.network.protocol.group.motions import Proof, Vote, VoteHeader
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.group.signed import Signed
-from decbayes.network.protocol.records._words import read_by
 from decbayes.network.protocol.records.notes import Note, note_from
-from decbayes.network.protocol.records.record import HIGHEST_VERSION, Envelope, Header, Record, SignedHeader, body_of
+from decbayes.network.protocol.records.record import (
+    HIGHEST_VERSION,
+    Envelope,
+    Header,
+    Record,
+    SignedHeader,
+    body_of,
+    charter_of_words,
+)
 from decbayes.network.protocol.records.statements import Statement, check_statement, statement_from
 from decbayes.network.protocol.sums.chains import signed_message
 from decbayes.posterior import Posterior
@@ -159,7 +166,7 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     try:
         check_evidence(header, sealed.seat, charter)
         content, note, statement, words = read_body(sealed.body, charter) if header.shards else NO_BODY
-        posterior = None if content is None else named(content, header.ids)
+        posterior = None if content is None else with_ids(content, header.ids)
         if posterior is None and (sealed.body or header.ids):
             raise Refused("shape", "there is a contribution without shards.")
         if posterior is not None:
@@ -172,12 +179,12 @@ def verify(sealed: Sealed, charter: Charter) -> Record:
     return Record(sealed.signed, sealed.body, posterior, note, statement, words)
 
 
-def verify_signature(signed: SignedHeader, public: bytes) -> None:
+def verify_signature(signed: Signed[Any], public: bytes) -> None:
     if not signed.signed_by(public):
         raise Refused("signature", f"{short(signed.origin)} has not signed this.")
 
 
-def named(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
+def with_ids(posterior: Posterior, ids: tuple[str, ...]) -> Posterior:
     try:
         return replace(posterior, ids=ids)
     except InvalidPosterior as error:
@@ -193,7 +200,7 @@ def read_body(body: bytes, charter: Charter) -> Read:
     structure = charter.structure
     try:
         arrays = read_arrays(body)
-        signed_by = read_by(charter, arrays)
+        signed_by = charter_of_words(charter, arrays)
         counted = signed_by.structure
         parts = {name: contribution_from(arrays, name, counted) for name in counted.families}
         note = note_from(arrays, charter) if charter.rules.notes else None
@@ -296,5 +303,4 @@ def check_proof(proof: Proof, roster: Roster) -> None:
     if first.only_once != second.only_once or first.digest == second.digest:
         raise Refused("proof", "the two headers do not contradict each other.")
     for signed in (first, second):
-        if not signed.signed_by(roster.keys[signed.origin]):
-            raise Refused("signature", f"{short(signed.origin)} has not signed this.")
+        verify_signature(signed, roster.keys[signed.origin])

@@ -11,10 +11,10 @@ from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused
 from decbayes.network.protocol.effects import Effect, Persist, Saved
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
-from decbayes.network.protocol.site.evidence import Learned, fitted_together, held_back_together
+from decbayes.network.protocol.site.evidence import Learned, fitted_data, held_back_data
 from decbayes.network.protocol.site.member import Member
 from decbayes.network.protocol.site.publisher import Verify
-from decbayes.network.protocol.sums.part import Due, Participation, Played
+from decbayes.network.protocol.sums.participation import Due, Participation, SumPart
 from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
 from decbayes.secure.private_rounds import PrivateShare, private_share
@@ -37,8 +37,8 @@ class AddingMember(Member):
         self.part = None if self.pool.sums is None else Participation(identity, self.pool.sums)
         if self.part is not None and self._approval:
             raise InvalidCharter("Under secure sums nobody can approve single versions: start without that rule.")
-        for played in [item for item in items if isinstance(item, Played)]:
-            for packet in () if self.part is None else self.part.restore(played):
+        for part in [item for item in items if isinstance(item, SumPart)]:
+            for packet in () if self.part is None else self.part.restore(part):
                 with suppress(Refused):
                     self.pool.add_packet(packet.content)
 
@@ -53,7 +53,7 @@ class AddingMember(Member):
                 "This agent has added other data to a sum, and a later sum with more would show what is new in it. "
                 "Start it with the same data as before; new data need a new group."
             )
-        self._keep(name, data, persons)
+        self._data.keep(name, data, persons)
         return None
 
     def retract(self) -> list[Effect]:
@@ -72,7 +72,7 @@ class AddingMember(Member):
         """Take this member's next step in the current sum. `share` and `add` are its halves, for use in threads."""
         due = self.due()
         if due is None:
-            return self._play()
+            return self._take_turn()
         try:
             share = self.share(due)
         except DecbayesError as error:
@@ -81,10 +81,10 @@ class AddingMember(Member):
 
     def share(self, due: Due) -> Share | PrivateShare:
         """This member's contribution to a sum, unmasked: only for this site."""
-        names, model = frozenset(due.shards or self._shards), self.charter.model
+        names, model = frozenset(due.shards or self._data.shards), self.charter.model
         # Pooling under disclosure rules depends on all rows, so noise calibrated to one person would not suffice.
         rules = self.rules if due.privacy is None else None
-        data, persons = fitted_together(self.charter, self._shards, names, rules, self._whom, blind=True)
+        data, persons = fitted_data(self.charter, self._data.shards, names, rules, self._data.people, blind=True)
         if due.privacy is not None:
             return private_share(model, data, due.privacy, due.merge, due.released, site=self.seat, persons=persons)
         share, _ = contribution(
@@ -103,7 +103,7 @@ class AddingMember(Member):
 
     def _held_back(self, names: frozenset[str], rules: Rules | None) -> Any:
         """The data that the charter keeps out of fits for scoring; None if there are too few."""
-        held_back, persons = held_back_together(self.charter, self._shards, names, rules, self._whom)
+        held_back, persons = held_back_data(self.charter, self._data.shards, names, rules, self._data.people)
         least = 1 if rules is None else rules.least_cell
         enough = held_back is not None and persons.total(self.charter.model.count(held_back)) >= least
         return held_back if enough else None
@@ -112,13 +112,13 @@ class AddingMember(Member):
         """Mask a contribution if the sum still waits for it; it is sent once durable."""
         assert self.part is not None
         try:
-            played = self.part.mask(due, share, due.shards or tuple(sorted(self._shards)))
+            part = self.part.mask(due, share, due.shards or tuple(sorted(self._data.shards)))
         except DecbayesError as error:
             return self.withhold(str(error))
         self.withheld = ""
-        return [] if played is None else [Persist(played)]
+        return [] if part is None else [Persist(part)]
 
-    def _play(self) -> list[Effect]:
+    def _take_turn(self) -> list[Effect]:
         """This member's next key or opening, if it is due."""
-        played = None if self.part is None else self.part.step(ready=bool(self._shards))
-        return [] if played is None else [Persist(played)]
+        part = None if self.part is None else self.part.step(ready=bool(self._data.shards))
+        return [] if part is None else [Persist(part)]

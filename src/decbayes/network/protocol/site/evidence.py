@@ -20,7 +20,7 @@ from decbayes.network.protocol.records.notes import Note, note_of
 from decbayes.network.protocol.records.record import Header
 from decbayes.network.protocol.records.statements import Approval
 from decbayes.network.protocol.site.leaving import check_difference, safe_contribution, safe_data
-from decbayes.network.protocol.site.shard_ids import mark
+from decbayes.network.protocol.site.shards import mark
 from decbayes.posterior import Posterior
 from decbayes.updates.update import without
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 Shards = Mapping[str, Any]
 """Data by shard name."""
 
-Whom = Mapping[str, Persons]
+ShardPersons = Mapping[str, Persons]
 """The persons in shards, by shard name; without an entry each observation is a person."""
 
-NO_NAMES: Whom = MappingProxyType({})
+NO_PERSONS: ShardPersons = MappingProxyType({})
 
 # The two parts of a shard.
 FITTED, HELD_BACK = 0, 1
@@ -101,16 +101,16 @@ def learn(
     *,
     ids: tuple[str, ...] = (),
     rules: Rules | None = None,
-    whom: Whom = NO_NAMES,
+    people: ShardPersons = NO_PERSONS,
 ) -> Learned:
     """Fit new shards on top of the agent's earlier evidence; `ids` are the merge's names of its components."""
-    persons, parts = behind(charter, shards, whom), [fitted(charter, data) for data in shards.values()]
+    persons, parts = persons_in(charter, shards, people), [fitted(charter, data) for data in shards.values()]
     data = safe_data(charter, parts, rules, blind=not before.shards, persons=persons)
     posterior = charter.update.learn(data, before.posterior, rng=rng)
     posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior, persons=persons)
     evidence = before
     for name, shard in shards.items():
-        evidence = enlarged(charter, evidence, name, shard)
+        evidence = with_shard(charter, evidence, name, shard)
     return Learned(replace(evidence, posterior=replace(posterior, ids=ids)), before.shards)
 
 
@@ -121,13 +121,13 @@ def relearn(
     others: Sequence[Posterior],
     rng: np.random.Generator,
     rules: Rules | None = None,
-    whom: Whom = NO_NAMES,
+    people: ShardPersons = NO_PERSONS,
 ) -> Learned:
     """Refit all own shards with everybody else's evidence as their prior.
 
     Under rules the fit cannot tell rare words apart, as in rounds by files.
     """
-    data, persons = fitted_together(charter, shards, before.shards, rules, whom, blind=True)
+    data, persons = fitted_data(charter, shards, before.shards, rules, people, blind=True)
     with everywhere_alike():  # ids follow from it
         alignment = align([before.posterior, *others], components="largest")
         merged = with_ids(alignment.merged())
@@ -149,26 +149,26 @@ def relearn(
             persons=persons,
         )
     evidence = nothing(charter)
-    for name, shard in at_hand(shards, before.shards).items():
+    for name, shard in select_shards(shards, before.shards).items():
         # Count again, because words may have been added since.
-        evidence = enlarged(charter, evidence, name, shard)
+        evidence = with_shard(charter, evidence, name, shard)
     return Learned(replace(evidence, posterior=replace(posterior, ids=merged.ids)), before.shards)
 
 
-def noted(
+def note_on_merge(
     charter: Charter,
     evidence: Evidence,
     shards: Shards,
     merged: "Merged",
     origin: AgentId,
     rules: Rules | None = None,
-    whom: Whom = NO_NAMES,
+    people: ShardPersons = NO_PERSONS,
 ) -> Note | None:
     """The agent's note on a merge, from its data; None if its evidence is not in the merge."""
     if not any(entry[0] == origin for entry in merged.entries):
         return None
-    data, persons = fitted_together(charter, shards, evidence.shards, rules, whom)
-    held_back = held_back_together(charter, shards, evidence.shards, rules, whom)
+    data, persons = fitted_data(charter, shards, evidence.shards, rules, people)
+    held_back = held_back_data(charter, shards, evidence.shards, rules, people)
     return note_of(charter, merged, origin, data, held_back[0], rules, persons, held_back[1])
 
 
@@ -179,28 +179,28 @@ def correct(
     kept: frozenset[str],
     rng: np.random.Generator,
     rules: Rules | None = None,
-    whom: Whom = NO_NAMES,
+    people: ShardPersons = NO_PERSONS,
 ) -> Learned:
     """Fit the kept shards from scratch in place of all evidence so far, so that the others leave no trace.
 
     If the kept shards are too small to be published, the evidence is empty.
     """
-    left = at_hand(shards, kept)
+    left = select_shards(shards, kept)
     if rules is not None:
         check_difference(
-            [(shards[name], whom.get(name, EACH)) for name in before.shards - kept if name in shards],
-            [(left[name], whom.get(name, EACH)) for name in kept - before.shards],
+            [(shards[name], people.get(name, EACH)) for name in before.shards - kept if name in shards],
+            [(left[name], people.get(name, EACH)) for name in kept - before.shards],
             rules,
         )
     begun = nothing(charter)
     try:
-        evidence = learn(charter, begun, left, rng, rules=rules, whom=whom).evidence if left else begun
+        evidence = learn(charter, begun, left, rng, rules=rules, people=people).evidence if left else begun
     except NotDisclosed:
         evidence = begun
     return Learned(evidence, before.shards)
 
 
-def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evidence:
+def with_shard(charter: Charter, before: Evidence, shard: str, data: Any) -> Evidence:
     """The evidence with the observations and mark of one more shard; its posterior is unchanged."""
     marks = (
         {mark(data, charter.secret, len(charter.vocabulary))}
@@ -217,27 +217,31 @@ def enlarged(charter: Charter, before: Evidence, shard: str, data: Any) -> Evide
 
 def fitted(charter: Charter, data: Any) -> Any:
     """The data without the share that the charter holds back for scoring."""
-    return divided(charter, data)[0]
+    return split_data(charter, data)[0]
 
 
-def fitted_together(
+def fitted_data(
     charter: Charter,
     shards: Shards,
     names: frozenset[str],
     rules: Rules | None,
-    whom: Whom = NO_NAMES,
+    people: ShardPersons = NO_PERSONS,
     *,
     blind: bool = False,
 ) -> tuple[Any, Persons]:
     """The data of some shards, prepared under the disclosure rules for a fit, and their persons."""
-    present = at_hand(shards, names)
-    persons = behind(charter, present, whom)
+    present = select_shards(shards, names)
+    persons = persons_in(charter, present, people)
     parts = [fitted(charter, shard) for shard in present.values()]
     return safe_data(charter, parts, rules, blind=blind, persons=persons), persons
 
 
-def held_back_together(
-    charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None, whom: Whom = NO_NAMES
+def held_back_data(
+    charter: Charter,
+    shards: Shards,
+    names: frozenset[str],
+    rules: Rules | None,
+    people: ShardPersons = NO_PERSONS,
 ) -> tuple[Any, Persons]:
     """The held-back data of some shards, prepared under the disclosure rules, and their persons; None if none are.
 
@@ -245,37 +249,39 @@ def held_back_together(
     """
     if not charter.rules.validation:
         return None, EACH
-    model, there = charter.model, at_hand(shards, names)
+    model, there = charter.model, select_shards(shards, names)
     try:
-        whole = safe_data(charter, [*there.values()], rules, persons=behind(charter, there, whom, None), fitted=False)
+        whole = safe_data(
+            charter, [*there.values()], rules, persons=persons_in(charter, there, people, None), fitted=False
+        )
     except NotDisclosed:
         return None, EACH
     ends = np.cumsum([model.count(shard) for shard in there.values()])
     parts = (
         [whole] if len(there) == 1 else [model.taken(whole, rows) for rows in np.split(np.arange(ends[-1]), ends[:-1])]
     )
-    return model.joined([divided(charter, part)[1] for part in parts]), behind(charter, there, whom, HELD_BACK)
+    return model.joined([split_data(charter, part)[1] for part in parts]), persons_in(charter, there, people, HELD_BACK)
 
 
-def behind(charter: Charter, shards: Shards, whom: Whom, part: int | None = FITTED) -> Persons:
+def persons_in(charter: Charter, shards: Shards, people: ShardPersons, part: int | None = FITTED) -> Persons:
     """The persons in shards, concatenated: in the fitted part, in the held-back part, or in all data (None)."""
-    if not whom.keys() & shards.keys():
+    if not people.keys() & shards.keys():
         return EACH
     share, parts = charter.rules.validation, []
     for name, data in shards.items():
         count = charter.model.count(data)
         rows = np.arange(count) if part is None or not share else rows_of(count, share)[part]
-        parts.append((whom.get(name, EACH).checked(count).taken(rows), len(rows)))
+        parts.append((people.get(name, EACH).checked(count).taken(rows), len(rows)))
     return Persons.joined(parts)
 
 
-def divided(charter: Charter, data: Any) -> tuple[Any, Any]:
+def split_data(charter: Charter, data: Any) -> tuple[Any, Any]:
     """The fitted and the held-back part of data; the latter is None if the charter holds nothing back."""
     share = charter.rules.validation
     return hold_back(charter.model, data, share=share) if share else (data, None)
 
 
-def at_hand(shards: Shards, names: frozenset[str]) -> Shards:
+def select_shards(shards: Shards, names: frozenset[str]) -> Shards:
     """These shards in the order of their names; InvalidData if one is missing."""
     missing = sorted(names - shards.keys())
     if missing:

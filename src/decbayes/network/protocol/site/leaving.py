@@ -12,7 +12,7 @@ from decbayes.disclosure.releasing import difference
 from decbayes.errors import NotDisclosed
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.site.shard_ids import rows_of
+from decbayes.network.protocol.site.shards import rows_of
 from decbayes.posterior import Posterior
 
 Known = tuple[Any, Persons]
@@ -79,7 +79,7 @@ def safe_contribution(
     if rules is None:
         return learned
     structure = charter.model.structure
-    both, earlier = (Posterior(structure, dict(each.contribution)) for each in (learned, before))
+    both, earlier = (Posterior(structure, dict(posterior.contribution)) for posterior in (learned, before))
     belief, known = charter.update.whole(belief), None if others is None else charter.update.whole(others)
     public = getattr(charter.model, "public_documents", ())
     within = partial(guarded, charter.model, both, data, rules, frequency=public, persons=persons)

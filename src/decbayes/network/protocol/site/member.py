@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidCharter, NotDisclosed, Refused
-from decbayes.inputs.filed import FileMatrix
-from decbayes.merging.base.vocabularies import in_columns
 from decbayes.models.core.persons import Persons
 from decbayes.network.protocol.effects import Effect, Persist, Report, Saved
+from decbayes.network.protocol.group.ballots import open_ballot
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.decisions import open_ballot
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.group.motions import Ballot, Open, Question, sign_vote
 from decbayes.network.protocol.records.accounts import next_epoch
@@ -29,19 +26,19 @@ from decbayes.network.protocol.site.evidence import (
     Evidence,
     Learned,
     Look,
-    at_hand,
-    behind,
     correct,
     fitted,
-    fitted_together,
+    fitted_data,
     learn,
-    noted,
+    note_on_merge,
     nothing,
+    persons_in,
     relearn,
+    select_shards,
 )
 from decbayes.network.protocol.site.leaving import in_force
 from decbayes.network.protocol.site.publisher import LEAP, Publisher, Verify, standing_of
-from decbayes.network.protocol.site.shard_ids import shard_id
+from decbayes.network.protocol.site.shards import ShardData, shard_id
 from decbayes.posterior import Posterior
 
 
@@ -70,13 +67,10 @@ class Member:
         """Data to observe again, because the charter in force refuses the record that held them."""
         self.withheld = ""
         """Why data are withheld under the disclosure rules; empty if none are."""
-        self._given: dict[str, tuple[Any, tuple[str, ...]]] = {}
-        self._shards: dict[str, Any] = {}
-        self._vocabularies = [charter.vocabulary]
-        self._whom: dict[str, Persons] = {}
+        self._data = ShardData(charter)
         self._withheld: frozenset[str] = frozenset()
         self.pool.restore(saved, self._checked)
-        self._note_words()
+        self._data.renew(self.charter)
         self._publisher = Publisher(self.charter, identity, self.pool, rng, verify, approval=self._approval)
         self._adopt_records()
         self._stood = self.standing
@@ -118,7 +112,7 @@ class Member:
         site. Data that break the disclosure rules raise NotDisclosed and are withheld until later data complete them.
         """
         name = shard if shard is not None else self.shard_id(data)
-        self._keep(name, data, persons)
+        self._data.keep(name, data, persons)
         if self.counts(name):
             return None
         named = self.evidence.shards and self.charter.structure.resizable
@@ -133,17 +127,17 @@ class Member:
 
     def _learn(self, names: Sequence[str], rng: np.random.Generator, ids: tuple[str, ...]) -> Learned:
         try:
-            shards = {name: self._shards[name] for name in names}
-            return learn(self.charter, self.evidence, shards, rng, ids=ids, rules=self.rules, whom=self._whom)
+            shards = {name: self._data.shards[name] for name in names}
+            return learn(self.charter, self.evidence, shards, rng, ids=ids, rules=self.rules, people=self._data.people)
         except NotDisclosed:
             self._withheld |= {*names}
             raise
 
     def _small(self, shard: str) -> bool:
         """Whether a shard is too small to be published alone."""
-        known = {shard: self._shards[shard]}
+        known = {shard: self._data.shards[shard]}
         count = self.charter.model.count(fitted(self.charter, known[shard]))
-        persons = behind(self.charter, known, self._whom).total(count)
+        persons = persons_in(self.charter, known, self._data.people).total(count)
         return self.rules is not None and persons < self.rules.least_observations
 
     def withhold(self, why: str) -> list[Effect]:
@@ -164,40 +158,12 @@ class Member:
     def hold(self, data: Any, persons: Any = None) -> str:
         """Keep data that do not count yet, and return their shard name."""
         name = self.shard_id(data)
-        self._keep(name, data, persons)
+        self._data.keep(name, data, persons)
         return name
-
-    def _keep(self, name: str, data: Any, persons: Any) -> None:
-        words = self._words_of(data)
-        if name not in self._given or len(words) >= len(self._given[name][1]):
-            # The same data may have been read with a smaller vocabulary before.
-            self._given[name] = data, words
-        self._shards[name] = self._over_words(*self._given[name])
-        if persons is not None:
-            self._whom[name] = Persons.of(persons).checked(self.charter.model.count(data))
-
-    def _words_of(self, data: Any) -> tuple[str, ...]:
-        """The words of the data's columns: the vocabulary in force now, or when the data were read."""
-        width = np.shape(data)[1] if self.charter.words_added else len(self.charter.words)
-        return next((words for words in reversed(self._vocabularies) if len(words) == width), self.charter.words)
-
-    def _over_words(self, data: Any, words: tuple[str, ...]) -> Any:
-        now = self.charter.words
-        if words == now:
-            return data
-        if isinstance(data, FileMatrix):
-            return FileMatrix.of(len(now), (in_columns(part, words, now) for part in data))
-        return in_columns(csr_array(data), words, now)
-
-    def _note_words(self) -> None:
-        """Adjust the columns of all data if the vocabulary has changed."""
-        if self.charter.words != self._vocabularies[-1]:
-            self._vocabularies.append(self.charter.words)
-            self._shards = {name: self._over_words(*given) for name, given in self._given.items()}
 
     def holds(self, shards: frozenset[str]) -> bool:
         """Whether the data of these shards are in memory."""
-        return shards <= self._shards.keys()
+        return shards <= self._data.shards.keys()
 
     def shard_id(self, data: Any) -> str:
         """The site's name for data, under which they count once."""
@@ -228,7 +194,7 @@ class Member:
             return None
         self.refinements += 1
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
-        return relearn(self.charter, self.evidence, self._shards, others, rng, self.rules, self._whom)
+        return relearn(self.charter, self.evidence, self._data.shards, others, rng, self.rules, self._data.people)
 
     def look(self) -> Look:
         """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
@@ -236,7 +202,9 @@ class Member:
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
             return Look(pool.evidence_digest, None)
-        note = noted(self.charter, evidence, self._shards, pool.merged(), self.id, self.rules, self._whom)
+        note = note_on_merge(
+            self.charter, evidence, self._data.shards, pool.merged(), self.id, self.rules, self._data.people
+        )
         return Look(pool.evidence_digest, note)
 
     def attach(self, look: Look) -> list[Effect]:
@@ -250,7 +218,9 @@ class Member:
 
     def correct(self, shards: Iterable[str], *, rng: np.random.Generator) -> Learned:
         """The evidence of these shards alone, fitted from scratch: the others are withdrawn without a trace."""
-        return correct(self.charter, self.evidence, self._shards, frozenset(shards), rng, self.rules, self._whom)
+        return correct(
+            self.charter, self.evidence, self._data.shards, frozenset(shards), rng, self.rules, self._data.people
+        )
 
     def publish(self, learned: Learned) -> list[Effect]:
         """Replace the agent's evidence, and publish it as soon as possible."""
@@ -367,13 +337,15 @@ class Member:
 
     def data_of(self, evidence: Evidence) -> tuple[Any, Persons]:
         """The data behind evidence, as they were fitted, and their persons."""
-        return fitted_together(self.charter, self._shards, evidence.shards, self.rules, self._whom)
+        return fitted_data(self.charter, self._data.shards, evidence.shards, self.rules, self._data.people)
 
     def persons_of(self, evidence: Evidence) -> int:
         """The number of persons behind evidence; if its data are not in memory, the number of observations."""
-        if not evidence.shards <= self._shards.keys():
+        if not evidence.shards <= self._data.shards.keys():
             return evidence.observations
-        return behind(self.charter, at_hand(self._shards, evidence.shards), self._whom).total(evidence.observations)
+        return persons_in(self.charter, select_shards(self._data.shards, evidence.shards), self._data.people).total(
+            evidence.observations
+        )
 
     @property
     def narrow(self) -> bool:
@@ -414,20 +386,20 @@ class Member:
         old = self.charter
         before = self.evidence.shards | old.counted.get(self.seat, frozenset())
         self.pool.renew(self._checked)
-        self._note_words()
+        self._data.renew(self.charter)
         # An agent that did not know its seat did not know either which of its data are in the prior.
         twice = self.evidence.shards & self.charter.counted.get(self.seat, frozenset())
         if twice or not old.reads_like(self.charter):
             self._publisher.renew(self.charter, approval=self._approval)
             self._adopt_records()
             withdrawn = self.evidence.shards - before
-            if withdrawn and before <= self._shards.keys():
+            if withdrawn and before <= self._data.shards.keys():
                 # Shards that were withdrawn, but not yet from the published version, stay withdrawn.
                 self._publisher.learn(nothing(self.charter))
         self.again = {
-            name: self._shards[name]
+            name: self._data.shards[name]
             for name in sorted(before - self.evidence.shards)
-            if name in self._shards and not self.counts(name)
+            if name in self._data.shards and not self.counts(name)
         }
         reports: list[Effect] = [
             Report("adopted", {"new_epoch": old.opened != self.charter.opened, "observe_again": sorted(self.again)})

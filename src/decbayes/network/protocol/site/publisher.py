@@ -50,12 +50,12 @@ class Publisher:
         approval: bool = False,
     ) -> None:
         self.stand = self.published = Stand(nothing(charter))
-        self.heard = self.twin = self._challenged = False
+        self.synced = self.twin = self._challenged = False
         self._charter, self._identity, self._pool, self._rng, self._verify = charter, identity, pool, rng, verify
         self._approval = approval
         self._pending: tuple[Record, Stand | None] | None = None
         self._refused: Stand | None = None
-        self._told: Report | None = None
+        self._last_report: Report | None = None
         self._highest = 0
         self._made: deque[bytes] = deque(maxlen=REMEMBERED)
         self._step = self._leap()
@@ -102,7 +102,7 @@ class Publisher:
     def renew(self, charter: Charter, *, approval: bool) -> None:
         """Switch to another charter with empty evidence; a permanent retraction remains."""
         self._charter, self._approval = charter, approval
-        self._refused = self._told = None
+        self._refused = self._last_report = None
         signed = None if self._pending is None else self._pending[0]
         # A record that is being written may become durable, and then counts.
         self._pending = (signed, None) if signed is not None and signed.header.epoch == charter.opened else None
@@ -128,7 +128,7 @@ class Publisher:
 
     def publish(self) -> list[Effect]:
         """Sign the next version and have it persisted, unless nothing has changed or it must wait."""
-        if self._pending is not None or not self.heard:
+        if self._pending is not None or not self.synced:
             return []
         if self.twin:
             silent, self._challenged = self._challenged, True
@@ -137,8 +137,8 @@ class Publisher:
             return []
         obstacle = self._obstacle()
         waits = None if obstacle is not None else self._evidence_waits()
-        reported, self._told = self._told, obstacle or waits
-        reports: list[Effect] = [] if self._told in (None, reported) else [self._told]
+        reported, self._last_report = self._last_report, obstacle or waits
+        reports: list[Effect] = [] if self._last_report in (None, reported) else [self._last_report]
         if obstacle is not None:
             return reports
         return reports if waits is not None else reports + self._sign_next(self.stand)

@@ -22,11 +22,10 @@ The messages, masks and terms are those of `decbayes.secure`. This room decides 
 
 from decbayes.network.protocol.sums.chains import Chain as Chain
 from decbayes.network.protocol.sums.chains import SignedMessage as SignedMessage
-from decbayes.network.protocol.sums.heard import Packet as Packet
-from decbayes.network.protocol.sums.heard import Sums as Sums
-from decbayes.network.protocol.sums.heard import packet_from as packet_from
-from decbayes.network.protocol.sums.part import Due as Due
-from decbayes.network.protocol.sums.part import Participation as Participation
-from decbayes.network.protocol.sums.part import Played as Played
-from decbayes.network.protocol.sums.part import played_from as played_from
-from decbayes.network.protocol.sums.part import spending_in as spending_in
+from decbayes.network.protocol.sums.group_sums import Packet as Packet
+from decbayes.network.protocol.sums.group_sums import Sums as Sums
+from decbayes.network.protocol.sums.group_sums import packet_from as packet_from
+from decbayes.network.protocol.sums.participation import Due as Due
+from decbayes.network.protocol.sums.participation import Participation as Participation
+from decbayes.network.protocol.sums.participation import SumPart as SumPart
+from decbayes.network.protocol.sums.participation import sum_part_from as sum_part_from

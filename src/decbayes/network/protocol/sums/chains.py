@@ -10,14 +10,13 @@ from msgspec import Meta
 from decbayes.errors import DecbayesError, Refused
 from decbayes.network.protocol.group.keys import AgentId, agent_id
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.group.signed import Signed
+from decbayes.network.protocol.group.signed import Hash, Signed
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.gathered import Gathered
 from decbayes.secure.seat import fits, opened
 from decbayes.secure.terms import PURPOSE, Kind, Message, digest_of
 
-Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 # Errors that malicious numbers may raise.
 IMPOSSIBLE = (DecbayesError, ArithmeticError, ValueError)
 

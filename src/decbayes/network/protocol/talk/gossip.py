@@ -9,9 +9,8 @@ from decbayes.network.protocol.effects import Peer, Send
 from decbayes.network.protocol.group.decisions import DecisionEntry
 from decbayes.network.protocol.group.keys import AgentId
 from decbayes.network.protocol.group.motions import Ballot
-from decbayes.network.protocol.records.merges import Entry
 from decbayes.network.protocol.records.pool import Pool
-from decbayes.network.protocol.records.record import Record
+from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.talk import messages
 from decbayes.network.protocol.talk.messages import Digest, Listing, Pull
 from decbayes.network.protocol.talk.revisions import REVISION

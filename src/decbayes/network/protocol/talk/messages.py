@@ -10,9 +10,8 @@ from decbayes.errors import Refused
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.decisions import DecisionEntry
 from decbayes.network.protocol.group.motions import Ballot, Proof, SignedBytes
-from decbayes.network.protocol.group.signed import Signed
-from decbayes.network.protocol.records.merges import Entry
-from decbayes.network.protocol.records.record import Hash, Record
+from decbayes.network.protocol.group.signed import Hash, Signed
+from decbayes.network.protocol.records.record import Entry, Record
 
 # Upper bound of the bytes per entry of a listing.
 ENTRY_BYTES = 128
@@ -83,7 +82,7 @@ Message = Digest | Listing | Pull | Batch | Packets
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 # The first bytes of messages with bodies, the only ones that may be long.
-BATCHES = tuple(msgspec.msgpack.encode(each)[:2] for each in (Batch(), Packets()))
+BATCHES = tuple(msgspec.msgpack.encode(message)[:2] for message in (Batch(), Packets()))
 
 
 def encode(message: Message) -> bytes:

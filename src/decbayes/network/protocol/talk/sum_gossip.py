@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.network.protocol.effects import Peer, Send
 from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.sums.heard import Packet, Sums
+from decbayes.network.protocol.sums.group_sums import Packet, Sums
 from decbayes.network.protocol.talk.gossip import FANOUT, PATIENCE
 from decbayes.network.protocol.talk.messages import OVERHEAD, Packets, encode, message_bytes, packed
 

@@ -6,8 +6,9 @@ from decbayes.disclosure import Ledger
 from decbayes.disclosure.budgets import check_spending
 from decbayes.errors import DecbayesError, StoreFailed
 from decbayes.network.protocol.effects import Saved, Store
-from decbayes.network.protocol.sums import Played, spending_in
+from decbayes.network.protocol.sums import SumPart
 from decbayes.privacy.releasing import Spending
+from decbayes.secure.private_rounds import spent_in
 
 
 class Ledgered:
@@ -18,8 +19,8 @@ class Ledgered:
 
     def put(self, items: Sequence[Saved]) -> None:
         for item in items:
-            if isinstance(item, Played) and item.opened and item.spending:
-                self._spend(spending_in(item))
+            if isinstance(item, SumPart) and item.opened and item.spending:
+                self._spend(spent_in(item.spending))
         self._store.put(items)
 
     def _spend(self, spending: Spending) -> None:

@@ -13,15 +13,16 @@ import msgspec
 from decbayes.errors import InvalidFile, Refused, StoreFailed
 from decbayes.files import lock, write_whole
 from decbayes.network.protocol.effects import Saved
+from decbayes.network.protocol.group.ballots import open_ballot
 from decbayes.network.protocol.group.charter import Charter, abbreviated
-from decbayes.network.protocol.group.decisions import Decisions, open_ballot
+from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import Identity, keyed
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
-from decbayes.network.protocol.sums import Packet, Played, packet_from, played_from
+from decbayes.network.protocol.sums import Packet, SumPart, packet_from, sum_part_from
 from decbayes.network.runtime.reports.description import Answer, answered
 from decbayes.network.runtime.store._inventory import keep_inventory, listed, vanished
 from decbayes.posterior import Posterior
@@ -153,7 +154,7 @@ class SqliteStore:
                     transaction.execute(PUT_PROOF, proof_row(item))
                 elif isinstance(item, Ballot):
                     self._put_ballot(transaction, item)
-                elif isinstance(item, Packet | Played):
+                elif isinstance(item, Packet | SumPart):
                     statement = PUT_PACKET if isinstance(item, Packet) else PUT_PLAYED
                     transaction.execute(statement, (item.digest, item.content))
                 else:
@@ -184,14 +185,14 @@ class SqliteStore:
         records = self._sound(self._record, rows, decisions.ever)
         return [*decisions.proofs.values(), *ballots, *records, *self._sums()]
 
-    def _sums(self) -> list[Packet | Played]:
+    def _sums(self) -> list[Packet | SumPart]:
         """Messages of sums, and this member's own part in them; a store of a group without them has none."""
         if self.charter.sums is None:
             return []
         with failures(self.path):
             packets = self.connection.execute("SELECT content FROM packets").fetchall()
             played = self.connection.execute("SELECT content FROM played").fetchall()
-        return [*self._readable(packet_from, packets), *self._readable(played_from, played)]
+        return [*self._readable(packet_from, packets), *self._readable(sum_part_from, played)]
 
     def _readable(self, read: Callable[[bytes], Item], rows: Sequence[Row]) -> Iterator[Item]:
         for (content,) in rows:

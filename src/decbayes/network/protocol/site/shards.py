@@ -1,4 +1,4 @@
-"""Names of data: keyed digests of their content, which nobody can guess without the key."""
+"""The data of an agent's shards, and their names: keyed digests that nobody can guess without the key."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,10 +9,54 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from decbayes.inputs.filed import FileMatrix
+from decbayes.merging.base.vocabularies import in_columns
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import as_numbers
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import keyed
 
 MARK_BYTES = 16
+
+
+class ShardData:
+    """The data of an agent's shards, with one column per word that counts, and the persons in them."""
+
+    def __init__(self, charter: Charter) -> None:
+        self.shards: dict[str, Any] = {}
+        self.people: dict[str, Persons] = {}
+        self._charter = charter
+        self._given: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self._vocabularies = [charter.vocabulary]
+
+    def keep(self, name: str, data: Any, persons: Any) -> None:
+        """Keep a shard's data and, if they are given, its persons."""
+        words = self._words_of(data)
+        if name not in self._given or len(words) >= len(self._given[name][1]):
+            # The same data may have been read with a smaller vocabulary before.
+            self._given[name] = data, words
+        self.shards[name] = self._over_words(*self._given[name])
+        if persons is not None:
+            self.people[name] = Persons.of(persons).checked(self._charter.model.count(data))
+
+    def renew(self, charter: Charter) -> None:
+        """Adjust the columns of all data if the vocabulary has changed."""
+        self._charter = charter
+        if charter.words != self._vocabularies[-1]:
+            self._vocabularies.append(charter.words)
+            self.shards = {name: self._over_words(*given) for name, given in self._given.items()}
+
+    def _words_of(self, data: Any) -> tuple[str, ...]:
+        """The words of the data's columns: the vocabulary in force now, or when the data were read."""
+        width = np.shape(data)[1] if self._charter.words_added else len(self._charter.words)
+        return next((words for words in reversed(self._vocabularies) if len(words) == width), self._charter.words)
+
+    def _over_words(self, data: Any, words: tuple[str, ...]) -> Any:
+        now = self._charter.words
+        if words == now:
+            return data
+        if isinstance(data, FileMatrix):
+            return FileMatrix.of(len(now), (in_columns(part, words, now) for part in data))
+        return in_columns(csr_array(data), words, now)
 
 
 def shard_id(data: Any, secret: bytes, first: int = 0) -> str:

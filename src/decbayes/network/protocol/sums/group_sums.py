@@ -15,7 +15,8 @@ from decbayes.errors import Refused, SumRefused
 from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.motions import MOST_LATEST, Ballot, Proof, Show
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.sums.chains import Chain, Hash, keys_of, signed_message
+from decbayes.network.protocol.group.signed import Hash
+from decbayes.network.protocol.sums.chains import Chain, keys_of, signed_message
 from decbayes.secure.agreement import LOST, Merged
 from decbayes.secure.audit import Finding, check_shown, findings, shown_numbers
 from decbayes.secure.gathered import SHOWING, Gathered, turn
@@ -106,10 +107,10 @@ class Sums:
         The sum may continue fewer open sums than are known here, if its sender did not know the others yet.
         """
         chain = self.chain(after)
-        for each in (chain, *(one for one in list(self.chains.values()) if one.keys == chain.keys)):
-            gathered = each.gathered(terms)
-            if gathered is not None and gathered not in each.sums[: each.inherited]:
-                return each, gathered
+        for same in (chain, *(one for one in list(self.chains.values()) if one.keys == chain.keys)):
+            gathered = same.gathered(terms)
+            if gathered is not None and gathered not in same.sums[: same.inherited]:
+                return same, gathered
         for larger in self._larger({*chain.keys}):
             for done in range(len(larger.results)):
                 if chain.agreement.next_terms(larger.results[:done]).digest == terms:
@@ -122,14 +123,14 @@ class Sums:
     ) -> Chain:
         """The chain over these members that inherits the first `done` sums of a larger one."""
         before = [] if larger is None else larger.sums[:done]
-        place = (tuple(sorted(members.values())), *map(keys_of, before))
-        if place not in self.chains:
+        key = (tuple(sorted(members.values())), *map(keys_of, before))
+        if key not in self.chains:
             agreement = self._decisions.founding.agreement(members)
             if len(self.chains) >= MOST_CHAINS:
                 self.chains = {name: chain for name, chain in self.chains.items() if chain.begun}
             results = [] if larger is None else larger.results[:done]
-            self.chains[place] = Chain(agreement, after, before, results)
-        return self.chains[place]
+            self.chains[key] = Chain(agreement, after, before, results)
+        return self.chains[key]
 
     def _larger(self, keys: AbstractSet[bytes]) -> list[Chain]:
         """The chains with open sums over a strict superset of these members."""
@@ -185,8 +186,8 @@ class Sums:
         self._root = None
         if known is None or known.digest == message.digest:
             return None
-        one, two = (signed_message(each.header_bytes, each.signature, roster) for each in (known, message))
-        return None if one is None or two is None else Proof(one, two)
+        first, second = (signed_message(one.header_bytes, one.signature, roster) for one in (known, message))
+        return None if first is None or second is None else Proof(first, second)
 
     @staticmethod
     def _kept(chain: Chain, message: Message) -> bool:
@@ -250,8 +251,8 @@ class Sums:
 
     def check_audit(self, question: Show) -> None:
         """Refuse an audit after which the others' sum in any round would reveal too much about them."""
-        found = self.up_to(question.terms)
-        for gathered in () if found is None else found[1]:
+        audited = self.up_to(question.terms)
+        for gathered in () if audited is None else audited[1]:
             check_shown(gathered.terms, question.seats)
 
     def audits(self) -> Iterator[tuple[Ballot, Show, Chain, list[Gathered]]]:
@@ -260,9 +261,9 @@ class Sums:
         for ballot in decisions.in_order():
             standing = ballot.settled and ballot.digest not in decisions.overruled
             if standing and isinstance(ballot.question, Show):
-                found = self.up_to(ballot.question.terms)
-                if found is not None:
-                    yield ballot, ballot.question, *found
+                audited = self.up_to(ballot.question.terms)
+                if audited is not None:
+                    yield ballot, ballot.question, *audited
 
     def audited(self) -> list[Finding]:
         """The findings of the last audit."""
@@ -272,11 +273,8 @@ class Sums:
 
     def state_of(self, seat: str) -> str:
         """How far a member is in the current sum."""
-        try:
-            chain = self.now
-        except SumRefused:
-            return "not adding up"
-        if seat not in chain.agreement.members:
+        chain = self.in_force
+        if chain is None or seat not in chain.agreement.members:
             return "not adding up"
         current = chain.current
         if current is None:
@@ -298,7 +296,7 @@ class Sums:
             about |= {"members": sorted(shown.sums[0].terms.seats), "rows": share.rows}
             about |= {} if held_back is None else {"held_back": held_back._asdict()}
         if audited := self.audited():
-            about["audit"] = [str(each) for each in audited]
+            about["audit"] = [str(finding) for finding in audited]
         try:
             chain = self.now
         except SumRefused as error:

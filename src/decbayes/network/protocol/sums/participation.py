@@ -8,12 +8,11 @@ from decbayes.errors import Refused, StoreFailed, SumRefused
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.group.motions import Show
 from decbayes.network.protocol.sums.chains import Chain, keys_of
-from decbayes.network.protocol.sums.heard import Packet, Sums
+from decbayes.network.protocol.sums.group_sums import Packet, Sums
 from decbayes.posterior import Posterior
 from decbayes.privacy.accounting import Privacy
 from decbayes.privacy.grid import Integers
 from decbayes.privacy.mechanism import PrivateMerge
-from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share
 from decbayes.secure.audit import next_message
 from decbayes.secure.gathered import SHOWING, Gathered
@@ -22,7 +21,7 @@ from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Message, Terms, digest_of
 
 
-class Played(msgspec.Struct, frozen=True, array_like=True):
+class SumPart(msgspec.Struct, frozen=True, array_like=True):
     """This member's part in one sum as stored: its key and thereby the numbers that it has masked."""
 
     after: tuple[bytes, ...]
@@ -44,19 +43,14 @@ class Played(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.msgpack.encode(self)
 
 
-def played_from(content: bytes) -> Played:
+def sum_part_from(content: bytes) -> SumPart:
     """Read this member's part from its store."""
     try:
-        return msgspec.msgpack.decode(content, type=Played)
+        return msgspec.msgpack.decode(content, type=SumPart)
     except msgspec.ValidationError:
         raise StoreFailed(EARLIER) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused("envelope", "the row is damaged.") from None
-
-
-def spending_in(played: Played) -> Spending:
-    """The privacy that a member's part in a private sum spends."""
-    return spent_in(played.spending)
 
 
 @dataclass(frozen=True)
@@ -79,28 +73,28 @@ class Participation:
     """This member's messages in its group's sums. `synced`: a neighbour has listed all that it knows."""
 
     def __init__(self, identity: Identity, sums: Sums) -> None:
-        self.heard = False
+        self.synced = False
         self.why_not = ""
         """Why this member cannot continue; empty if it can."""
         self._identity, self._sums = identity, sums
-        self._played: dict[bytes, Played] = {}
+        self._parts: dict[bytes, SumPart] = {}
         self._seats: dict[bytes, Seat] = {}
         self._added: dict[bytes, Integers] = {}
-        self._writing: Played | None = None
+        self._writing: SumPart | None = None
         self._obstacle = ""
 
-    def restore(self, played: Played) -> list[Packet]:
+    def restore(self, part: SumPart) -> list[Packet]:
         """Restore a stored part; returns its messages, which may be sent again."""
-        self._played[played.terms] = played
-        self._seats.pop(played.terms, None)
-        gathered = self._sums.about(played.after, played.terms)[1] if self._sums.knows(played.after) else None
+        self._parts[part.terms] = part
+        self._seats.pop(part.terms, None)
+        gathered = self._sums.about(part.after, part.terms)[1] if self._sums.knows(part.after) else None
         seat = None if gathered is None else self._seat(gathered)
-        return [] if seat is None else [Packet(played.after, message) for message in seat.sent.values()]
+        return [] if seat is None else [Packet(part.after, message) for message in seat.sent.values()]
 
     @property
     def shards(self) -> tuple[str, ...]:
         """The shards that this member has masked; empty before the first time."""
-        return next((played.shards for played in self._played.values() if played.shards), ())
+        return next((part.shards for part in self._parts.values() if part.shards), ())
 
     def due(self) -> Due | None:
         """The contribution that is due from this member; None if there is none."""
@@ -114,12 +108,12 @@ class Participation:
         return Due(gathered.terms, chain.before, part, self.shards)
 
     def _private(self, chain: Chain, gathered: Gathered, agreement: PrivateAgreement) -> Due:
-        played = (self._played.get(one.terms.digest) for one in chain.sums)
-        ids = frozenset(spending_in(each).release for each in played if each is not None and each.spending)
+        parts = (self._parts.get(one.terms.digest) for one in chain.sums)
+        ids = frozenset(spent_in(part.spending).release for part in parts if part is not None and part.spending)
         merge = merge_in(chain.results)
         return Due(gathered.terms, chain.before, None, self.shards, agreement.privacy, merge, ids)
 
-    def step(self, *, ready: bool) -> Played | None:
+    def step(self, *, ready: bool) -> SumPart | None:
         """This member's next message other than masked numbers, to be stored; None if none. `ready`: it has data."""
         chain, gathered, kind = self._turn()
         self.why_not = self._obstacle
@@ -128,12 +122,12 @@ class Participation:
         following = None if chain is None or gathered is None else self._following(chain, gathered, kind, ready)
         return following or self._show()
 
-    def _following(self, chain: Chain, gathered: Gathered, kind: Kind | None, ready: bool) -> Played | None:
+    def _following(self, chain: Chain, gathered: Gathered, kind: Kind | None, ready: bool) -> SumPart | None:
         """The next key or opening."""
         seat = self._seat(gathered)
         if kind is not None and seat is not None and kind in seat.sent:
             # It was stored but not sent, because the process ended in between.
-            self._writing = self._played[seat.terms.digest]
+            self._writing = self._parts[seat.terms.digest]
             return self._writing
         if kind == "key" and ready:
             return self._write(chain, seat or Seat.begun(gathered.terms, self._name(chain), self._sign))
@@ -145,9 +139,9 @@ class Participation:
                 self.why_not = str(error)
         return None
 
-    def _show(self) -> Played | None:
+    def _show(self) -> SumPart | None:
         """This member's next message in an audit that it has voted for."""
-        for ballot, question, _, sums in self._sums.audits() if self.heard else ():
+        for ballot, question, _, sums in self._sums.audits() if self.synced else ():
             for gathered in sums:
                 seat = self._seat(gathered)
                 vote = None if seat is None else ballot.votes.get(seat.name)
@@ -156,7 +150,7 @@ class Participation:
                 message = self._shown(seat, gathered, question)
                 if message is not None:
                     after = replace(seat, sent={**seat.sent, message.kind: message})
-                    self._writing = msgspec.structs.replace(self._played[seat.terms.digest], seat=after.to_bytes())
+                    self._writing = msgspec.structs.replace(self._parts[seat.terms.digest], seat=after.to_bytes())
                     return self._writing
         return None
 
@@ -174,13 +168,13 @@ class Participation:
 
     def own_share(self, terms: bytes) -> Share:
         """What this member added to the open sums up to this one."""
-        found = self._sums.up_to(terms)
-        steps = None if found is None else self._steps(found[0], len(found[1]))
-        if found is None or steps is None:
+        chain, sums = self._sums.up_to(terms) or (None, [])
+        steps = None if chain is None else self._steps(chain, len(sums))
+        if chain is None or steps is None:
             raise SumRefused("That sum is not open here: there is nothing to show.")
-        return Share.of_steps(found[0].before.structure, steps, found[0].agreement.step)
+        return Share.of_steps(chain.before.structure, steps, chain.agreement.step)
 
-    def mask(self, due: Due, share: Share | PrivateShare, shards: tuple[str, ...]) -> Played | None:
+    def mask(self, due: Due, share: Share | PrivateShare, shards: tuple[str, ...]) -> SumPart | None:
         """Mask a contribution, to be stored, if it is still due."""
         chain, gathered, kind = self._turn()
         stale = gathered is None or kind != "masked" or gathered.terms.digest != due.terms.digest
@@ -195,18 +189,18 @@ class Participation:
         spending = spent_bytes(share.spending) if isinstance(share, PrivateShare) else b""
         return self._write(chain, masked, shards, spending)
 
-    def written(self, played: Played) -> list[Packet]:
+    def written(self, part: SumPart) -> list[Packet]:
         """The messages of a part that is durable now, so that they may be sent."""
-        if self._writing is played:
+        if self._writing is part:
             self._writing = None
-        return [packet for packet in self.restore(played) if not self._sums.holds(packet.digest)]
+        return [packet for packet in self.restore(part) if not self._sums.holds(packet.digest)]
 
     # The rules of this room
 
     def _turn(self) -> tuple[Chain | None, Gathered | None, Kind | None]:
         """The sum in which it is this member's turn, and the kind of message that is due."""
         self._obstacle = self._sums.why_not
-        chain = self._chain() if self.heard else None
+        chain = self._chain() if self.synced else None
         name = "" if chain is None else self._name(chain)
         gathered = None if chain is None else chain.current
         if chain is None or gathered is None or not name:
@@ -241,7 +235,7 @@ class Participation:
 
     def _opened(self) -> dict[int, tuple[bytes, ...]]:
         """The members over which this one has opened its part, by round, from its store or its known messages."""
-        mine = {played.round: played.keys for played in self._played.values() if played.opened}
+        mine = {part.round: part.keys for part in self._parts.values() if part.opened}
         for chain in list(self._sums.chains.values()):
             for gathered in chain.sums:
                 if self._name(chain) in gathered.messages["opening"]:
@@ -275,9 +269,9 @@ class Participation:
 
     # Helpers
 
-    def _write(self, chain: Chain, seat: Seat, shards: tuple[str, ...] = (), spending: bytes = b"") -> Played:
-        known = self._played.get(seat.terms.digest)
-        self._writing = Played(
+    def _write(self, chain: Chain, seat: Seat, shards: tuple[str, ...] = (), spending: bytes = b"") -> SumPart:
+        known = self._parts.get(seat.terms.digest)
+        self._writing = SumPart(
             chain.after,
             seat.terms.digest,
             seat.terms.round,
@@ -291,8 +285,8 @@ class Participation:
 
     def _seat(self, gathered: Gathered) -> Seat | None:
         digest = gathered.terms.digest
-        if digest not in self._seats and digest in self._played:
-            self._seats[digest] = Seat.from_bytes(gathered.terms, self._played[digest].seat)
+        if digest not in self._seats and digest in self._parts:
+            self._seats[digest] = Seat.from_bytes(gathered.terms, self._parts[digest].seat)
         return self._seats.get(digest)
 
     def _steps(self, chain: Chain, number: int) -> Integers | None:
