@@ -1,4 +1,4 @@
-"""What may leave a site: rules, what a file reveals, who released it, and what has left so far."""
+"""What may leave a site: disclosure rules, what a file reveals, releases, and the ledger of all releases."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a file says about single records, measured on the site's own data."""
+"""What a file reveals about single records, measured on the site's own data."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,19 +15,19 @@ from decbayes.models.core.persons import Persons
 from decbayes.posterior import Posterior
 
 Records = list[NDArray[np.intp]]
-# Enough to tell, and over within seconds.
+# The most persons for each measurement: precise enough, and done within seconds.
 MOST_TESTED, MOST_LEFT_OUT = 2000, 200
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """How well members can be told from others, and who stands out. Where each record is a person, persons are records.
+    """How well members can be told from non-members, and which persons stand out.
 
     Args:
         membership: the probability that a likelihood-ratio test ranks a random member above a random non-member, for
             files of half the data: 0.5 is chance, 1.0 certainty. None if there are too few persons to measure it.
-        rows: the first record of each person who was left out, those who stand out most first.
-        deviations: how far the posterior moves without each of them, in posterior standard deviations.
+        rows: the first record of each person tried, in decreasing order of deviation.
+        deviations: how far the posterior moves without that person, in posterior standard deviations.
     """
 
     membership: float | None
@@ -36,14 +36,14 @@ class Exposure:
 
 
 def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed, persons: Any = None) -> Exposure:
-    """What the posterior says about single records of its data.
+    """Measure what a posterior reveals about single persons in its data.
 
     Args:
-        model: what was fitted.
+        model: the fitted model.
         posterior: its posterior of the data.
         data: the data.
-        rng: a generator or a seed, for the persons to try.
-        persons: whom each record is about, by name or number, where a person may have several.
+        rng: a generator or a seed, to choose the persons to try.
+        persons: a name or number per record, if persons may have several records.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=60), 30.0)
     >>> model = db.models.GaussianMean(variance=1.0)
@@ -68,7 +68,6 @@ def membership(model: Model, data: Any, records: Records, rng: np.random.Generat
     quick = replace(model, ascent=fewer_starts(model)) if hasattr(model, "ascent") else model
     try:
         fits = [quick.fit(half, rng=rng).posterior for half in halves]
-        # For each half: what its own file says beyond the other one's.
         gains = [model.log_predictive(fits[0], half) - model.log_predictive(fits[1], half) for half in halves]
     except DecbayesError:
         return None
@@ -81,7 +80,7 @@ def fewer_starts(model: Any) -> Ascent:
 
 
 def ranked_above(members: Array, others: Array) -> float:
-    """How often a member is ranked above another; half of the ties."""
+    """The share of pairs in which the member is ranked above the other; ties count half."""
     order = np.sort(others)
     below = np.searchsorted(order, members, side="left") + np.searchsorted(order, members, side="right")
     return float(below.mean() / (2 * len(order)))
@@ -90,7 +89,7 @@ def ranked_above(members: Array, others: Array) -> float:
 def standing_out(
     model: Model, posterior: Posterior, data: Any, records: Records, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], Array]:
-    """The least likely persons and some at random: how far the posterior moves without each, the farthest first."""
+    """How far the posterior moves without each of the least likely and some random persons, in decreasing order."""
     unlikely = least_likely(model, posterior, data, records)[: MOST_LEFT_OUT // 2]
     at_random = rng.permutation(len(records))[: MOST_LEFT_OUT // 2]
     tried = np.unique(np.append(unlikely, at_random)).astype(np.intp)
@@ -101,7 +100,7 @@ def standing_out(
 
 
 def least_likely(model: Model, posterior: Posterior, data: Any, records: Records) -> NDArray[np.intp]:
-    """Persons in the order of how probable their records are; none where the model does not say it of each."""
+    """Persons in increasing order of their records' probability; empty if the model has none per record."""
     try:
         likely = model.log_predictive(posterior, data)
     except DecbayesError:
@@ -112,7 +111,7 @@ def least_likely(model: Model, posterior: Posterior, data: Any, records: Records
 
 
 def moves(model: Model, posterior: Posterior, records: Any) -> float:
-    """√(2 KL) between the posterior with and without one person's records, the largest over rows of a factor."""
+    """√(2 KL) between the posterior with and without one person's records, maximised over rows of all factors."""
     alone = model.contributed(posterior, records)
     largest = 0.0
     for name, family in posterior.structure.families.items():

@@ -1,4 +1,4 @@
-"""Columns that name persons: e-mail addresses, phone and record numbers, dates, exact amounts, names."""
+"""Detecting columns that identify persons: e-mail addresses, phone and record numbers, dates, amounts, names."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PHONE = re.compile(r"(?:\+|00|0|\()[\d()][\d\s()/.-]{5,}\d")
 RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{4,}(?:[-_/.]?\d+)*")
 LONG_RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{6,}(?:[-_/.]?\d+)*")
 SURNAME_FIRST = re.compile(r"[A-ZÀ-Þ][\w'’-]+(?: [A-ZÀ-Þ][\w'’-]+)?, ?[A-ZÀ-Þ][\w'’.-]*(?: [A-ZÀ-Þ][\w'’.-]*)*")
-# Of names of columns, in the words they are made of.
+# Splits the name of a column into words.
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 ALWAYS_TELLING = {
     *("surname", "forename", "firstname", "lastname", "fullname", "email", "phone", "telephone", "mobile", "fax"),
@@ -36,7 +36,7 @@ PAIRS = {
     ("birth", "date"),
 }
 PAIRS |= {("date", "birth"), ("e", "mail"), ("home", "address"), ("street", "address")}
-# Persons, whatever their column holds; and what may name persons or something else.
+# Words for persons and their identifiers.
 OF_PERSONS = {
     *("patient", "patients", "patienten", "pat", "person", "persons", "personen", "subject", "participant", "proband"),
     *("client", "customer", "kunde", "member", "user", "student", "employee", "respondent", "author", "insured"),
@@ -56,7 +56,7 @@ FEW_ROWS = 10
 
 
 def why_refused(name: str, column: Column, numbers: Array) -> str:
-    """Why a column may name persons, and what to do; "" if nothing suggests it. No value is quoted."""
+    """Why a column may identify persons, and what to do; "" if nothing suggests it. No value is quoted."""
     words = [word.lower() for word in WORDS.findall(name)]
     known = numbers[~np.isnan(numbers)]
     telling = ALWAYS_TELLING & {*words, "".join(words)} or any(pair in PAIRS for pair in pairwise(words))
@@ -69,7 +69,7 @@ def why_refused(name: str, column: Column, numbers: Array) -> str:
 
 
 def counts_only(column: Column, known: Array) -> bool:
-    """Whether values are yes or no, or few numbers, such as whether there is a phone and how many calls were made."""
+    """Whether values are yes or no, or a few numbers, such as whether there is a phone or how many calls were made."""
     return column.entries == ("",) and len(np.unique(known)) <= max(2, MOST * len(known))
 
 
@@ -87,7 +87,7 @@ def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) ->
         return "nearly every row has a value of its own, as names and record numbers have. Leave it out"
     if len(labels) <= FEW_ROWS:
         return ""
-    # Somebody with many rows has a category of many rows, which is still a name.
+    # A name is still a name if its person has many rows.
     telling = names_persons(words) or max(share_of(LONG_RECORD, labels), share_of(SURNAME_FIRST, labels)) > MOST
     many = len(labels) > 0.1 * len(known)
     if telling or (many and (share_of(RECORD, labels) > MOST or TELLING_IF_MANY & set(words))):
@@ -96,7 +96,7 @@ def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) ->
 
 
 def names_persons(words: Sequence[str]) -> bool:
-    """Whether a column is called patient, patient number, customer_id or the like; or just name."""
+    """Whether a column is called patient, patient number, customer_id, name or the like."""
     *before, last = words or ("",)
     if last in NAME:
         return not before or before[-1] in OF_PERSONS
@@ -120,7 +120,7 @@ def numbers_refused(known: Array, words: Sequence[str]) -> str:
 
 
 def calendar_days(numbers: Array) -> Array:
-    """Whether numbers are days written as YYYYMMDD."""
+    """Which numbers are days written as YYYYMMDD."""
     year, month, day = numbers // 10_000, numbers // 100 % 100, numbers % 100
     return np.asarray((year >= 1850) & (year <= 2150) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31))
 

@@ -1,4 +1,4 @@
-"""What data sets may spend of their persons' privacy, and have spent, by the lines of a ledger."""
+"""Privacy budgets of data sets, and how much of them is spent, from the lines of a ledger."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from decbayes.privacy.releasing import Spending
 
 
 class Account(NamedTuple):
-    """What a data set may spend and has spent, in the words of people: ε at the budget's δ."""
+    """What a data set may spend and has spent, as ε at the budget's δ."""
 
     data_set: str
     budget: Privacy
@@ -27,7 +27,7 @@ def spent_in(name: str, entries: Sequence[Entry]) -> list[tuple[Entry, Spent]]:
 
 
 def budget_of(name: str, entries: Sequence[Entry]) -> Privacy | None:
-    """What somebody has set last; else what the first release promised."""
+    """The budget that was set last; else the promise of the first release."""
     lines = [spent for _, spent in spent_in(name, entries)]
     decided = [spent for spent in lines if not spent.mu]
     return None if not lines else budget_in(decided[-1] if decided else lines[0])
@@ -38,7 +38,7 @@ def budget_in(spent: Spent) -> Privacy:
 
 
 def accounts(entries: Sequence[Entry]) -> list[Account]:
-    """What each data set has spent and has left."""
+    """Each data set's account."""
     names = dict.fromkeys(entry.private.data_set for entry in entries if entry.private is not None)
     return [account_of(name, entries) for name in names]
 
@@ -52,7 +52,7 @@ def account_of(name: str, entries: Sequence[Entry]) -> Account:
 
 
 def check_spending(path: Path, spending: Spending, entries: Sequence[Entry]) -> None:
-    """Refuse a release that its ledger cannot vouch for, or that its data set cannot afford."""
+    """Refuse a release whose earlier rounds the ledger does not know, or that exceeds the budget."""
     check_rounds(path, spending, entries)
     check_budget(spending, entries)
 
@@ -70,7 +70,7 @@ def check_budget(spending: Spending, entries: Sequence[Entry]) -> None:
 
 
 def check_rounds(path: Path, spending: Spending, entries: Sequence[Entry]) -> None:
-    """Refuse a round whose earlier releases this ledger does not know, or has recorded before."""
+    """Refuse a round unless this ledger has exactly the releases of all earlier rounds."""
     lines = [(entry.posterior, spent.round) for entry, spent in spent_in(spending.data_set, entries)]
     mine = {number for release, number in lines if release in spending.known}
     if mine != set(range(spending.round)):

@@ -1,4 +1,4 @@
-"""Files that obey disclosure rules and say so: from a fit to a draft, and from a file to a posterior."""
+"""Files that obey disclosure rules and state which: writing drafts, and checking received files."""
 
 import os
 from collections.abc import Mapping
@@ -32,19 +32,19 @@ def save(
     site: str = "",
     note: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a posterior to a file, whole or not at all.
+    """Write a posterior to a file, atomically.
 
-    A file for others should name the `data` behind it. Components and words that too few persons have are then hidden
-    in the file, and the file says which rules it obeys. Without data nothing can be checked, and the file says nothing.
+    For a file that others will get, pass the `data` behind it: components and words of too few persons are then hidden,
+    and the file states the rules that it obeys. Without data nothing is checked, and the file states no rules.
 
     Args:
-        posterior: what to write.
-        path: where.
+        posterior: the posterior.
+        path: the file to write.
         data: the data behind the posterior, to which the rules are applied.
-        persons: whom each observation is about, by name or number, where a person may have several.
-        rules: what may leave the site; None for public or made-up data, and the file then says so.
-        site: the name that the site goes by.
-        note: plain values that go with the posterior and are no part of it: `files.load_note` reads them.
+        persons: a name or number per observation, if persons may have several observations.
+        rules: the disclosure rules; None for public or made-up data, which the file then states.
+        site: the site's name.
+        note: plain values to store beside the posterior; `files.load_note` reads them.
 
     >>> points = np.random.default_rng(0).normal(size=(100, 1))
     >>> model = db.models.GaussianMean(variance=1.0)
@@ -71,10 +71,10 @@ def drafted(
     person: str = "",
     **context: Any,
 ) -> tuple[Posterior, Manifest]:
-    """The posterior as it may leave the site, and a manifest of how it was made.
+    """The posterior as it may leave the site, and its manifest.
 
-    `changed` and `left_out` say what was done before the fit, `person` names the column that tells persons apart, and
-    `context` is what `guarded` takes besides.
+    `changed` and `left_out` describe changes before the fit, `person` names the column that identifies persons, and
+    `context` are further arguments of `guarded`.
     """
     model, behind = model_for(posterior.structure), Persons.of(persons)
     rows = 0 if data is None else model.count(data)
@@ -98,7 +98,7 @@ def drafted(
 
 
 def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> None:
-    """Refuse data that hold values which too few have: a posterior of them tells these."""
+    """Refuse data with rare values, because their posterior would reveal these."""
     try:
         changed = prepared(model, data, rules, agreed=True, persons=persons, blind=False).changed
     except NotDisclosed as error:
@@ -111,7 +111,7 @@ PREPARE = "In Python, fit the model and the data that `db.disclosure.prepared` r
 
 
 def in_words(model: Model) -> str:
-    """What was fitted, for people; a regression with its formula."""
+    """The model's name for people, with the formula of a regression."""
     formula = getattr(model, "formula", "")
     return f"{type(model).__name__}: {formula}" if formula else type(model).__name__
 
@@ -121,7 +121,7 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
 
     Args:
         path: the file.
-        rules: the rules that the file must obey; one that does not, or does not say so, is refused.
+        rules: the disclosure rules that the file must state to obey; others are refused.
         most_bytes: larger files are refused.
 
     >>> model = db.models.GaussianMean(variance=1.0)
@@ -137,7 +137,7 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
 
 
 def check_received(path: Path, posterior: Posterior, rules: Rules) -> Manifest:
-    """The manifest of a file that obeys the receiver's rules; else the reason why not."""
+    """The manifest of a file that obeys the receiver's rules; NotDisclosed if it does not."""
     try:
         manifest = manifest_in(files.load_note(path))
     except InvalidFile as error:

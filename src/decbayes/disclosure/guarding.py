@@ -1,4 +1,4 @@
-"""After a fit: components and words that too few persons have are hidden in what leaves the site."""
+"""After a fit: hide components and words of too few persons in what leaves the site."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
 
-# Less than a person: rounding.
+# A fraction of a person that is only rounding.
 NEARLY = 1e-6
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """A posterior that obeys disclosure rules, and what was changed for it."""
+    """A posterior that obeys disclosure rules, and what was changed to achieve that."""
 
     posterior: Posterior
     changed: tuple[str, ...] = ()
@@ -42,21 +42,21 @@ def guarded(
     before: Posterior | None = None,
     persons: Any = None,
 ) -> Guarded:
-    """The posterior without components, features and words that too few persons have.
+    """The posterior without components, features and words of too few persons.
 
-    A component that too few have joins the one it is most like; a feature is left out. Words that too few documents
-    have share their counts with all other rare and absent words.
+    A small component is joined to the most similar one; a small feature is left out. Words of too few documents share
+    their counts with all other rare and absent words.
 
     Args:
-        model: what was fitted.
+        model: the fitted model.
         posterior: its posterior of the data.
         data: the data.
-        rules: what may leave the site.
-        frequency: how many documents have each word, from a public source.
-        belief: the posterior that says who belongs to which component, if not this one: that of all sites.
-        others: what all other sites have sent: rare words share counts as these topics say.
-        before: the posterior of earlier data that this one holds as well.
-        persons: whom each observation is about, by name or number, where a person may have several.
+        rules: the disclosure rules.
+        frequency: the number of documents with each word, from a public source.
+        belief: the posterior that assigns observations to components, if not this one: that of all sites.
+        others: the merge of all other sites, whose topics decide how rare words share their counts.
+        before: the posterior of earlier data, which this one includes.
+        persons: a name or number per observation, if persons may have several observations.
 
     >>> points = np.append(np.random.default_rng(0).normal(size=100), [50.0, 51.0])
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1000.0)
@@ -66,7 +66,7 @@ def guarded(
     [0.0, 102.0]
     """
     model, behind = of_number(model, posterior), Persons.of(persons)
-    # Whoever has the file of the earlier data can subtract it, so that the new ones must obey the rules alone.
+    # Others can subtract the file of the earlier data, so the new data must obey the rules by themselves.
     result, changed = posterior if before is None else minus(posterior, before), []
     least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
     for coupled in posterior.structure.symmetry:
@@ -89,7 +89,7 @@ def guarded(
 def persons_in(
     model: Model, added: Posterior, coupled: CoupledSet, belief: Posterior, data: Any, persons: Persons = EACH
 ) -> Array:
-    """How many persons each component of a file rests on: as the file says, where it counts persons."""
+    """The number of persons behind each component: as the file states it, if its numbers count persons."""
     if model.joins and model.unit == "observation" and persons.numbers is None:
         return group_evidence(added, coupled.factors)
     empty = np.all([np.abs(dense(added.contribution[name])).sum(axis=1) < NEARLY for name in coupled.factors], axis=0)
@@ -104,7 +104,7 @@ def of_number(model: Model, posterior: Posterior) -> Model:
 
 
 def minus(posterior: Posterior, before: Posterior) -> Posterior:
-    """What new data have added."""
+    """The contribution of the new data alone."""
     parts = {name: part - before.contribution[name] for name, part in posterior.contribution.items()}
     return replace(posterior, contribution=parts)
 
@@ -117,7 +117,7 @@ def plus(posterior: Posterior, before: Posterior) -> Posterior:
 def without_small(
     model: Model, posterior: Posterior, coupled: CoupledSet, presence: Array, least: float, before: Posterior | None
 ) -> tuple[Posterior, NDArray[np.intp], int]:
-    """The posterior without components that too few have, where each component is now, and how many were too small."""
+    """The posterior without small components, the slot of each component, and the number of small ones."""
     small, slots = (presence < least - NEARLY) & (presence > NEARLY), np.arange(len(presence))
     if not small.any():
         return posterior, slots, 0
@@ -128,7 +128,7 @@ def without_small(
 
 
 def components_in_words(model: Model, number: int, least: float) -> str:
-    """What was done to components that too few persons have."""
+    """A sentence on what happened to small components."""
     verb = ("joins another", "join others") if model.joins else ("is left out", "are left out")
     return f"{model.nouns(number)} of fewer than {least:g} persons {verb[number > 1]}."
 
@@ -143,7 +143,7 @@ def without_rare_cells(
 
 
 def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -> Posterior:
-    """Components in their slots; those that they leave stay empty."""
+    """The posterior with components moved to these slots; the slots that they leave are empty."""
     sums = AssignedSums(posterior.structure)
     sums.add(posterior, {coupled: slots, **others(posterior, coupled)})
     return replace(posterior, contribution=sums.contributions())
@@ -152,7 +152,7 @@ def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -
 def joining(
     posterior: Posterior, factors: Sequence[str], presence: Array, least: float, before: Posterior | None
 ) -> NDArray[np.intp]:
-    """The slot of each component: small ones join the one they are most like, the smallest first, till none is left."""
+    """The slot of each component if small ones, smallest first, join the most similar one until none is left."""
     slots, sizes = np.arange(len(presence)), presence.copy()
     rows = {name: dense(posterior.contribution[name]).copy() for name in compared(posterior, factors)}
     earlier = {name: 0.0 if before is None else dense(before.contribution[name]) for name in rows}
@@ -172,20 +172,21 @@ def joining(
 
 
 def compared(posterior: Posterior, factors: Sequence[str]) -> list[str]:
-    """The factors that say how alike two components are."""
+    """The factors by which the similarity of components is judged."""
     families = posterior.structure.families
     return [name for name in factors if not families[name].follows and not families[name].over_components]
 
 
 def others(posterior: Posterior, coupled: CoupledSet) -> dict[CoupledSet, Any]:
-    """Components of other coupled sets stay where they are."""
+    """Identity assignments for all other coupled sets."""
     structure = posterior.structure
     return {each: np.arange(structure.components(each)) for each in structure.symmetry if each != coupled}
 
 
 def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, Any], one: int) -> Array:
-    """(K,): how much better each component explains its data and those of `one` than if both stay apart:
-    A(λ0 + c + d) − A(λ0 + c), where c includes what the slot holds of earlier data.
+    """(K,): the gain A(λ0 + c + d) − A(λ0 + c) of joining `one` to each component.
+
+    d is the contribution of `one`; c includes the earlier data in the slot.
     """
     total = np.zeros(len(next(iter(rows.values()))))
     for name, contributions in rows.items():
@@ -196,6 +197,6 @@ def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, An
 
 
 def left_out(posterior: Posterior, coupled: CoupledSet, small: Any) -> Posterior:
-    """Small components say nothing at all."""
+    """The posterior without the contributions of small components."""
     parts = {name: dense(posterior.contribution[name]) * ~small[:, None] for name in coupled.factors}
     return replace(posterior, contribution={**posterior.contribution, **parts})

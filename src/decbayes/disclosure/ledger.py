@@ -1,4 +1,4 @@
-"""The ledger of a site: what has left it, in order, so that nothing can be taken out or changed unseen."""
+"""A site's ledger: everything that has left it, in order, so that no change or omission goes unnoticed."""
 
 import errno
 import hashlib
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from decbayes.privacy.releasing import Spending
 
 FIRST = "0" * 64
-# The digest of a line in the line itself, so that a change of the last one is noticed as well.
+# The name of a line's own digest, by which a change of the last line is noticed, too.
 CHECK = "digest"
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a private release has spent of its data set's budget, or what somebody has set that budget to.
+    """What a private release spent of its data set's budget, or a new budget.
 
     Args:
-        data_set: whose privacy: all releases of one name add up.
-        epsilon, delta: the budget that was in force.
-        mu: what was spent; 0 where only the budget was set.
-        round: the number of the round, from 0 on.
+        data_set: the name of the data set; all its releases add up.
+        epsilon, delta: the budget in force.
+        mu: the amount spent; 0 if only the budget was set.
+        round: the number of the round, from 0.
     """
 
     data_set: str
@@ -44,9 +44,9 @@ class Spent:
 
 @dataclass(frozen=True)
 class Entry:
-    """One release: which file, of how many, by whom, why; `before` is the digest of the entry before it.
+    """One release: its file, numbers of rows and persons, approver and reason; `before` is the previous entry's digest.
 
-    `members` are keyed digests of the persons behind the file: two releases can be compared by whoever has the key.
+    `members` are keyed digests of the persons behind the file, by which the holder of the key can compare releases.
 
     >>> db.disclosure.Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim").approver
     'Kim'
@@ -70,9 +70,9 @@ class Entry:
         return hashlib.sha256(canonical_json(self.plain())).hexdigest()
 
     def plain(self) -> dict[str, Any]:
-        """The entry as its line has it."""
+        """The entry as plain values, for its line."""
         values = asdict(self) | {"members": list(self.members)}
-        if self.private is None:  # as lines of other releases are, and always were
+        if self.private is None:  # older ledgers do not have this field
             del values["private"]
         return values
 
@@ -81,7 +81,7 @@ class Ledger:
     """An append-only file of releases, each line with its own hash and chained to the one before it.
 
     Args:
-        path: the file; it is made with the first entry.
+        path: the file; the first entry creates it.
 
     >>> ledger = db.disclosure.Ledger("releases.ledger")
     >>> entry = db.disclosure.Entry("2026-01-31", "a.posterior", "0" * 64, "north", "mixture", 200, "Kim")
@@ -98,7 +98,7 @@ class Ledger:
         return list(self._checked(self.path.read_bytes() if self.path.exists() else b""))
 
     def append(self, entry: Entry, check: Callable[[list[Entry]], None] = lambda entries: None) -> None:
-        """Add an entry behind the last one, on disk before this returns; `check` may refuse it, given all others."""
+        """Append an entry, durably; `check` gets all earlier entries and may raise an error to refuse it."""
         if not self.path.exists():
             check([])  # a refusal leaves no empty ledger
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,9 +119,9 @@ class Ledger:
                 raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def spend(self, spending: "Spending", *, once: bool = False) -> None:
-        """Record a private release before it is sent; refused if it spends more than its data set has left.
+        """Record a private release before it is sent; refused if it exceeds its data set's budget.
 
-        `once`: unless it is recorded already, by a command that was interrupted then.
+        With `once` a release that an interrupted command has recorded already is not recorded again.
         """
         from decbayes.disclosure.budgets import check_spending
 
@@ -133,7 +133,7 @@ class Ledger:
             self.append(entry, lambda entries: check_spending(self.path, spending, entries))
 
     def set_budget(self, data_set: str, epsilon: float, delta: float, *, approver: str, reason: str = "") -> None:
-        """Set what a data set may spend in total from now on, and who decided it.
+        """Set a data set's total budget, and record who decided it.
 
         >>> ledger = db.disclosure.Ledger("patients.ledger")
         >>> ledger.set_budget("patients", 2.0, 1e-6, approver="Dr Kim")
@@ -149,7 +149,7 @@ class Ledger:
         self.append(Entry(today(), "", "", "", "", 0, approver, reason, private=spent))
 
     def accounts(self) -> "list[Account]":
-        """What each data set has spent and has left."""
+        """What each data set may spend, has spent and has left."""
         from decbayes.disclosure.budgets import accounts
 
         return accounts(self.entries())

@@ -1,4 +1,4 @@
-"""How a file was made: by whom, from how many, under which rules, and who has released it."""
+"""How a file was made: by which site, from how many rows, under which rules, and who released it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,23 +12,23 @@ KEY = "manifest"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The statement that goes with a file. It is untrusted, unless it is signed.
+    """The statement that goes with a file. It is untrusted unless signed.
 
     Args:
         posterior: the digest of the posterior that it is about.
-        model: what was fitted, in words.
-        site: the name that the site goes by.
+        model: the fitted model, in words.
+        site: the site's name.
         date: the day of the fit, or of the release.
-        rows: how many rows, documents or sequences were used.
-        persons: how many persons these are about.
-        person: the column that tells persons apart; "" if each row, document or sequence is a person.
-        left_out: how many were not, by reason.
+        rows: the number of rows, documents or sequences used.
+        persons: the number of persons in them.
+        person: the column that identifies persons; "" if each row, document or sequence is a person.
+        left_out: the numbers of rows left out, by reason.
         changed: what was hidden before and after the fit, in words that quote no value.
         rules: the rules that were obeyed; None if the file was made without any.
         software: the version that made the file.
-        data: a keyed digest of the data: the site can show later which data were used, nobody else can guess them.
-        approver: who has released the file; "" for a draft.
-        reason: why.
+        data: a keyed digest of the data, by which the site can prove later which data were used.
+        approver: the person who released the file; "" for a draft.
+        reason: the approver's reason.
         key: the public key of the approver's signature.
         signature: the signature of all of the above.
 
@@ -56,7 +56,7 @@ class Manifest:
 
     @property
     def released(self) -> bool:
-        """Whether somebody has put a name to it; else it is a draft."""
+        """Whether somebody has approved it; else it is a draft."""
         return bool(self.approver)
 
     def plain(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Manifest:
 
     @classmethod
     def of(cls, values: Any) -> "Manifest":
-        """A manifest from the plain values of a file that somebody else wrote."""
+        """A manifest from the plain values in an untrusted file."""
         kinds = {"rows": int, "persons": int, "changed": list, "left_out": dict, "rules": dict | None}
         try:
             known = [field.name for field in fields(cls)]

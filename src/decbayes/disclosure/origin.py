@@ -1,4 +1,4 @@
-"""Whether a file is about these data: sums that do not depend on the fit must be theirs."""
+"""Whether a file was made from given data: sums that do not depend on the fit must agree."""
 
 from typing import Any, Literal
 
@@ -11,18 +11,16 @@ from decbayes.posterior import Posterior
 Made = Literal["fit", "round", "on top"]
 """How a file was made: by a fit of these data alone, in a later round, or on top of earlier data."""
 
-# Relative to the largest sum of a factor: what rounding may change, what belongs to other data, and how far from its
-# fixed point a fit may have ended.
+# Relative to the largest sum of a factor: differences by rounding, differences that show other data, and how far from
+# its fixed point a fit may have ended.
 SAME, DIFFERENT, CONVERGED = 1e-8, 1e-5, 1e-3
 
 
 def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "fit") -> bool | None:
-    """Whether sums over records that do not depend on what the model believes are those of the data; None if there are
-    no such sums.
+    """Whether the sums in a file that do not depend on the fit are those of the data; None if there are no such sums.
 
-    For components only totals are compared: which record belongs to which is uncertain, and small ones were joined.
-    Without components all sums of a fit must be theirs, given what the fit believes. Where features were left out of
-    the file, totals say nothing.
+    With components only totals are compared, because assignments are uncertain and small components were joined.
+    Without components all sums of a fit must agree at its posterior. Totals say nothing if features were left out.
     """
     if not model.joins or made == "on top":
         return None
@@ -32,7 +30,7 @@ def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "f
 
 
 def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: Any, made: Made) -> bool | None:
-    """The same, if the site believed that when it summed."""
+    """The same, for sums computed at this belief."""
     alone = made == "fit" and not posterior.structure.symmetry
     believed = model.contributed(belief, data)
     unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
@@ -48,7 +46,7 @@ def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: A
 
 
 def totals(model: Model, family: Family, contribution: Any) -> Array:
-    """Sums over components; over all words, too, since counts of rare words are shared out."""
+    """Sums over components, and over words, because counts of rare words are shared out."""
     rows = contribution.sum(axis=0) if hasattr(contribution, "tocsr") else dense(contribution).sum(axis=0)
     flat = np.asarray(rows, dtype=np.float64).ravel()
     together = model.unit == "word" or family.follows or family.over_components

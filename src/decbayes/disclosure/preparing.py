@@ -1,4 +1,4 @@
-"""Before a fit: refuse what names persons or is too small, and pool values that too few have."""
+"""Before a fit: refuse small data and columns that identify persons, and pool rare values."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from decbayes.models.core.persons import EACH, Persons
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model and data that obey disclosure rules, and what was changed for it."""
+    """A model and data that obey disclosure rules, and what was changed to achieve that."""
 
     model: Model
     data: Any
@@ -37,16 +37,16 @@ def prepared(
     blind: bool = True,
     fitted: bool = True,
 ) -> Prepared:
-    """The model and the data without values that too few persons have.
+    """The model and the data without values of too few persons.
 
     Args:
-        model: what will be fitted.
-        data: as the model's `fit` takes them.
-        rules: what may leave the site.
-        agreed: whether other sites use the same columns already; categories then stay as they are.
-        persons: whom each observation is about, by name or number, where a person may have several.
-        blind: whether rare words trade places, so that a fit cannot tell which of them occur.
-        fitted: whether the model is fitted to them, and not only compared with them.
+        model: the model to fit.
+        data: data as the model's `fit` takes them.
+        rules: the disclosure rules.
+        agreed: whether other sites already use the same columns; categories then stay as they are.
+        persons: a name or number per observation, if persons may have several observations.
+        blind: whether to permute rare words, so that a fit cannot tell which of them occur.
+        fitted: whether the model will be fitted to the data, or only scored on them.
 
     >>> table = {"ward": ["heart"] * 150 + ["bone"] * 48 + ["burns", "skin"], "age": np.arange(200.0) % 60}
     >>> model = db.LatentClasses.from_frame(table, components=2)
@@ -76,7 +76,7 @@ def prepared(
 
 
 def check_disclosable(model: Model) -> None:
-    """Refuse models that do not say what their numbers count: nobody knows what their files reveal."""
+    """Refuse models that do not state what their numbers count, since nobody knows what their files reveal."""
     kind = type(model)
     if kind.pooled is Model.pooled and kind.rare_hidden is Model.rare_hidden:
         raise NotDisclosed(
@@ -86,7 +86,7 @@ def check_disclosable(model: Model) -> None:
 
 
 def unit_of(model: Model, persons: Persons) -> str:
-    """What the rules count."""
+    """The noun for what the rules count."""
     if persons.numbers is not None:
         return "persons"
     return {"word": "documents", "step": "sequences"}.get(model.unit, "observations")
@@ -108,12 +108,12 @@ def check_coefficients(model: Model, count: int, rules: Rules) -> None:
 
 
 def check_columns(columns: Mapping[str, Column], points: Array, rules: Rules) -> None:
-    """Refuse columns that name persons; `points` are their coded values.
+    """Refuse columns that identify persons.
 
     Args:
-        columns: what each column holds.
-        points: a row of numbers per observation.
-        rules: what may leave the site.
+        columns: the kind of each column.
+        points: the coded values, a row of numbers per observation.
+        rules: the disclosure rules.
 
     >>> table = {"email": [f"{number}@example.org" for number in range(30)]}
     >>> columns = db.columns.columns_of(table)
@@ -142,7 +142,7 @@ def check_levels(name: str, column: Column, count: int, rules: Rules) -> None:
 def pooled_columns(
     columns: Mapping[str, Column], points: Array, rules: Rules, persons: Persons = EACH
 ) -> tuple[dict[str, Column], list[str]]:
-    """What a list of columns may say about them: no category of too few persons."""
+    """Columns for a list that others get, without categories of too few persons, and what was changed."""
     check_size(persons.total(len(points)), "persons", rules)
     check_columns(columns, points, rules)
     counts = [persons.among(known) for known in ~np.isnan(points).T]
@@ -163,7 +163,7 @@ def pooled_columns(
 def listed(
     model: Model, data: Any, rules: Rules | None, persons: Persons = EACH, *, stated: Collection[str] = ()
 ) -> tuple[dict[str, Column], tuple[str, ...]]:
-    """A site's list for others: the model's columns, sums that settle what was not stated, and what was changed."""
+    """A site's list for others: the model's columns, sums for settings that are not `stated`, and what was changed."""
     model = model.unsettled(stated)
     safe = Prepared(model, data) if rules is None else prepared(model, data, rules, persons=persons, blind=False)
     columns: Mapping[str, Column] = getattr(safe.model, "columns")  # noqa: B009
@@ -174,7 +174,7 @@ def listed(
 
 
 def rows_of(model: Model, data: Any) -> Array:
-    """The coded values of a table, or of all sequences one after another."""
+    """The coded values of a table, or of all sequences concatenated."""
     steps: Any = getattr(model, "steps", None)
     points: Array = steps(data).points if steps is not None else getattr(model, "points")(data)  # noqa: B009
     return points

@@ -1,4 +1,4 @@
-"""One page for whoever decides: what a file reveals, and about whom, and whether it may leave."""
+"""One page for the person who decides on a release: what a file reveals, about whom, and whether it may leave."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
 
-# Above these a reader can tell members from others, or one record from the rest.
+# Thresholds for a second look: membership, and the influence of one person in posterior deviations.
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
 
 
@@ -37,15 +37,15 @@ class Preview:
     """What a file reveals, and about whom. Printing it shows the page.
 
     Args:
-        title: what the file holds.
-        statements: what it says, in the order of importance.
+        title: the file's content.
+        statements: the findings, in order of importance.
         sizes: the persons, documents or sequences behind each component, for a picture.
-        deviations: how far the posterior moves without single records, the most first.
-        membership: how well members can be told from others, 0.5 by chance only.
+        deviations: how far the posterior moves without single persons, in decreasing order.
+        membership: how well members can be told from non-members; 0.5 is chance.
         private: lines for the owner of the data only: they quote rare words and categories.
-        facts: what the file says about itself: who made it, from how many, under which rules.
+        facts: the file's manifest, as names and values.
         least: the fewest persons, documents or sequences that a component needs.
-        checked: whether the data behind the file were looked at.
+        checked: whether the data behind the file were checked.
     """
 
     title: str
@@ -99,17 +99,17 @@ def preview(
     others: Sequence[Posterior] = (),
     made: Made = "fit",
 ) -> Preview:
-    """What a posterior would tell others if its file left the site.
+    """What a posterior would reveal if its file left the site.
 
     Args:
-        posterior: what the file holds.
-        data: the site's own data; without them only the file itself is looked at.
-        rules: what may leave the site; default: those of the manifest, or the usual ones.
-        manifest: how the file was made.
-        ledger: what has left so far.
+        posterior: the posterior in the file.
+        data: the site's data; without them only the file itself is checked.
+        rules: the disclosure rules; default: those of the manifest, or the usual ones.
+        manifest: the file's manifest.
+        ledger: the site's ledger of releases.
         members: keyed digests of the persons, see `person_digests`.
-        persons: whom each observation is about, by name or number, where a person may have several.
-        others: posteriors of other sites, to see what a merge with them will show.
+        persons: a name or number per observation, if persons may have several observations.
+        others: posteriors of other sites, to show what a merge with them would reveal.
         made: how the file was made: by a "fit" of these data alone, in a later "round", or "on top" of earlier data.
 
     >>> rng = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def preview(
 
 
 def facts_of(model: Model, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
-    """The manifest in words, line by line; what it does not say is left out."""
+    """The manifest's values for people, without empty ones."""
     if manifest is None:
         return ()
     left_out = ", ".join(f"{rows:,} ({reason})" for reason, rows in (manifest.left_out or {}).items())
@@ -170,7 +170,7 @@ def facts_of(model: Model, manifest: Manifest | None) -> tuple[tuple[str, str], 
 
 
 def of_persons(manifest: Manifest) -> str:
-    """How many persons the rows are about, where somebody has said who they are."""
+    """The number of persons behind the rows, if it is known."""
     column = f", identified by column '{manifest.person}'" if manifest.person else ""
     return f" of {manifest.persons:,} persons{column}" if 0 < manifest.persons < manifest.rows or column else ""
 

@@ -1,4 +1,4 @@
-"""Merges of private releases, and plans for them: what the noise will cost, before anybody has released anything."""
+"""Merges of private releases, and plans that state the cost of the noise before anything is released."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ from decbayes.privacy.releasing import Release, check_one_round, total_of
 from decbayes.remarks import Remark
 from decbayes.structure import Structure
 
-# Anchors are computed where releases are merged; machines differ in the last digits.
+# Tolerance for anchors: each machine that merges computes them, and they differ in the last digits.
 SAME_ANCHOR = 1e-6
-# Rounds that differ by more are not explained by noise in one of a thousand cases.
+# Misfit between rounds that noise exceeds in one of a thousand cases.
 STRANGE = 3.0
 
 
@@ -28,14 +28,14 @@ def private_merge(
 ) -> PrivateMerge:
     """The posterior of all sites' rows, from their private releases of all rounds so far.
 
-    It costs no privacy: what is computed from releases promises what they promise. Its intervals account for the noise.
-    It is also the anchor of the next round, until all rounds are done.
+    It costs no privacy, because it is computed from releases alone. Its intervals account for the noise. It is also the
+    anchor of the next round, until all rounds are done.
 
     Args:
-        structure: the model's.
-        releases: those of all sites, of all rounds; or one secure sum per round.
-        components: another number of clusters than was agreed on, or "auto" for the one that noisy histograms say best.
-            Nothing is spent by it. Releases of other models allow only the agreed number.
+        structure: the model's structure.
+        releases: the releases of all sites and rounds, or one secure sum per round.
+        components: another number of clusters than agreed, or "auto" for the best one by the noisy histograms, at no
+            cost of privacy. Releases of other models allow only the agreed number.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model = db.LogisticRegression("ill", columns=columns)
@@ -115,7 +115,7 @@ def by_round(structure: Structure, releases: Sequence[Release]) -> list[list[Rel
 
 
 def check_anchor(used: np.ndarray, computed: np.ndarray, number: int) -> None:
-    """Refuse releases at an anchor that the earlier releases do not imply: somebody's data may have a part in it."""
+    """Refuse releases at an anchor that the earlier releases do not imply: it may depend on someone's data."""
     if used.shape != computed.shape or not np.allclose(used, computed, rtol=SAME_ANCHOR, atol=SAME_ANCHOR):
         raise NotPrivate(
             f"Releases of round {number} were made at an anchor that those of earlier rounds do not imply. Merge the "
@@ -124,7 +124,7 @@ def check_anchor(used: np.ndarray, computed: np.ndarray, number: int) -> None:
 
 
 def remarks_on(mechanism: Mechanism, estimate: Estimate, privacy: Privacy, done: int) -> list[Remark]:
-    """What was promised, what it costs, and any doubts."""
+    """Remarks on the promised privacy, its cost, and any doubts."""
     remarks = [
         Remark(
             "differential privacy",
@@ -158,14 +158,14 @@ def remarks_on(mechanism: Mechanism, estimate: Estimate, privacy: Privacy, done:
 
 @dataclass(frozen=True)
 class PrivatePlan:
-    """What private releases of a plan would cost.
+    """The expected cost of private releases.
 
     Attributes:
         privacy: the promise.
         quality: Q = n μ² / p, with n the rows per independent noise and p the number of parameters.
-        price: how many times wider intervals would be than without noise, roughly; NaN for models without any.
-        rounds: how many releases each site makes.
-        rows_needed: rows per site from which on there is no warning.
+        price: the approximate width of intervals relative to those without noise; NaN for models without intervals.
+        rounds: the number of releases per site.
+        rows_needed: the fewest rows per site without a warning.
         remarks: a warning if the price is high.
     """
 
@@ -185,13 +185,13 @@ class PrivatePlan:
 
 
 def private_plan(model: Model, *, sites: int, rows: int, privacy: Privacy) -> PrivatePlan:
-    """What privacy would cost, from public numbers alone; NotPrivate if the result would be useless.
+    """The cost of privacy, from public numbers alone; NotPrivate if the result would be useless.
 
     Args:
-        model: what is to be released.
-        sites: how many sites take part.
-        rows: how many rows each has, about.
-        privacy: what is promised to each person.
+        model: the model to be released.
+        sites: the number of sites.
+        rows: the approximate number of rows per site.
+        privacy: the promise to each person.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model = db.LogisticRegression("ill", columns=columns)

@@ -1,4 +1,4 @@
-"""What a file says about rare things: categories, words, and moves between states."""
+"""What a file reveals about rare categories, words, and moves between states."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from decbayes.posterior import Posterior
 
 Severity = Literal["fine", "look", "stop"]
 MOST_WORDS = 20
-# Counts that differ by less are the same.
+# Counts that differ by less are considered the same.
 READABLE = 0.05
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing that the file says, and whether it keeps it from leaving."""
+    """One finding about a file, and whether it prevents its release."""
 
     topic: str
     text: str
@@ -32,7 +32,7 @@ class Statement:
 
 
 def cells(model: Model, data: Any, persons: Persons) -> Iterator[tuple[str, str, int]]:
-    """Columns, their categories, and how many persons have each."""
+    """Columns, their categories, and the number of persons in each."""
     columns = getattr(model, "columns", None)
     if not isinstance(columns, dict):
         return
@@ -45,7 +45,7 @@ def cells(model: Model, data: Any, persons: Persons) -> Iterator[tuple[str, str,
 
 
 def of_rows(model: Model, data: Any, persons: Persons) -> Persons:
-    """Whom each row of a table is about; rows of a sequence are about the same person."""
+    """The person of each row of a table; all rows of a sequence belong to one person."""
     steps: Any = getattr(model, "steps", None)
     return persons if steps is None else persons.of_parts(steps(data).sequence)
 
@@ -73,7 +73,7 @@ def about_words(model: Model, posterior: Posterior, data: Any, rules: Rules, per
 
 
 def reveals_rare_words(posterior: Posterior, counts: Array, rare: Any) -> bool:
-    """Whether the file has the documents' own counts of rare words; not if all topics share them out alike."""
+    """Whether the file has the true counts of rare words; not if all topics share them out in the same way."""
     topics = csr_array(posterior.contribution["topics"])[:, np.flatnonzero(rare)].toarray()
     totals = topics.sum(axis=1, keepdims=True)
     profiles = topics[totals[:, 0] > 1e-9] / totals[totals[:, 0] > 1e-9]

@@ -1,4 +1,4 @@
-"""A release: a draft that somebody has seen and put a name to, signed and written into the ledger."""
+"""A release: a draft that somebody has approved by name, signed and recorded in the ledger."""
 
 import hashlib
 import hmac
@@ -38,18 +38,18 @@ def release(
     key: bytes = b"",
     sign: Sign | None = None,
 ) -> Manifest:
-    """The manifest of a released file, once the release is in the ledger.
+    """Record a release in the ledger and return the manifest of the released file.
 
     Args:
-        manifest: the draft's.
+        manifest: the draft's manifest.
         file: the name of the file.
-        ledger: where the release is recorded.
-        approver: who releases it.
-        reason: why.
-        date: when.
+        ledger: the ledger that records the release.
+        approver: the name of the person who releases it.
+        reason: the reason for the release.
+        date: the date; default: that of the draft.
         members: keyed digests of the persons behind the file, see `person_digests`.
         key: the public key of the approver.
-        sign: signs some bytes with the approver's private key.
+        sign: signs bytes with the approver's private key.
 
     >>> draft = db.disclosure.Manifest("0" * 64, "GaussianMean", db.disclosure.Rules(), rows=100)
     >>> done = db.disclosure.release(draft, "a.posterior", db.disclosure.Ledger("site.ledger"), approver="Kim")
@@ -85,16 +85,12 @@ def check_approver(name: str) -> None:
 
 
 def signed_bytes(manifest: Manifest) -> bytes:
-    """What a signature signs: all of the manifest, and what for."""
+    """The bytes that a signature covers: its purpose and the whole manifest."""
     return PURPOSE + hashlib.sha256(canonical_json(manifest.signed_part())).digest()
 
 
 def verify(manifest: Manifest) -> None:
-    """Refuse a manifest whose signature is missing or is not that of its key.
-
-    Args:
-        manifest: that of a released file.
-    """
+    """Refuse a manifest whose signature is missing or invalid."""
     if not manifest.signature:
         raise NotDisclosed("its release is not signed. Release it with --key.")
     backend = require("cryptography.hazmat.primitives.asymmetric.ed25519", extra="net", task="Checking signatures")
@@ -120,16 +116,16 @@ def check_difference(members: Sequence[str], manifest: Manifest, ledger: Ledger,
 
 
 def difference(first: Iterable[Hashable], second: Iterable[Hashable]) -> int:
-    """How many persons two files differ by: those who joined or those who left, whichever are more.
+    """The number of persons by which two files differ: the larger of those who joined and those who left.
 
-    Whose record has changed has left and joined, and counts once.
+    A person with a changed record has left and joined, and counts once.
     """
     before, after = Counter(first), Counter(second)
     return max((before - after).total(), (after - before).total())
 
 
 def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = EACH) -> list[str]:
-    """A keyed digest of each person's records: the site can compare its releases, others learn nothing."""
+    """A keyed digest of each person's records, by which the site can compare releases and others learn nothing."""
     key = site_key(ledger)
     return [
         keyed(key, b"||".join(sorted(record_bytes(model, data, row) for row in rows)))
@@ -155,12 +151,12 @@ def keyed(key: bytes, content: bytes) -> str:
 
 
 def digest_of(members: Sequence[str]) -> str:
-    """One digest of all records, in any order."""
+    """One digest of all members, whatever their order."""
     return hashlib.sha256("".join(sorted(members)).encode()).hexdigest() if members else ""
 
 
 def site_key(ledger: Ledger) -> bytes:
-    """The secret of a ledger, in a file beside it that never leaves the site; made on first use."""
+    """The secret of a ledger, in a file beside it that never leaves the site; created on first use."""
     path = Path(f"{ledger.path}.key")
     if not path.exists():
         if ledger.path.exists() and any(entry.members for entry in ledger.entries()):

@@ -1,4 +1,4 @@
-"""Disclosure rules: the smallest groups of persons that a file may speak of."""
+"""Disclosure rules: the smallest groups of persons that a file may describe."""
 
 import tomllib
 from collections.abc import Mapping
@@ -9,23 +9,23 @@ from typing import Any
 from decbayes.base.arguments import is_number
 from decbayes.errors import InvalidRules
 
-# Where a larger number is looser.
+# The rules for which a larger number is looser.
 LOOSER_IF_LARGER = frozenset({"most_levels"})
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What may leave a site. The defaults are safe; a site may only tighten what its group has agreed on.
+    """What may leave a site. The defaults are safe; a site may only tighten the rules of its group.
 
     Args:
         least_cell: the fewest persons behind any count: a category, a component, the difference of two releases.
-        least_outcome: the fewest persons of one category who have the same yes/no outcome of a regression.
+        least_outcome: the fewest persons of one category with the same yes/no outcome of a regression.
         least_observations: the fewest persons, documents or sequences behind a file.
-        least_documents: the fewest documents that have a word which the file says something about.
+        least_documents: the fewest documents with a word that the file describes.
         rows_per_coefficient: the fewest rows per coefficient of a regression.
         most_levels: the most categories of a column.
         rows_per_level: the fewest rows per category of a column.
-        approval: whether a file must have been released by somebody, see `release`.
+        approval: whether a file must have been released, see `release`.
 
     >>> db.disclosure.Rules(least_cell=10).looser_than(db.disclosure.Rules())
     []
@@ -64,7 +64,7 @@ class Rules:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Rules":
-        """Rules from plain values, as `plain` gives them; those that are not named have their defaults."""
+        """Rules from plain values, as `plain` gives them; missing ones have their defaults."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
@@ -84,7 +84,7 @@ class Rules:
         return asdict(self)
 
     def looser_than(self, other: "Rules") -> list[str]:
-        """The rules that allow more than the other ones do."""
+        """The names of rules that allow more than the other ones."""
         return [field.name for field in fields(self) if self._looseness(field.name) > other._looseness(field.name)]
 
     def tightened(self, other: "Rules") -> "Rules":
@@ -92,7 +92,7 @@ class Rules:
         return replace(self, **{name: getattr(other, name) for name in self.looser_than(other)})
 
     def loosened(self, other: "Rules") -> "Rules":
-        """The looser of both, rule by rule: what holds for things that obey either."""
+        """The looser of both, rule by rule: what anything that obeys either one also obeys."""
         return replace(self, **{name: getattr(other, name) for name in other.looser_than(self)})
 
     def _looseness(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Sums over hidden variables that go with a posterior: how many persons they rest on, and how exact they need to be."""
+"""Sums over latent variables that go with a posterior: the persons behind them, and their precision."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
-# Shares of a person that rounding hides, and how exact sums are relative to the largest one.
+# The share of a person that is only rounding, and the precision of sums relative to the largest one.
 NOBODY, EXACT = 1e-8, 1e-6
 
 
 def persons_between(model: Model, posterior: Posterior, data: Any, persons: Persons = EACH) -> tuple[Array, Array]:
-    """(K, K): how much of the data lies between two components, and how many persons that rests on.
+    """(K, K): how much of the data lies between two components, and the number of persons behind it.
 
         Σ_n w_n  and  (Σ_n w_n)² / Σ_n w_n²,   w_n = r_nk r_nl
 
-    On the diagonal w_n = r_nk. A sequence is one person, unless `persons` says otherwise.
+    On the diagonal w_n = r_nk. A sequence is one person unless `persons` says otherwise.
     """
     shares, steps = model.assign(posterior, data), model.units(data)
     if len(shares) == steps.sum() != len(steps):
@@ -36,26 +36,26 @@ def persons_between(model: Model, posterior: Posterior, data: Any, persons: Pers
 
 
 def tells_few(model: Model, posterior: Posterior, data: Any, least: int, persons: Persons = EACH) -> bool:
-    """Whether sums over who belongs to which component rest on fewer than `least` persons, as far as they are told."""
+    """Whether any nonzero sum over assignments to components rests on fewer than `least` persons."""
     return bool(posterior.structure.symmetry) and bool(between_few(model, posterior, data, least, persons).any())
 
 
 def between_few(
     model: Model, posterior: Posterior, data: Any, least: int, persons: Persons = EACH
 ) -> NDArray[np.bool_]:
-    """(K, K): between which components sums rest on fewer than `least` persons, as far as they are told."""
+    """(K, K): the pairs of components whose nonzero sums rest on fewer than `least` persons."""
     sums, behind = persons_between(model, posterior, data, persons)
     nonzero = sums > NOBODY * model.count(data)
     return np.asarray(nonzero & (behind < least - NEARLY))
 
 
 def coarse(values: Array) -> Array:
-    """Numbers to six digits of the largest one: what hardly anybody adds to them is gone."""
+    """Numbers rounded to six digits of the largest one, which hides tiny contributions of single persons."""
     largest = np.abs(values).max(initial=0.0)
     step = 2.0 ** np.ceil(np.log2(EXACT * largest)) if largest > 0 else 1.0
     return np.asarray(np.rint(values / step) * step) + 0.0
 
 
 def coarse_columns(values: Array) -> Array:
-    """The same of each column, which have sizes of their own."""
+    """The same for each column by itself."""
     return np.apply_along_axis(coarse, 0, values) if values.size else values
