@@ -13,8 +13,8 @@ from decbayes.network import Roster, Send, Show
 from decbayes.network.protocol.records import verification
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.member import Member
-from decbayes.network.protocol.sums import Participation, Sums, chains, heard
-from decbayes.network.protocol.sums import part as part_module
+from decbayes.network.protocol.sums import Participation, Sums, chains, group_sums
+from decbayes.network.protocol.sums import participation as part_module
 from decbayes.network.protocol.talk.messages import Packets, encode
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
 from decbayes.network.simulation.guarantees import Violation
@@ -148,7 +148,7 @@ def sends_before_it_is_durable(patch):
 
 
 def believes_what_nobody_has_signed(patch):
-    patch.setattr(heard, "check_message", lambda about, message, kind: None)
+    patch.setattr(group_sums, "check_message", lambda about, message, kind: None)
 
 
 def passes_over_contradictions(patch):
@@ -235,7 +235,7 @@ def shows_what_its_owner_has_not_voted_for(patch):
 
 
 def shows_all_but_one(patch):
-    for module in (audit, heard):
+    for module in (audit, group_sums):
         patch.setattr(module, "check_shown", lambda terms, names: None)
 
 
