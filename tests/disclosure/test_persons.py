@@ -10,8 +10,8 @@ from planted import ATTACKS
 
 import decbayes as db
 from decbayes.disclosure import Persons, Rules, prepared
+from decbayes.disclosure.latent_sums import persons_between
 from decbayes.disclosure.manifest import manifest_in
-from decbayes.disclosure.sums import persons_between
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.files import load, load_note
 

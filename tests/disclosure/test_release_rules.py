@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import decbayes as db
 from decbayes.disclosure import Entry, Ledger, Manifest, Rules
 from decbayes.disclosure.budgets import account_of, budget_of, check_budget, check_rounds
+from decbayes.disclosure.latent_sums import between_few, coarse, persons_between, tells_few
 from decbayes.disclosure.ledger import FIRST, Spent
 from decbayes.disclosure.releasing import (
     check_difference,
@@ -24,7 +25,6 @@ from decbayes.disclosure.releasing import (
     site_key,
     verify,
 )
-from decbayes.disclosure.sums import between_few, coarse, persons_between, tells_few
 from decbayes.errors import BudgetExceeded, DamagedLedger, InvalidFile, InvalidRules, NotDisclosed
 from decbayes.models.core.persons import Persons
 from decbayes.privacy import epsilon_of

@@ -55,7 +55,7 @@ def test_nor_are_they_a_component_in_a_refit(rng):
     data = np.append(rng.normal(size=60), 40.0 + rng.normal(size=12))
     charter = charter_of(db.GaussianMixture(2, 1, variance=1.0, prior_variance=1000.0), MEMBERS)
     persons = db.disclosure.Persons.of([*range(60), *["Kim"] * 12])
-    evidence = learn(charter, nothing(charter), {"own": data}, rng, rules=USUAL, whom={"own": persons}).evidence
+    evidence = learn(charter, nothing(charter), {"own": data}, rng, rules=USUAL, people={"own": persons}).evidence
     others = [charter.model.fit(rng.normal(size=200), rng=1).posterior]
     refined = relearn(charter, evidence, {"own": data}, others, rng, USUAL, {"own": persons}).evidence
     for each in (evidence, refined):

@@ -144,7 +144,7 @@ def sends_before_it_is_durable(patch):
         played = self.part.step(ready=bool(self._data.shards))
         return [] if played is None else self._on_part_persisted(played)
 
-    patch.setattr(AddingMember, "_play", play)
+    patch.setattr(AddingMember, "_take_turn", play)
 
 
 def believes_what_nobody_has_signed(patch):

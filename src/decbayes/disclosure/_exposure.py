@@ -93,21 +93,21 @@ def standing_out(
     unlikely = least_likely(model, posterior, data, records)[: MOST_LEFT_OUT // 2]
     at_random = rng.permutation(len(records))[: MOST_LEFT_OUT // 2]
     tried = np.unique(np.append(unlikely, at_random)).astype(np.intp)
-    moved = np.array([moves(model, posterior, model.taken(data, records[person])) for person in tried])
-    order = np.argsort(-moved, kind="stable")
+    shifts = np.array([moves(model, posterior, model.taken(data, records[person])) for person in tried])
+    order = np.argsort(-shifts, kind="stable")
     first = np.array([records[person][0] for person in tried], dtype=np.intp)
-    return first[order], moved[order]
+    return first[order], shifts[order]
 
 
 def least_likely(model: Model, posterior: Posterior, data: Any, records: Records) -> NDArray[np.intp]:
     """Persons in increasing order of their records' probability; empty if the model has none per record."""
     try:
-        likely = model.log_predictive(posterior, data)
+        log_densities = model.log_predictive(posterior, data)
     except DecbayesError:
         return np.empty(0, dtype=np.intp)
-    if len(likely) != model.count(data):
+    if len(log_densities) != model.count(data):
         return np.empty(0, dtype=np.intp)
-    return np.argsort([likely[rows].sum() for rows in records], kind="stable")
+    return np.argsort([log_densities[rows].sum() for rows in records], kind="stable")
 
 
 def moves(model: Model, posterior: Posterior, records: Any) -> float:

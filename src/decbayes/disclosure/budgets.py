@@ -30,11 +30,10 @@ def budget_of(name: str, entries: Sequence[Entry]) -> Privacy | None:
     """The budget that was set last; else the promise of the first release."""
     lines = [spent for _, spent in spent_in(name, entries)]
     decided = [spent for spent in lines if not spent.mu]
-    return None if not lines else budget_in(decided[-1] if decided else lines[0])
-
-
-def budget_in(spent: Spent) -> Privacy:
-    return Privacy(spent.epsilon, spent.delta)
+    if not lines:
+        return None
+    line = decided[-1] if decided else lines[0]
+    return Privacy(line.epsilon, line.delta)
 
 
 def accounts(entries: Sequence[Entry]) -> list[Account]:
@@ -62,7 +61,7 @@ def check_budget(spending: Spending, entries: Sequence[Entry]) -> None:
     budget = budget_of(name, entries) or spending.privacy
     mus = [spent.mu for _, spent in spent_in(name, entries)]
     if total([*mus, spending.mu]) > budget.mu * (1.0 + 1e-12):
-        before, after = (epsilon_of(total(each), budget.delta) for each in (mus, [*mus, spending.mu]))
+        before, after = (epsilon_of(total(spent), budget.delta) for spent in (mus, [*mus, spending.mu]))
         raise BudgetExceeded(
             f"Data set '{name}' has spent ε = {before:.3g} of {budget.epsilon:g} at δ = {budget.delta:g}; with this "
             f"release it would be {after:.3g}. Nothing was released. `decbayes ledger --budget` raises the budget."
@@ -72,9 +71,9 @@ def check_budget(spending: Spending, entries: Sequence[Entry]) -> None:
 def check_rounds(path: Path, spending: Spending, entries: Sequence[Entry]) -> None:
     """Refuse a round unless this ledger has exactly the releases of all earlier rounds."""
     lines = [(entry.posterior, spent.round) for entry, spent in spent_in(spending.data_set, entries)]
-    mine = {number for release, number in lines if release in spending.known}
-    if mine != set(range(spending.round)):
-        missing = sorted(set(range(spending.round)) - mine)
+    recorded = {number for release, number in lines if release in spending.known}
+    if recorded != set(range(spending.round)):
+        missing = sorted(set(range(spending.round)) - recorded)
         raise DamagedLedger(
             f"{path} has no release of round {missing[0]} of data set '{spending.data_set}' that the merge rests on: "
             "it is another site's ledger, or an old copy. Nothing was released. Use the ledger of the earlier rounds."

@@ -76,11 +76,11 @@ def drafted(
     `changed` and `left_out` describe changes before the fit, `person` names the column that identifies persons, and
     `context` are further arguments of `guarded`.
     """
-    model, behind = model_for(posterior.structure), Persons.of(persons)
+    model, people = model_for(posterior.structure), Persons.of(persons)
     rows = 0 if data is None else model.count(data)
     if rules is not None:
-        check_prepared(model, data, rules, behind)
-        safe = guarded(model, posterior, data, rules, persons=behind, **context)
+        check_prepared(model, data, rules, people)
+        safe = guarded(model, posterior, data, rules, persons=people, **context)
         posterior, changed = safe.posterior, (*changed, *safe.changed)
     return posterior, Manifest(
         posterior=posterior.digest,
@@ -89,7 +89,7 @@ def drafted(
         site=site,
         date=today(),
         rows=rows,
-        persons=behind.total(rows),
+        persons=people.total(rows),
         person=person,
         left_out=left_out or {},
         changed=changed,

@@ -65,25 +65,30 @@ def guarded(
     >>> sorted(safe.posterior.contribution["weights"][:, 0].round().tolist())
     [0.0, 102.0]
     """
-    model, behind = of_number(model, posterior), Persons.of(persons)
+    model, people = of_number(model, posterior), Persons.of(persons)
     # Others can subtract the file of the earlier data, so the new data must obey the rules by themselves.
     result, changed = posterior if before is None else minus(posterior, before), []
-    least = max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
+    least = least_persons(model, rules)
     for coupled in posterior.structure.symmetry:
-        presence = persons_in(model, result, coupled, belief or posterior, data, behind)
+        presence = persons_in(model, result, coupled, belief or posterior, data, people)
         if len(presence) == posterior.structure.components(coupled):
             result, slots, small = without_small(model, result, coupled, presence, least, before)
-            known, result = result, without_rare_cells(model, result, belief or posterior, data, slots, rules, behind)
+            cells, result = result, without_rare_cells(model, result, belief or posterior, data, slots, rules, people)
             if small:
                 changed.append(components_in_words(model, small, least))
-            if result is not known:
+            if result is not cells:
                 changed.append(f"Moves of fewer than {rules.least_cell} persons share their counts with others.")
-    hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, behind)
+    hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, people)
     if hidden is not result:
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:
         return Guarded(posterior)
     return Guarded(hidden if before is None else plus(hidden, before), tuple(changed))
+
+
+def least_persons(model: Model, rules: Rules) -> float:
+    """The fewest persons that a component needs."""
+    return max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
 
 
 def persons_in(
@@ -144,8 +149,10 @@ def without_rare_cells(
 
 def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -> Posterior:
     """The posterior with components moved to these slots; the slots that they leave are empty."""
-    sums = AssignedSums(posterior.structure)
-    sums.add(posterior, {coupled: slots, **others(posterior, coupled)})
+    structure = posterior.structure
+    unchanged = {other: np.arange(structure.components(other)) for other in structure.symmetry if other != coupled}
+    sums = AssignedSums(structure)
+    sums.add(posterior, {coupled: slots, **unchanged})
     return replace(posterior, contribution=sums.contributions())
 
 
@@ -175,12 +182,6 @@ def compared(posterior: Posterior, factors: Sequence[str]) -> list[str]:
     """The factors by which the similarity of components is judged."""
     families = posterior.structure.families
     return [name for name in factors if not families[name].follows and not families[name].over_components]
-
-
-def others(posterior: Posterior, coupled: CoupledSet) -> dict[CoupledSet, Any]:
-    """Identity assignments for all other coupled sets."""
-    structure = posterior.structure
-    return {each: np.arange(structure.components(each)) for each in structure.symmetry if each != coupled}
 
 
 def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, Any], one: int) -> Array:

@@ -36,7 +36,7 @@ def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: A
     unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
     compared = 0
     for name, family in posterior.structure.families.items():
-        stated, now, then = (totals(model, family, each.contribution[name]) for each in (posterior, believed, unsure))
+        stated, now, then = (totals(model, family, one.contribution[name]) for one in (posterior, believed, unsure))
         size = max(float(np.abs(now).max(initial=0.0)), 1.0)
         known = np.abs(now - then) <= SAME * size
         compared += int(known.sum())

@@ -57,22 +57,22 @@ def prepared(
     ("Column 'ward': rare categories count as the most common one.",)
     """
     count = model.count(data)
-    behind = Persons.of(persons).checked(count)
+    people = Persons.of(persons).checked(count)
     check_disclosable(model)
-    check_size(behind.total(count), unit_of(model, behind), rules)
+    check_size(people.total(count), unit_of(model, people), rules)
     columns = getattr(model, "columns", None) if fitted else None
     if isinstance(columns, Mapping):
         check_columns(columns, rows_of(model, data), rules)
     try:
-        model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed, persons=behind)
+        model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed, persons=people)
     except InvalidData as error:
         raise NotDisclosed(str(error)) from None
     for name, column in getattr(model, "columns", {}).items() if isinstance(columns, Mapping) else ():
-        check_levels(name, column, behind.total(count), rules)
+        check_levels(name, column, people.total(count), rules)
     if fitted:
-        check_coefficients(model, behind.total(count), rules)
-    data = model.rare_unnamed(data, rules.least_documents, behind) if blind else data
-    return Prepared(model, data, tuple(changed), behind)
+        check_coefficients(model, people.total(count), rules)
+    data = model.rare_unnamed(data, rules.least_documents, people) if blind else data
+    return Prepared(model, data, tuple(changed), people)
 
 
 def check_disclosable(model: Model) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.disclosure._exposure import Exposure, exposure
-from decbayes.disclosure.guarding import of_number, persons_in
+from decbayes.disclosure.guarding import least_persons, of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.origin import Made, holds_sums_of
@@ -81,9 +81,10 @@ class Preview:
 
     def __str__(self) -> str:
         marks = {"fine": " ", "look": "?", "stop": "✗"}
-        width = max((len(topic) for topic in [*dict(self.facts), *(each.topic for each in self.statements)]), default=0)
+        topics = [*dict(self.facts), *(statement.topic for statement in self.statements)]
+        width = max(map(len, topics), default=0)
         facts = [f"  {name:<{width}}  {value}" for name, value in self.facts]
-        lines = [f"{marks[each.severity]} {each.topic:<{width}}  {each.text}" for each in self.statements]
+        lines = [f"{marks[one.severity]} {one.topic:<{width}}  {one.text}" for one in self.statements]
         return "\n".join([self.title, "", *facts, *([""] if facts else []), *lines, "", self.verdict])
 
 
@@ -126,13 +127,13 @@ def preview(
         statements.append(Statement("your data", NOT_CHECKED, "look"))
         statements += about_merge(model, posterior, others)
         return Preview(title_of(model, manifest), tuple(statements), facts=facts_of(model, manifest), checked=False)
-    behind = Persons.of(persons).checked(model.count(data))
-    sizes = sizes_of(model, posterior, data, behind)
-    exposed = exposure(model, posterior, data, rng=0, persons=behind)
+    people = Persons.of(persons).checked(model.count(data))
+    sizes = sizes_of(model, posterior, data, people)
+    exposed = exposure(model, posterior, data, rng=0, persons=people)
     statements += about_origin(model, posterior, data, manifest, made, members)
-    statements += [*about_size(model, behind.total(model.count(data)), rules), *about_components(model, sizes, rules)]
-    statements += [*about_columns(model, data, rules, behind), *about_words(model, posterior, data, rules, behind)]
-    statements += about_moves(model, posterior, data, rules, behind)
+    statements += [*about_size(model, people.total(model.count(data)), rules), *about_components(model, sizes, rules)]
+    statements += [*about_columns(model, data, rules, people), *about_words(model, posterior, data, rules, people)]
+    statements += about_moves(model, posterior, data, rules, people)
     statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
     statements += about_merge(model, posterior, others)
     return Preview(
@@ -141,9 +142,9 @@ def preview(
         sizes,
         exposed.deviations,
         exposed.membership,
-        rare_things(model, data, rules, behind),
+        rare_things(model, data, rules, people),
         facts_of(model, manifest),
-        least_of(model, rules),
+        least_persons(model, rules),
     )
 
 
@@ -181,11 +182,6 @@ def in_words(rules: Rules) -> str:
         f"{rules.least_documents} documents, no file of fewer than {rules.least_observations} persons, at least "
         f"{rules.rows_per_coefficient:g} persons per coefficient, at most {rules.most_levels} categories per column"
     )
-
-
-def least_of(model: Model, rules: Rules) -> float:
-    """The fewest persons that a component needs."""
-    return max(float(rules.least_cell), rules.rows_per_coefficient * model.terms_to_learn)
 
 
 def title_of(model: Model, manifest: Manifest | None) -> str:
@@ -257,7 +253,7 @@ def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[State
     shown = sizes[sizes > 0.5]
     if not len(shown):
         return
-    least = least_of(model, rules)
+    least = least_persons(model, rules)
     few = shown.min() < least - 0.5
     text = f"{shown.min():.0f} persons ({least:g} needed)"
     yield Statement(f"smallest {model.noun}", text, "stop" if few else "fine")

@@ -94,7 +94,7 @@ def about_moves(model: Model, posterior: Posterior, data: Any, rules: Rules, per
     except InvalidData as error:
         yield Statement("rare moves", str(error), "stop")
         return
-    shown, safe = (dense(each.contribution["transitions"]) for each in (posterior, hidden))
+    shown, safe = (dense(one.contribution["transitions"]) for one in (posterior, hidden))
     rare &= counted > READABLE
     read = rare & (np.abs(shown - counted) < READABLE) & (np.abs(shown - safe) > READABLE)
     pairs = f"{rare.sum():,} {'pair' if rare.sum() == 1 else 'pairs'} of states with moves of few persons"

@@ -1,4 +1,4 @@
-"""Sums that open only together: members mask their contributions so that nobody sees anything but the sum."""
+"""Secure sums: members mask their contributions so that nobody sees anything but the sum over all of them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What members agree on before the first sum: who they are, the anchor, how many rounds, what may leave their sites."""
+"""What members agree on before the first sum: members, anchor, number of rounds, disclosure rules."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from decbayes.structure import canonical_json
 
 FORMAT = "decbayes secure sums 3"
 USUAL = Rules()
-# Standard errors by which a merge must be behind before there is a remark.
+# The number of standard errors by which a merge must be worse than own fits for a remark.
 CLEARLY = 3.0
 NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
 LOST = Remark(
@@ -35,17 +35,17 @@ LOST = Remark(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What members agree on. Its fingerprint is what people compare.
+    """What members agree on. People compare its fingerprint.
 
     Args:
-        name: what the sums are for.
+        name: the purpose of the sums.
         members: the public key of each member, by name.
-        anchor: the posterior in whose slots members add up, with spare slots if there are any.
-        rounds: how many sums are opened at most. Each refines the one before it.
-        colluders: how many members may pool what they know without learning anything about a single other one.
+        anchor: the posterior whose slots the sums use, with spare slots if there are any.
+        rounds: the most sums that are opened. Each refines the previous one.
+        colluders: the number of members that may pool their knowledge without learning anything about any other.
         most_rows: the most rows that a member may count. One with more scales its contribution down.
         step: the grid of the numbers, a power of two.
-        rules: the disclosure rules that hold at each site, as for files; None for public or made-up data.
+        rules: the disclosure rules at each site, as for files; None for public or made-up data.
         complete: whether nobody has left yet; then the first sum opens even if one part of the opening is missing.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -80,10 +80,10 @@ class Agreement:
         self.next_terms()
 
     def next_terms(self, results: "Sequence[Merged]" = (), without: Collection[str] = ()) -> Terms:
-        """Those of the sum after some that were opened, over all members but some; its anchor is the last merge."""
+        """The terms of the sum after these results, over all members but some; its anchor is the last merge."""
         anchor, length = results[-1].posterior if results else self.anchor, length_of(self.anchor.structure)
         seats = self.seats(without)
-        # Of two sums of a round over different members, at most one opens: no part of a smaller one may be missing.
+        # At most one of two sums of a round may open, so a smaller one needs all parts of its opening.
         everybody = results[-1].members if results else len(self.members) * self.complete
         absent, number = int(len(seats) == everybody), len(results) + 1
         return Terms(self.fingerprint, number, seats, anchor.digest, length, self.step, self.colluders, absent)
@@ -96,15 +96,15 @@ class Agreement:
         return {name: key for name, key in self.members.items() if name not in without}
 
     def added(self, share: "Share", before: Integers | None) -> Integers:
-        """What a member adds in a round, in steps: all it has in the first, and what has changed in later ones.
+        """What a member adds in a round, in steps: everything in the first round, only changes in later ones.
 
-        So a later sum may be over fewer members: it says how their total has moved, and not what it is.
+        So a later sum may be over fewer members: it shows how their total has changed, not the total itself.
         """
         steps = share.bounded(self.most_rows).steps(self.step)
         return steps if before is None else steps - before
 
     def result(self, steps: Integers, results: "Sequence[Merged]", terms: Terms) -> "Merged":
-        """What the next opened sum says, after some others."""
+        """The result of the next opened sum, after these results."""
         total = steps + results[-1].share.steps(self.step) if results else steps
         share = Share.of_steps(self.anchor.structure, total, self.step)
         contradiction = contradicted(share)
@@ -117,7 +117,7 @@ class Agreement:
         return hashlib.sha256(canonical_json(self.plain())).hexdigest()
 
     def plain(self) -> dict[str, Any]:
-        """All but the anchor's numbers, as plain values."""
+        """Everything except the anchor's numbers, as plain values."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -132,7 +132,7 @@ class Agreement:
 
     @classmethod
     def fields_in(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What plain values of a file say, but for the anchor."""
+        """The fields other than the anchor, from plain values of a file."""
         members = {name: bytes.fromhex(key) for name, key in values["members"].items()}
         rules = None if values["rules"] is None else Rules.of(values["rules"])
         plain = {name: values[name] for name in ("name", "rounds", "colluders", "most_rows", "step")}
@@ -140,7 +140,7 @@ class Agreement:
 
     @classmethod
     def of(cls, text: bytes, anchor: Posterior) -> "Agreement":
-        """The agreement in a file that somebody else wrote."""
+        """The agreement in an untrusted file."""
         try:
             values = json.loads(text)
             if values["format"] != FORMAT:
@@ -173,13 +173,13 @@ class Merged:
 
 
 def contradicted(share: Share) -> str | None:
-    """How a sum contradicts the amounts of data that members have added up; None if it does not."""
+    """How a sum contradicts the summed amounts of data; None if it does not."""
     tally = model_for(share.posterior.structure).tally(share.posterior)
     return None if tally is None else tally.contradiction(share.units, share.rows)
 
 
 def doubts_about_scores(share: Share) -> list[Remark]:
-    """A doubt if members' rows that were held back are predicted worse by the last merge than by their own fits."""
+    """A remark if the last merge predicts held-back rows worse than the members' own fits do."""
     scores = share.held_back
     if scores is None or scores.gain > -CLEARLY * scores.error:
         return []

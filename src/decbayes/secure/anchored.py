@@ -1,8 +1,8 @@
 """Contributions in the slots of an anchor, as numbers that can be added.
 
-An *anchor* is a posterior that all members have and that depends on nobody's secret: a fit of public data, a file that
-a member has released, or the merge of an earlier round. Each site moves its components into the anchor's slots by
-itself, so that sums suffice and nobody compares components of two sites.
+An *anchor* is a posterior that all members have and that depends on no secret: a fit of public data, a released file,
+or the merge of an earlier round. Each site moves its components into the anchor's slots by itself, so that sums suffice
+and nobody has to compare components of two sites.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ def in_slots(posterior: Posterior, anchor: Posterior) -> Posterior:
 
         slot(k) = argmax_j A(λ_j + c_k) − A(λ_j),   λ_j: slot j of the anchor
 
-    Slots count alike, with the mean evidence of all: what they look like matters, not how much data the anchor had
-    there. Several components may share a slot. A slot that is only the prior is a spare: components that no other slot
-    explains better than the prior does go there, the largest first.
+    All slots get the mean evidence, so that their shape matters and not their amount of data. Several components may
+    share a slot. A slot that is only the prior is a spare: components that no other slot explains better than the prior
+    go there, the largest first.
 
     Args:
         posterior: a site's fit.
-        anchor: what all members have; `db.merging.pad` gives it spare slots.
+        anchor: the common anchor; `db.merging.pad` gives it spare slots.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> anchor = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
@@ -80,7 +80,7 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
 
 
 def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
-    """The slots' parameters in the factors that tell components apart, all with the same evidence."""
+    """The slots' parameters in the factors that distinguish components, all with the same evidence."""
     evidence, structure = group_evidence(anchor, coupled.factors), anchor.structure
     filled, weights = evidence > 0.0, np.ones(len(evidence))
     if filled.any():
@@ -111,7 +111,7 @@ def gain_in(structure: Structure, slots: Mapping[str, Array], rows: Mapping[str,
 
 
 def matched(gains: Array) -> Indices:
-    """One slot per component, the best such assignment."""
+    """The best assignment of components to distinct slots."""
     components, slots = gains.shape
     square = np.zeros((slots, slots))
     square[:components] = gains
@@ -119,16 +119,16 @@ def matched(gains: Array) -> Indices:
 
 
 STATISTICS = ("rows", "persons", "units", "held", "score", "alone", "squares")
-"""What a member adds beside its contribution: how much data is behind it, and how well held-back data are predicted."""
+"""Numbers added beside the contribution: amounts of data, and scores of held-back data."""
 
 
 class HeldBack(NamedTuple):
-    """How well the merge of the round before predicts what members have held back.
+    """How well the previous round's merge predicts held-back data.
 
     Attributes:
-        units: how much was held back, in what the model counts.
-        score: log-likelihood per unit.
-        gain: how much better that is than members' own fits.
+        units: the amount of held-back data, in the model's units.
+        score: the log-likelihood per unit.
+        gain: the advantage over the members' own fits.
         error: the standard error of the gain.
     """
 
@@ -140,11 +140,11 @@ class HeldBack(NamedTuple):
 
 @dataclass(frozen=True)
 class Share:
-    """What one member adds, or the sum itself: a contribution in the anchor's slots, and how much data is behind it.
+    """What one member adds, or the sum itself: a contribution in the anchor's slots, and the amount of data behind it.
 
-    `units` are what the model counts: rows, words of documents, or steps of sequences. `held` are those that the member
-    has kept out of its fits, `score` their log-likelihood under the merge of the round before, `alone` that under the
-    member's own part of it, and `squares` the sum of squares of the differences.
+    `units` are what the model counts: rows, words of documents, or steps of sequences. `held` are the held-back units,
+    `score` their log-likelihood under the previous round's merge, `alone` that under the member's own part of it, and
+    `squares` the sum of squared differences.
 
     >>> posterior = db.models.GaussianMean(variance=1.0).fit(np.full((50, 1), 2.0)).posterior
     >>> share = db.secure.Share(posterior, rows=50, persons=50, units=50)
@@ -163,27 +163,27 @@ class Share:
 
     @property
     def held_back(self) -> HeldBack | None:
-        """How held-back data are predicted; None if there are none."""
+        """How well held-back data are predicted; None if there are none."""
         if self.held <= 0.0:
             return None
         error = np.sqrt(max(self.squares, 0.0)) / self.held
         return HeldBack(self.held, self.score / self.held, (self.score - self.alone) / self.held, float(error))
 
     def bounded(self, most: float) -> "Share":
-        """The same with the weight of `most` rows, if it has more. A bound on what a single member can move."""
+        """The share scaled down to `most` rows if it has more, which bounds the influence of a single member."""
         scale = most / max(self.rows, most)
         numbers = {name: scale * getattr(self, name) for name in STATISTICS}
         return Share(scaled(self.posterior, scale), **numbers)
 
     def steps(self, step: float) -> Integers:
-        """All of it in whole steps of the grid, the factors one after another."""
+        """The share in whole steps of the grid: all factors, then the statistics."""
         parts = [dense(part).ravel() for part in self.posterior.contribution.values()]
         numbers = np.concatenate([*parts, [getattr(self, name) for name in STATISTICS]])
         return quantize(numbers, step)
 
     @classmethod
     def of_steps(cls, structure: Structure, steps: Integers, step: float) -> "Share":
-        """What `steps` has made whole."""
+        """The share from its steps: the inverse of `steps`."""
         numbers = np.asarray(steps * step, dtype=np.float64)
         shapes = {name: prior.shape for name, prior in structure.prior.items()}
         ends = np.cumsum([0, *(rows * columns for rows, columns in shapes.values())])
@@ -195,5 +195,5 @@ class Share:
 
 
 def length_of(structure: Structure) -> int:
-    """How many numbers a member adds."""
+    """The number of numbers that a member adds."""
     return sum(prior.size for prior in structure.prior.values()) + len(STATISTICS)

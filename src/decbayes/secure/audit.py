@@ -1,14 +1,14 @@
-"""What members have added to a sum, shown to all: how it is found out who has added wrong numbers.
+"""Audits: members show what they added to a sum, to find out who has added wrong numbers.
 
-    consent of many members ──► the keys of those that are named ──► their numbers, as their packets have them
+    consent of many members ──► the keys of the named members ──► their numbers, from their packets
 
-A member's key of one sum makes the masks of its packet, and the member has signed the key's public half before. So
-nobody can show other numbers than it has added. No member is shown without its consent:
+A member's key for one sum determines the masks of its packet, and the member has signed the key's public half before.
+So nobody can show other numbers than it has added. No member is shown without its consent:
 
-1. Those that are named show nothing before all of them have agreed, and so many members that any two such majorities
-   have an honest member in common. Each member agrees once per sum. So of one sum one set of members is shown.
-2. The sum over those that are not named is known then. They are nobody, or enough for a sum of their own.
-3. Only sums that are open are shown, and no private ones.
+1. The named members show nothing before all of them have consented, together with so many members that any two such
+   majorities have an honest member in common. Each member consents once per sum, so only one set per sum is shown.
+2. The audit reveals the sum over the members that are not named. They must be none, or enough for a sum of their own.
+3. Only open sums are shown, and no private ones.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ from decbayes.structure import canonical_json
 
 
 def consenting(seat: Seat, packets: Iterable[Message], sign: Sign, names: Collection[str]) -> Message:
-    """A member's word that some members of a sum, perhaps itself, are to show what they have added."""
+    """A member's consent that these members of a sum, perhaps itself, show what they have added."""
     check_shown(seat.terms, names)
     return Message("consent", seat.terms.digest, seat.name, b"", about_shown(seat.terms, packets, names)).signed(sign)
 
@@ -49,7 +49,7 @@ def consenting(seat: Seat, packets: Iterable[Message], sign: Sign, names: Collec
 def showing(
     seat: Seat, packets: Iterable[Message], consents: Iterable[Message], sign: Sign, names: Collection[str]
 ) -> Message:
-    """A member's key of a sum, once enough members have agreed that it and some others show theirs."""
+    """A member's key for a sum, once all named members and enough others have consented."""
     check_shown(seat.terms, names)
     about, count = about_shown(seat.terms, packets, names), len(seat.terms.seats)
     given = one_of_each(seat.terms, consents, "consent", absent=count)
@@ -65,12 +65,12 @@ def showing(
 
 
 def majority(terms: Terms) -> int:
-    """The number of members such that any two sets of that size have more in common than may collude."""
+    """The smallest size at which any two sets of members overlap in more members than may collude."""
     return (len(terms.seats) + terms.colluders) // 2 + 1
 
 
 def check_shown(terms: Terms, names: Collection[str]) -> None:
-    """Refuse to show some members if the sum over the others would show too much of them."""
+    """Refuse to show these members if the sum over the others would reveal too much about them."""
     left = {name: key for name, key in terms.seats.items() if name not in names}
     if not names or not {*names} <= terms.seats.keys():
         raise SumRefused(f"Name members of the sum of round {terms.round}: {', '.join(terms.seats)}.")
@@ -84,13 +84,13 @@ def check_shown(terms: Terms, names: Collection[str]) -> None:
 
 
 def about_shown(terms: Terms, packets: Iterable[Message], names: Collection[str]) -> bytes:
-    """What members agree on: these masked numbers, of these members."""
+    """The digest that a consent is about: these masked numbers and these members."""
     packed = digest_of(one_of_each(terms, packets, "masked"))
     return hashlib.sha256(PURPOSE + packed + canonical_json(sorted(names))).digest()
 
 
 def next_message(seat: Seat, one: Gathered, names: Collection[str], sign: Sign) -> Message | None:
-    """What a member that agrees says next: that it does, and then, if it is named and enough agree, its key."""
+    """The next message of a consenting member: its consent and then, if it is named and enough consent, its key."""
     if "consent" not in seat.sent:
         return consenting(seat, one.of("masked"), sign, names)
     if "shown" in seat.sent or seat.name not in names:
@@ -102,7 +102,10 @@ def next_message(seat: Seat, one: Gathered, names: Collection[str], sign: Sign) 
 
 
 def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], shown: Message) -> Integers:
-    """What a member has masked; SumRefused if its key is not the one that it has signed. `sent`: by kind and seat."""
+    """The numbers that a member has masked; SumRefused if it shows another key than it signed.
+
+    `sent` has the messages of the sum by kind and seat.
+    """
     check_message(terms, shown, "shown")
     member, keys = shown.seat, {name: message.body for name, message in sent["key"].items()}
     if public_half(shown.body) != keys[member]:
@@ -113,7 +116,7 @@ def shown_numbers(terms: Terms, sent: Mapping[Kind, Mapping[str, Message]], show
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit says about one member: what it has added in all rounds, if shown, and what is wrong with it."""
+    """An audit's result for one member: what it added in all rounds, if shown, and what is wrong with it."""
 
     member: str
     share: Share | None
@@ -128,7 +131,7 @@ class Finding:
 
 
 def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Finding:
-    """Whether data could have what a member has added in its rounds."""
+    """Check whether any data could have given what a member added in its rounds."""
     try:
         share = Share.of_steps(agreement.anchor.structure, np.sum(steps, axis=0), agreement.step)
     except DecbayesError as error:
@@ -139,7 +142,7 @@ def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Fin
 
 
 def findings(agreement: Agreement, sums: Sequence[Gathered], members: Iterable[str]) -> list[Finding]:
-    """What members have added to open sums, if they have shown it; and what is wrong with it."""
+    """What members added to open sums, as far as they have shown it, and what is wrong with it."""
     results = []
     for member in members:
         parts = [one for one in sums if member in one.terms.seats]

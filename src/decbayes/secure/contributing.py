@@ -1,8 +1,8 @@
-"""What a site adds to a sum: its fit in the anchor's slots at first, then refits against what all others have added.
+"""What a site adds to a sum: first its fit in the anchor's slots, then refits against the sum of all others.
 
     c_i ← fit(data_i, prior = λ0 + Σ_j c_j − c_i, start = λ0 + Σ_j c_j) − prior
 
-A refit needs the sum and the site's own part in it, nothing of any other single member.
+A refit needs only the sum and the site's own part in it.
 """
 
 from typing import Any
@@ -40,21 +40,21 @@ def contribution(
     progress: OnPass | None = None,
     **context: Any,
 ) -> tuple[Share, Manifest]:
-    """What a site adds in the next round, under disclosure rules as for files; and what a file of it would say.
+    """What a site adds in the next round, under disclosure rules as for files, and the manifest of such a file.
 
     Args:
         data: the site's data; under rules, as `db.disclosure.prepared` returns them.
-        before: the merge of the round before; in the first round the anchor.
-        own: the site's part in that merge; None in the first round. It is then fitted alone, and moved into the
-            anchor's slots.
+        before: the previous round's merge; in the first round the anchor.
+        own: the site's part in that merge; None in the first round, in which the data are fitted alone and the
+            components moved into the anchor's slots.
         rng: a generator or a seed.
-        model: what is fitted, if its settings are not the usual ones.
-        rules: what may leave the site; None for public or made-up data.
-        persons: whom each observation is about, where a person may have several.
-        damping: below 1, a refit goes only that part of the way.
+        model: the model, if its settings are not the usual ones.
+        rules: the disclosure rules; None for public or made-up data.
+        persons: a name or number per observation, if persons may have several observations.
+        damping: the fraction of the way that a refit goes.
         held_back: data that the site has kept out of `data`; from the second round on, their score goes into the sum.
         progress: called after each pass of a fit.
-        context: what the manifest and the rules take besides: `site`, `changed`, `left_out`, `person`, `frequency`.
+        context: further fields of the manifest and the rules: `site`, `changed`, `left_out`, `person`, `frequency`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def contribution(
 
 
 def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any) -> dict[str, float]:
-    """How the merge and the site's own part in it predict what was held back: what its `Share` says about that."""
+    """The fields of a `Share` on how the merge, and the site's own part in it, predict held-back data."""
     if not model.count(held_back):
         return {}
     given, asked = to_predict(model, held_back)
@@ -95,7 +95,7 @@ def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any)
 def evened(
     model: Model, merged: Posterior, previous: Posterior, data: Any, least: int, persons: Persons
 ) -> tuple[Posterior, Posterior]:
-    """The merge and the site's part, for a refit that cannot tell rare words apart."""
+    """The merge and the site's part with rare words made alike, for a refit that cannot tell them apart."""
     if not least:
         return merged, previous
     site, others = model.rare_evened([previous, without(merged, previous)], data, least, persons)

@@ -1,13 +1,13 @@
-"""Secure sums in a folder that members share: what lies there, which sum is next, and who must act.
+"""Secure sums in a shared folder: its messages, which sum is next, and who must act.
 
     agreement.json, anchor.posterior        what all have agreed on
     round_1/north.key                       a member's three messages for the sum of round 1
     round_1/north.masked
     round_1/north.opening
-    round_1-without-south/…                 a round that is begun again without a member
+    round_1-without-south/…                 a round that was started again without a member
 
-Nobody vouches for what lies in the folder. Only messages that their members have signed for the sum at hand count; all
-else is named and left alone.
+The folder is untrusted. Only messages that their members have signed for the current sum count; all other files are
+reported and left alone.
 """
 
 import os
@@ -31,13 +31,13 @@ from decbayes.structure import canonical_json
 
 AGREEMENT, ANCHOR = "agreement.json", "anchor.posterior"
 PLACE = re.compile(r"round_([1-9][0-9]{0,3})(?:-without-(\w+(?:-\w+)*))?")
-# Longer files are not an agreement; a message has its numbers and little else.
+# The longest agreement, and the bytes of a message beyond its numbers.
 MOST_BYTES, AROUND = 1 << 22, 4096
 
 
 @dataclass
 class Sum(Gathered):
-    """What lies in the folder for one sum: the valid messages of each member by kind, and what is wrong there."""
+    """One sum in the folder: the valid messages of each member by kind, and problems with other files."""
 
     place: Path = Path()
     problems: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Sum(Gathered):
 
 @dataclass
 class Opened:
-    """The sums that are open so far, one of each round, and the merge after each."""
+    """The open sums, one per round, and the merge after each."""
 
     members: Mapping[str, bytes]
     sums: list[Sum] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Opened:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Members who have no part in the last of them, nor in later ones."""
+        """Members that have no part in the last open sum, nor in later ones."""
         return frozenset(self.members.keys() - self.sums[-1].terms.seats.keys()) if self.sums else frozenset()
 
     def add(self, one: Sum, result: Merged) -> None:
@@ -62,7 +62,7 @@ class Opened:
 
 
 def read_agreement(text: bytes, anchor: Posterior) -> Agreement:
-    """The agreement in a file; a private one promises something."""
+    """The agreement in a file, private if it promises privacy."""
     return (PrivateAgreement if b'"privacy"' in text else Agreement).of(text, anchor)
 
 
@@ -70,7 +70,7 @@ class Folder:
     """A folder of secure sums.
 
     Args:
-        path: the folder, made by `begin`.
+        path: the folder, created by `begin`.
 
     >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> publics = {name: bytes([number]) * 32 for number, name in enumerate(("north", "south", "west"))}
@@ -88,7 +88,7 @@ class Folder:
     def begin(
         cls, path: str | os.PathLike[str], agreement: Agreement, *, note: Mapping[str, Any] | None = None
     ) -> "Folder":
-        """Write what was agreed on into a folder that has no agreement yet; a `note` goes with the anchor."""
+        """Write the agreement into a folder that has none yet; the `note` is stored with the anchor."""
         folder = cls(path)
         if (folder.path / AGREEMENT).exists():
             raise SumRefused(f"{folder.path} holds an agreement already. Choose another folder.")
@@ -110,7 +110,7 @@ class Folder:
             raise SumRefused(f"{file}: {error}") from None
 
     def opened(self) -> Opened:
-        """The sums of all rounds that are open, and what they say."""
+        """The open sums of all rounds, and their results."""
         history = Opened(self.agreement.members)
         while len(history.sums) < self.agreement.rounds:
             complete = [each for each in self.tried(history) if each.is_open]
@@ -121,11 +121,11 @@ class Folder:
             except SumRefused:
                 if complete[0].waiting_for()[0] is None:
                     raise
-                break  # the part that is missing may still come
+                break  # the missing part may still arrive
         return history
 
     def _result(self, one: Sum, before: list[Merged]) -> Merged:
-        """What an open sum says; computed once for the same messages."""
+        """The result of an open sum, computed once for the same messages."""
         place = one.terms.digest, digest_of(one.messages["masked"]), digest_of(one.messages["opening"])
         if place not in self._results:
             steps = opened(one.terms, one.of("masked"), one.of("opening"))
@@ -133,7 +133,7 @@ class Folder:
         return self._results[place]
 
     def next(self) -> Sum:
-        """The sum that is not open yet, over the fewest members if several were begun; else the last one."""
+        """The next sum to open, over the fewest members if several have begun; the last one if all are open."""
         history = self.opened()
         if len(history.sums) == self.agreement.rounds:
             return history.sums[-1]
@@ -141,15 +141,15 @@ class Folder:
         return min((each for each in tried if each.begun), key=lambda each: len(each.terms.seats), default=tried[0])
 
     def results(self) -> list[Merged]:
-        """The merge after each round that was opened."""
+        """The merge after each open round."""
         return self.opened().results
 
     def audited(self) -> list[Finding]:
-        """What each member has added to the open sums, if all have shown it; and what is wrong with it."""
+        """What each member added to the open sums, as far as it has shown it, and what is wrong with it."""
         return findings(self.agreement, self.opened().sums, self.agreement.members)
 
     def tried(self, history: Opened) -> list[Sum]:
-        """All sums of the next round that were begun over different members, that over the most of them first."""
+        """All sums of the next round over different sets of members, the largest set first."""
         number = len(history.sums) + 1
         places = (PLACE.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
         named = {frozenset((match[2] or "").split("-")) - {""} for match in places if match and int(match[1]) == number}
@@ -165,7 +165,7 @@ class Folder:
         return True
 
     def looked_at(self, history: Opened, without: Collection[str]) -> Sum:
-        """What lies there for the sum after some others, over all members but some."""
+        """Read the folder's messages for the sum after the open ones, over all members but some."""
         terms = self.agreement.next_terms(history.results, without)
         place = self.path / "-".join([f"round_{terms.round}", *(["without", *sorted(without)] if without else [])])
         if place.is_symlink():
@@ -185,7 +185,7 @@ class Folder:
         return Sum(terms, messages, showing, place, tuple(problems))
 
     def publish(self, one: Sum, message: Message) -> None:
-        """Write a message of this site. One that lies there already is never replaced."""
+        """Write a message of this site. An existing message is never replaced."""
         file = check_inside(one.place / f"{message.seat}.{message.kind}", self.path)
         if file.exists() and file.read_bytes() != message.to_bytes():
             raise SumRefused(f"{file} is not what this site has written. Find out who has changed it, and remove it.")
@@ -194,7 +194,7 @@ class Folder:
 
 
 def read_message(file: Path, terms: Terms) -> Message:
-    """The message in a file, if it is the one that the file's name says, for this sum."""
+    """The message in a file, checked against the file's name and this sum."""
     name, _, kind = file.name.rpartition(".")
     if not file.is_file() or kind not in (*KINDS, *SHOWING) or name not in terms.seats:
         raise InvalidFile("no file of this sum; it is left alone.")

@@ -1,4 +1,4 @@
-"""The messages of one sum that are at hand, and who has to act next."""
+"""The known messages of one sum, and who has to act next."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ class Gathered:
     terms: Terms
     messages: dict[Kind, dict[str, Message]] = field(default_factory=no_messages)
     showing: dict[Kind, dict[str, Message]] = field(default_factory=lambda: no_messages(SHOWING))
-    """Who has agreed to show what some members have added, and what these have shown."""
+    """Messages of an audit: consents, and the keys shown."""
 
     @property
     def by_kind(self) -> dict[Kind, dict[str, Message]]:
-        """All messages, of the sum and of what was shown of it."""
+        """All messages, of the sum and of its audit."""
         return {**self.messages, **self.showing}
 
     @property
@@ -37,12 +37,12 @@ class Gathered:
 
     @property
     def is_open(self) -> bool:
-        """Whether all messages are there that it takes: some parts of the opening may be missing."""
+        """Whether enough messages are known to open the sum: parts of the opening may be missing."""
         kind, missing = self.waiting_for()
         return kind is None or (kind == "opening" and len(missing) <= self.terms.absent)
 
     def waiting_for(self) -> tuple[Kind | None, list[str]]:
-        """The first kind of message that is not complete, and whose are missing; None if all are there."""
+        """The first kind of message that is incomplete, and the members it waits for; None if all are known."""
         for kind in KINDS:
             missing = [name for name in self.terms.seats if name not in self.messages[kind]]
             if missing:
@@ -63,7 +63,7 @@ WAITED_FOR: dict[Kind, str] = {
 
 
 def turn(number: int, rounds: int, kind: Kind | None, missing: Collection[str]) -> str:
-    """Whose turn it is, in a line."""
+    """A line that says whose turn it is."""
     if kind is None:
         return "all rounds are open" if rounds > 1 else "the only round is open"
     return f"round {number} of {rounds}: waiting for the {WAITED_FOR[kind]} of {', '.join(missing)}"

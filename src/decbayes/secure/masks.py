@@ -1,11 +1,11 @@
-"""Masks: streams of numbers that two members share and nobody else can tell from chance.
+"""Masks: streams of numbers that two members share and that look random to everybody else.
 
     packet_i = x_i + Σ_{j>i} stream(s_ij) − Σ_{j<i} stream(s_ij) + stream(b_i)     (mod 2⁶⁴)
     b_i = ⊕_j piece(s_ij, i)
 
 s_ij follows from a Diffie-Hellman exchange of i and j (X25519, HKDF); it cancels in the sum of all packets. b_i closes
-the packet until i gives it away, or all others their pieces of it: nobody does so before all packets are there. So a
-packet that comes late to a sum that was given up stays closed, and a member that is gone after masking stops nobody.
+the packet until i reveals it, or all others reveal their pieces of it, which nobody does before all packets are known.
+So a packet that arrives late for an abandoned sum stays closed, and a member that vanishes after masking blocks nobody.
 """
 
 import secrets
@@ -28,7 +28,7 @@ TASK = "A secure sum"
 
 
 class Secrets(msgspec.Struct, frozen=True):
-    """What a member keeps to itself: the private key (X25519) that all masks of one sum follow from.
+    """A member's secret for one sum: the private key (X25519) that determines all its masks.
 
     >>> db.secure.Secrets.drawn() == db.secure.Secrets.drawn()
     False
@@ -41,7 +41,7 @@ class Secrets(msgspec.Struct, frozen=True):
 
     @classmethod
     def drawn(cls) -> "Secrets":
-        """From the operating system's entropy."""
+        """New secrets from the operating system's entropy."""
         return cls(secrets.token_bytes(KEY_BYTES))
 
 
@@ -56,7 +56,7 @@ def public_half(private: bytes) -> bytes:
 
 
 def pair_seed(terms: Terms, private: bytes, member: str, other: str, public: bytes) -> bytes:
-    """The seed that two members share for this sum alone: it depends on all of the terms."""
+    """The seed that two members share for this sum only: it depends on all of the terms."""
     x25519 = primitives("asymmetric.x25519")
     try:
         shared = x25519.X25519PrivateKey.from_private_bytes(private).exchange(
@@ -75,7 +75,7 @@ def derived(terms: Terms, secret: bytes, purpose: bytes) -> bytes:
 
 
 def stream(seed: bytes, length: int) -> Words:
-    """Numbers that follow from the seed and look like chance without it. A seed is used once: the nonce is fixed."""
+    """Pseudorandom numbers from a seed. Each seed is used once, so the nonce is fixed."""
     ciphers = primitives("ciphers")
     encryptor = ciphers.Cipher(ciphers.algorithms.ChaCha20(seed, bytes(16)), None).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * length)), dtype="<u8")
@@ -83,7 +83,7 @@ def stream(seed: bytes, length: int) -> Words:
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks of one member's packet, and what it can give away of all members' last ones; `pairs`: seeds by name."""
+    """The masks of one member's packet, and its pieces of all members' last masks; `pairs` are seeds by name."""
 
     terms: Terms
     member: str
@@ -91,7 +91,7 @@ class Masks:
 
     @classmethod
     def of(cls, terms: Terms, member: str, private: bytes, publics: Mapping[str, bytes]) -> "Masks":
-        """`publics` are the keys of all members."""
+        """The masks of a member, from its private key and the public keys of all members."""
         others = {name: public for name, public in publics.items() if name != member}
         return cls(terms, member, {name: pair_seed(terms, private, member, name, key) for name, key in others.items()})
 
@@ -101,14 +101,14 @@ class Masks:
         return joined(self._piece(name, self.member) for name in self.pairs)
 
     def parts(self) -> bytes:
-        """What opens the sum: the seed of its last mask, and a piece of each other member's, in order of names."""
+        """The body of an opening: the seed of its last mask and a piece of each other member's, ordered by name."""
         return b"".join(self.last if name == self.member else self._piece(name, name) for name in self.terms.seats)
 
     def _piece(self, other: str, of: str) -> bytes:
         return derived(self.terms, self.pairs[other], b"piece\0" + of.encode())
 
     def words(self) -> Words:
-        """All masks together."""
+        """The sum of all masks."""
         total = last_mask(self.terms, self.member, self.last)
         for other, seed in self.pairs.items():
             mask = stream(seed, self.terms.length)
@@ -117,13 +117,13 @@ class Masks:
 
 
 def joined(pieces: Iterable[bytes]) -> bytes:
-    """The seed that pieces make together; none of them can be missing."""
+    """The seed from all of its pieces."""
     words = [int.from_bytes(piece) for piece in pieces]
     return reduce(xor, words, 0).to_bytes(KEY_BYTES)
 
 
 def unmasked(terms: Terms, member: str, last: bytes, words: Words) -> Words:
-    """A member's packet without its last mask; those of pairs cancel in the sum."""
+    """A member's packet without its last mask; the masks of pairs cancel in the sum."""
     return words - last_mask(terms, member, last)
 
 

@@ -1,8 +1,8 @@
-"""Private releases under a secure sum: one noise for all sites together, in place of one for each.
+"""Private releases under a secure sum: one noise for all sites together instead of one per site.
 
 Each site adds a share of the noise to its sums (`db.Privacy(noise="shared", sites=n, colluders=f)`). The sum over all
-sites has the noise that was promised even if f of them leave their share out, or tell each other what it was. A single
-site's release has too little noise to be seen by anybody: it is only ever masked.
+sites has the promised noise even if f of them omit their share, or tell each other what it was. A single site's release
+has too little noise to be shown to anybody, so it only exists masked.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from decbayes.structure import Structure, canonical_json
 
 
 def private_terms(release: Release, seats: Mapping[str, bytes], *, group: str, before: Sequence[Release] = ()) -> Terms:
-    """What the secure sum of all sites' private releases of one round is about.
+    """The terms of the secure sum over all sites' private releases of one round.
 
     Args:
-        release: this site's, with shared noise. Its `values` are what the site masks.
+        release: this site's release with shared noise. Its `values` are what the site masks.
         seats: the public key of each site, by name.
-        group: the name of what the sites have agreed on.
-        before: the opened releases of all earlier rounds, in their order.
+        group: the name of the agreement.
+        before: the opened releases of all earlier rounds, in order.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model, ledger = db.LogisticRegression("ill", columns=columns), db.disclosure.Ledger("site.ledger")
@@ -51,7 +51,7 @@ def private_terms(release: Release, seats: Mapping[str, bytes], *, group: str, b
 
 
 def place_of(structure: Structure, privacy: Privacy, before: Iterable[Release]) -> str:
-    """What names a round's anchor: the sums before it, the same bits everywhere. Its own last digits are not."""
+    """A digest that identifies a round's anchor by the sums before it, since the anchor's last digits may differ."""
     place = hashlib.sha256(canonical_json([structure.fingerprint, privacy.plain()]))
     for earlier in before:
         place.update(earlier.values.astype("<i8").tobytes())
@@ -64,11 +64,11 @@ def opened_release(
     """The release of all sites together, for `db.private_merge`, once the secure sum is open.
 
     Args:
-        terms: those of `private_terms`.
-        release: this site's.
+        terms: the result of `private_terms`.
+        release: this site's release.
         packets: the masked message of each site.
         openings: the opening message of each site.
-        name: this site's.
+        name: this site's name.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model, ledger = db.LogisticRegression("ill", columns=columns), db.disclosure.Ledger("site.ledger")
@@ -87,5 +87,5 @@ def opened_release(
 
 
 def made_id(terms: Terms, name: str) -> str:
-    """A name for another site's part, which only that site has named itself."""
+    """A common id for a site's part, whose own id only that site knows."""
     return hashlib.sha256(terms.digest + name.encode()).hexdigest()[:32]

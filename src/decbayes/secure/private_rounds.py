@@ -1,7 +1,7 @@
 """Rounds of private releases under secure sums: each member adds its share of one noise, and the sum is the release.
 
-A member's release is masked at once and spends nothing: nobody can read it. What it spends is in the site's ledger
-before the member opens its part. A sum that is given up costs nobody anything.
+A masked release spends nothing, because nobody can read it. The site's ledger records the spending before the member
+opens its part. An abandoned sum costs nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ from decbayes.secure.terms import Terms
 
 @dataclass(frozen=True)
 class PrivateMerged(Merged):
-    """An opened sum of private releases; how many rows are behind it is not released."""
+    """An opened sum of private releases; the number of rows behind it is not released."""
 
     release: Release
     merge: PrivateMerge
@@ -37,7 +37,7 @@ class PrivateMerged(Merged):
 
 @dataclass(frozen=True)
 class PrivateAgreement(Agreement):
-    """What members agree on whose sums are private releases, in the rounds that the model's mechanism has.
+    """An agreement on sums of private releases, in the rounds of the model's mechanism.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> prior = db.Posterior.of_prior(db.LogisticRegression("ill", columns=columns).structure)
@@ -68,12 +68,12 @@ class PrivateAgreement(Agreement):
     def next_terms(self, results: Sequence[Merged] = (), without: Collection[str] = ()) -> Terms:
         number, seats = len(results), self.seats(without)
         place = place_of(self.anchor.structure, self.promise(len(seats)), releases_in(results))
-        # After the last round there is none, and nobody takes part in it.
+        # After the last round the terms are not used.
         length = self.mechanism.size(min(number, self.rounds - 1))
         return Terms(self.fingerprint, number + 1, seats, place, length, GRID.step, self.colluders)
 
     def promise(self, sites: int) -> Privacy:
-        """The same promise for another number of sites: fewer add larger shares of the noise."""
+        """The same promise for another number of sites: fewer sites add larger shares of the noise."""
         if self.privacy.noise == "each" or self.privacy.sites == sites:
             return self.privacy
         if sites < self.colluders + FEWEST_HONEST:
@@ -81,7 +81,7 @@ class PrivateAgreement(Agreement):
         return replace(self.privacy, sites=sites)
 
     def added(self, share: "Share | PrivateShare", before: Integers | None) -> Integers:
-        """A release as it is: rows are bounded one by one, and noise hides what two sums differ by."""
+        """The release itself: single rows are bounded, and noise hides the difference of two sums."""
         assert isinstance(share, PrivateShare)
         return share.release.values
 
@@ -119,7 +119,7 @@ def merge_in(results: Sequence[Merged]) -> PrivateMerge | None:
 
 @dataclass(frozen=True)
 class PrivateShare:
-    """A member's release with its share of the noise, and what it will have spent once its part is open."""
+    """A member's release with its share of the noise, and what opening its part will spend."""
 
     release: Release
     spending: Spending
@@ -129,7 +129,7 @@ FEWEST_HONEST = 2
 
 
 class Later:
-    """Books in which nothing is recorded yet: a masked release shows nothing before its part is open."""
+    """Collects spending in place of a ledger: a masked release spends nothing before its part is open."""
 
     def __init__(self) -> None:
         self.spending: list[Spending] = []
@@ -149,14 +149,14 @@ def private_share(
     persons: Any = None,
     data_set: str = "data",
 ) -> PrivateShare:
-    """What a site masks in the next round; `known` are the ids of its releases so far, which its ledger knows."""
+    """What a site masks in the next round; `known` are the ids of its earlier releases in its ledger."""
     books, anchor = Later(), before or Posterior.of_prior(model.structure)
     release = model.release(anchor, data, privacy, ledger=books, site=site, persons=persons, data_set=data_set)
     return PrivateShare(release, replace(books.spending[0], known=known))
 
 
 def spent_bytes(spending: Spending) -> bytes:
-    """What a part will have spent, to be stored until it is open."""
+    """Spending as bytes, to be stored until the part is open."""
     fields = {**vars(spending), "privacy": spending.privacy.plain(), "known": sorted(spending.known)}
     return msgspec.json.encode(fields)
 

@@ -1,19 +1,19 @@
 """One member's part in one sum. Each of its three messages is made once, in this order:
 
-    KEY ──── all keys are there ────► MASKED ──── all masked numbers are there ────► OPENING
+    KEY ──── all keys are known ────► MASKED ──── all masked numbers are known ────► OPENING
      │                                   │
      └──────────── given up: secrets are gone, and this sum never opens ◄────────────┘
 
 Rules, each of which `tests/secure/test_broken_sums.py` breaks on purpose:
 
-1. A key belongs to one sum: who, which round, which anchor, which grid (`Terms`).
-2. Numbers are masked once. Asked again, the same message comes back; other numbers are refused.
-3. Masks are for all members or for none, with one signed key of each. Two keys of one member are proof against it.
-4. Nobody opens before having seen the masked numbers of all, made with the same keys.
-5. A sum that was given up is never opened, and one that was opened is never given up: of two sums over different
-   members, at most one opens.
-6. A sum opens if all have opened the same masked numbers, or all but one where the terms allow it: then the others'
-   pieces make its part. Openings were fixed together with the numbers.
+1. A key belongs to one sum: its members, round, anchor and grid (`Terms`).
+2. Numbers are masked once. A repeated request returns the same message; other numbers are refused.
+3. Masks are for all members or none, with one signed key of each. Two keys of one member prove that it cheats.
+4. Nobody opens before having seen the masked numbers of all members, made with the same keys.
+5. A sum that was given up is never opened, and an opened sum is never given up: of two sums over different members, at
+   most one opens.
+6. A sum opens if all have opened the same masked numbers, or all but one if the terms allow it: then the others' pieces
+   replace the missing part. Masked messages commit to their openings.
 """
 
 import hashlib
@@ -32,15 +32,15 @@ from decbayes.secure.terms import KEY_BYTES, PURPOSE, Message, Sign, Terms, dige
 
 @dataclass(frozen=True)
 class Seat:
-    """A member in one sum. A value: each step returns the seat after it, to be stored before its message is sent.
+    """A member in one sum, immutable: each step returns the next seat, to be stored before its message is sent.
 
     Args:
-        terms: what the sum is about.
-        name: whose seat it is.
-        secrets: what it keeps to itself; None once the sum was opened or given up.
+        terms: the terms of the sum.
+        name: the member's name.
+        secrets: its secrets; None once the sum is opened or given up.
         sent: the messages that it has made, by kind.
         keys: the key messages of all members for which it has masked its numbers.
-        numbers: a digest of the numbers that it has masked; it never leaves.
+        numbers: a digest of its masked numbers, which never leaves the site.
         given_up: whether it will never open this sum.
 
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -67,7 +67,7 @@ class Seat:
 
     @classmethod
     def begun(cls, terms: Terms, name: str, sign: Sign, secrets: Secrets | None = None) -> "Seat":
-        """A seat whose key message can be sent. Secrets are drawn, unless a test gives them."""
+        """A new seat with its key message. Secrets are drawn unless a test gives them."""
         if name not in terms.seats:
             raise SumRefused(f"{name} is not a member of this sum: it has {', '.join(terms.seats)}.")
         drawn = secrets or Secrets.drawn()
@@ -75,7 +75,7 @@ class Seat:
         return cls(terms, name, drawn, {"key": key})
 
     def masking(self, steps: Integers, keys: Iterable[Message], sign: Sign) -> "Seat":
-        """The seat after masking its numbers, in whole steps of the grid, for the members whose keys these are."""
+        """The seat after masking its numbers, in whole steps of the grid, for the members with these keys."""
         numbers = checked_steps(self.terms, steps)
         fingerprint = hashlib.sha256(numbers.tobytes()).digest()
         if "masked" in self.sent:
@@ -100,9 +100,9 @@ class Seat:
         return replace(self, sent={**self.sent, "masked": message.signed(sign)}, keys=offers, numbers=fingerprint)
 
     def opening(self, packets: Iterable[Message], sign: Sign, *, keep: bool = False) -> "Seat":
-        """The seat after giving away what opens the sum, having seen the masked numbers of all members.
+        """The seat after opening its part, given the masked numbers of all members.
 
-        With `keep` its key stays, so that it knows what it has added, and can show it in an audit.
+        With `keep` it keeps its key, so that it knows what it has added and can show it in an audit.
         """
         if "opening" in self.sent:
             return self
@@ -118,7 +118,7 @@ class Seat:
 
     @property
     def added(self) -> Integers:
-        """The numbers that it has masked, as its packet and its key have them: for this member alone."""
+        """The numbers that it has masked, from its packet and key; only for this member."""
         words = np.frombuffer(self.sent["masked"].body, dtype="<u8") - self._masks(self.keys).words()
         return words.view(np.int64)
 
@@ -141,13 +141,13 @@ class Seat:
         return self.secrets
 
     def to_bytes(self) -> bytes:
-        """All of it but the terms, to be stored where nobody else can read it."""
+        """Everything except the terms, to be stored where nobody else can read it."""
         kept = {name: getattr(self, name) for name in Stored.__struct_fields__}
         return msgspec.msgpack.encode(Stored(**kept | {"sent": dict(self.sent), "keys": dict(self.keys)}))
 
     @classmethod
     def from_bytes(cls, terms: Terms, content: bytes) -> "Seat":
-        """The seat that `to_bytes` has stored."""
+        """The seat from the bytes of `to_bytes`."""
         try:
             stored = msgspec.msgpack.decode(content, type=Stored)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -171,12 +171,12 @@ LOST = "Its secrets may have been lost or restored from a backup; the others can
 
 
 def committed(terms: Terms, name: str, last: bytes) -> bytes:
-    """What fixes a seed without showing it."""
+    """A commitment to a seed that does not reveal it."""
     return hashlib.sha256(PURPOSE + b"commitment\0" + terms.digest + name.encode() + b"\0" + last).digest()
 
 
 def checked_steps(terms: Terms, steps: Any) -> Integers:
-    """Whole steps, as many as agreed, none beyond what keeps the sum exact."""
+    """The steps, if they are integers of the agreed number and small enough for an exact sum."""
     numbers = np.asarray(steps)
     if numbers.dtype.kind != "i" or numbers.shape != (terms.length,):
         raise SumRefused(f"{terms.length:,} whole numbers are expected, not {numbers.size:,} of {numbers.dtype}.")
@@ -189,7 +189,7 @@ COARSER = "Agree on a larger step, or on a smaller bound on what a member adds."
 
 
 def checked_packets(terms: Terms, packets: Iterable[Message]) -> dict[str, Message]:
-    """One masked message of each member, all made with the same keys."""
+    """One masked message per member, all made with the same keys."""
     given = one_of_each(terms, packets, "masked")
     if len({packet.about for packet in given.values()}) > 1:
         raise SumRefused(
@@ -200,10 +200,10 @@ def checked_packets(terms: Terms, packets: Iterable[Message]) -> dict[str, Messa
 
 
 def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]) -> Integers:
-    """The sum of what all members have masked, in steps of the grid, once all have opened it.
+    """The sum of all masked numbers, in steps of the grid, once all members have opened it.
 
     Args:
-        terms: what the sum is about.
+        terms: the terms of the sum.
         packets: the masked message of each member.
         openings: the opening message of each member.
 
@@ -216,7 +216,7 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
     parts, about = one_of_each(terms, openings, "opening", terms.absent), digest_of(given)
     fit = {name: part for name, part in parts.items() if fits(terms, part, given[name], about)}
     if len(fit) >= len(terms.seats) - terms.absent:
-        parts = fit  # one that fits nothing counts as missing: who had it first would else not open what others have
+        parts = fit  # an unfit part counts as missing: otherwise agents that got it first could not open the sum
     for name, part in parts.items():
         if part.about != about:
             raise SumRefused(f"{name} has opened other masked numbers than these: members have seen different ones.")
@@ -237,7 +237,7 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
 
 
 def fits(terms: Terms, part: Message, masked: Message, about: bytes) -> bool:
-    """Whether a member's part of the opening belongs to these masked numbers, and to its own among them."""
+    """Whether a member's part of the opening belongs to these masked numbers and to its own commitment."""
     return part.about == about and committed(terms, part.seat, piece_of(terms, part.seat, part)) == masked.commitment
 
 
@@ -246,6 +246,6 @@ UNFIT_PIECES = "The opening of {} is missing, and what the others have given awa
 
 
 def piece_of(terms: Terms, name: str, part: Message) -> bytes:
-    """What a part of the opening gives away of one member's last mask."""
+    """The piece of one member's last mask in a part of the opening."""
     place = KEY_BYTES * [*terms.seats].index(name)
     return part.body[place : place + KEY_BYTES]

@@ -1,4 +1,4 @@
-"""One member's part in the sums of a folder. What it must keep to itself lies elsewhere, readable by its owner only."""
+"""One member's part in the sums of a folder. Its secrets are in another folder that only their owner can read."""
 
 import json
 from collections.abc import Callable, Collection
@@ -22,9 +22,9 @@ from decbayes.secure.seat import Seat
 from decbayes.secure.terms import Kind, Message, Sign, Terms
 
 Contribute = Callable[[Any, Any, Any], Any]
-"""What a member adds in a round, a `Share`, given the merge before it and its own part in that, if there is one.
+"""Returns what a member adds in a round, a `Share`, given the round, the previous merge and its own part in that.
 
-Where sums are private, a `PrivateShare`, given the promise, the private merge, and the ids of its releases so far."""
+If sums are private it returns a `PrivateShare`, given the promise, the private merge and the ids of its releases."""
 
 OPENED = "opened.json"
 
@@ -33,11 +33,11 @@ class Site:
     """A member of the sums in a folder.
 
     Args:
-        folder: where messages are exchanged.
+        folder: the shared folder with the messages.
         name: the member's name.
         sign: signs with the member's private key.
         private: a folder that nobody else can read. Losing it ends this member's part in sums that are not open yet.
-        ledger: where private sums record what they spend.
+        ledger: the ledger that records what private sums spend.
 
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     >>> keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west")}
@@ -62,9 +62,9 @@ class Site:
         self.ledger = ledger
 
     def advance(self, contribute: Contribute, without: Collection[str] = ()) -> list[str]:
-        """Do all that is this member's turn, and say what was done.
+        """Take all steps that are this member's turn, and return what was done.
 
-        `without` names members to go on without, from the round at hand on; all others must say the same.
+        `without` names members to leave out from the current round on; all others must name the same.
         """
         done: list[str] = []
         while (step := self._step(contribute, frozenset(without))) is not None:
@@ -72,7 +72,7 @@ class Site:
         return done
 
     def show(self) -> list[str]:
-        """Agree to show what this member has added to all open sums; show it, once all members have agreed."""
+        """Consent to show what this member added to all open sums, and show it once all members have consented."""
         if isinstance(self.folder.agreement, PrivateAgreement):
             raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
         done = []
@@ -88,12 +88,12 @@ class Site:
         return done
 
     def own_share(self) -> Share:
-        """All that this member has added to the open sums."""
+        """Everything that this member added to the open sums."""
         agreement = self.folder.agreement
         return Share.of_steps(agreement.anchor.structure, self._own_steps(self.folder.opened()), agreement.step)
 
     def _step(self, contribute: Contribute, without: frozenset[str]) -> str | None:
-        """The next message, once it is stored; None if it is not this member's turn."""
+        """Store and publish the next message; None if it is not this member's turn."""
         history = self.folder.opened()
         current = self.current(without, history)
         kind, missing = current.waiting_for()
@@ -114,7 +114,7 @@ class Site:
         return f"round {current.number}: {DONE[kind]}"
 
     def current(self, without: Collection[str] = (), history: Opened | None = None) -> Sum:
-        """The sum that is next for this member; begun again without some members if they are named."""
+        """The next sum for this member, started again without the named members if there are any."""
         history, named = history or self.folder.opened(), frozenset(without)
         if self.name in history.left_out:
             raise SumRefused(f"The others have opened a sum without {self.name}, which has no part in it any more.")
@@ -133,7 +133,7 @@ class Site:
         return current
 
     def _joined(self, history: Opened) -> frozenset[str]:
-        """Those without whom this member has begun the next round, if it has not given up that sum."""
+        """The members without whom this one has begun the next round, unless it has given up that sum."""
         members = self.folder.agreement.members.keys()
         for each in self.folder.tried(history):
             seat = self._stored(each.terms)
@@ -142,7 +142,7 @@ class Site:
         return frozenset()
 
     def _give_up_all_but(self, chosen: Sum, history: Opened) -> None:
-        """Give up all sums of the same round over other members: they stay closed."""
+        """Give up all sums of the same round over other members, which then stay closed."""
         for other in self.folder.tried(history):
             seat = self._stored(other.terms)
             if other.terms.digest != chosen.terms.digest and seat is not None:
@@ -153,7 +153,7 @@ class Site:
         return seat or Seat.begun(current.terms, self.name, self.sign)
 
     def _masked(self, history: Opened, current: Sum, seat: Seat, contribute: Contribute) -> Seat:
-        """Mask this member's numbers; those of an interrupted command are taken up again."""
+        """Mask this member's numbers; an interrupted command's numbers are used again."""
         if "masked" in seat.sent:
             return seat
         agreement = self.folder.agreement
@@ -174,7 +174,7 @@ class Site:
         return seat.masking(steps, current.of("key"), self.sign)
 
     def _own_steps(self, history: Opened) -> Integers:
-        """All that this member has added to open sums, in steps."""
+        """Everything that this member added to open sums, in steps."""
         total: Integers = np.sum([self._kept(one.terms).added for one in history.sums], axis=0)
         return total
 
@@ -185,17 +185,17 @@ class Site:
         return spent_in(file.read_bytes())
 
     def _spend(self, terms: Terms) -> None:
-        """Record what opening this part spends of persons' privacy, where sums are private."""
+        """Record what opening this part spends, if sums are private."""
         if isinstance(self.folder.agreement, PrivateAgreement):
             if self.ledger is None:
                 raise SumRefused("Private sums need the site's ledger: it records what they spend.")
             self.ledger.spend(self._spending(terms), once=True)
 
     def _check_opened(self, terms: Terms) -> None:
-        """Refuse a sum of a model whose sum over other members was opened: the difference would show some of them.
+        """Refuse a sum if one of the same model over other members was opened: the difference reveals some members.
 
-        The anchor does not matter: it only says into which slots a site's fit goes. Later rounds add what has changed,
-        and private ones have noise and a budget.
+        The anchor does not matter, since it only determines the slots. Later rounds add only changes, and private ones
+        have noise and a budget.
         """
         if terms.round > 1 or isinstance(self.folder.agreement, PrivateAgreement):
             return
@@ -213,7 +213,7 @@ class Site:
         write_whole(self._private_folder() / OPENED, json.dumps(opened).encode(), private=True)
 
     def _model(self) -> str:
-        """The model with any number of components."""
+        """The fingerprint of the model, the same for any number of components."""
         structure = self.folder.agreement.anchor.structure
         return (structure.with_components(1) if structure.resizable else structure).fingerprint
 
@@ -258,14 +258,14 @@ def members_of(terms: Terms) -> list[str]:
 
 
 def whose_turn(folder: Folder, current: Sum) -> str:
-    """Whose turn it is, in a line."""
+    """A line that says whose turn it is."""
     rounds = folder.agreement.rounds
     done = len(folder.opened().sums) == rounds
     return turn(current.number, rounds, *((None, []) if done else current.waiting_for()))
 
 
 def proposals(folder: Folder, current: Sum) -> list[str]:
-    """Sums of a round that others have begun over other members, in a line each."""
+    """One line per sum of this round that others have begun over other members."""
     members, history = folder.agreement.members.keys(), folder.opened()
     lines = []
     for other in folder.tried(history) if not current.is_open else ():

@@ -1,4 +1,4 @@
-"""What one secure sum is about, and the signed messages that its members exchange."""
+"""The terms of one secure sum, and the signed messages that its members exchange."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from decbayes.privacy.grid import LARGEST
 from decbayes.structure import canonical_json
 
 Kind = Literal["key", "masked", "opening", "consent", "shown"]
-"""The three messages of a sum; and two by which members show what they have added (`audit.py`)."""
+"""The three messages of a sum, and the two of an audit (`audit.py`)."""
 Sign = Callable[[bytes], bytes]
 """Signs bytes with a seat's private key (Ed25519)."""
 
@@ -28,18 +28,18 @@ KEY_BYTES, SIGNATURE_BYTES = 32, 64
 
 @dataclass(frozen=True)
 class Terms:
-    """What one sum is about: who, which round, relative to which anchor, on which grid. Masks depend on all of it.
+    """The terms of one sum: members, round, anchor and grid. Masks depend on all of them.
 
     Args:
-        group: the name or fingerprint of what the members have agreed on.
-        round: its number, from 1.
+        group: the name or fingerprint of the agreement.
+        round: the number of the round, from 1.
         seats: the public key (Ed25519, 32 bytes) of each member, by name. The sum opens only over all of them.
         anchor: the digest of the posterior whose slots the numbers are in.
-        length: how many numbers each member adds.
-        step: the grid, a power of two. Members add whole multiples of it, so that the sum is exact.
-        colluders: how many members may pool what they know without learning anything about a single other one.
-        absent: how many parts of the opening may be missing, 0 or 1: all others can open the last mask of one member.
-            Safe only if no larger set could have a sum of the same round.
+        length: the number of numbers that each member adds.
+        step: the grid, a power of two. Members add integer multiples of it, so that the sum is exact.
+        colluders: the number of members that may pool their knowledge without learning anything about any other.
+        absent: how many parts of the opening may be missing, 0 or 1: together all others can open one member's last
+            mask. Safe only if no larger set can have a sum of the same round.
 
     >>> keys = {name: bytes([number]) * 32 for number, name in enumerate("abc")}
     >>> terms = db.secure.Terms("study 12", 1, keys, anchor="0" * 64, length=5)
@@ -64,7 +64,7 @@ class Terms:
 
     @property
     def largest(self) -> int:
-        """The most steps that a member may add to a number, up or down: the sum of all is then exact."""
+        """The most steps, up or down, that a member may add, so that the sum of all is exact."""
         return LARGEST // len(self.seats)
 
     @cached_property
@@ -91,7 +91,7 @@ def check_numbers(terms: Terms) -> None:
 
 
 def check_seats(seats: Mapping[str, bytes], colluders: int) -> None:
-    """Refuse sets over which a sum would show what a single member has."""
+    """Refuse sets of members whose sum would reveal a single member's numbers."""
     if any(len(key) != KEY_BYTES for key in seats.values()) or len(set(seats.values())) < len(seats):
         raise SumRefused(f"Each member needs a public key of its own, {KEY_BYTES} bytes, as `decbayes keygen` prints.")
     if len(seats) < FEWEST:
@@ -104,10 +104,10 @@ def check_seats(seats: Mapping[str, bytes], colluders: int) -> None:
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """What a member publishes: a `key` to make masks with, its `masked` numbers, or its part of the `opening`.
+    """A member's message: a `key` for masks, its `masked` numbers, or its part of the `opening`.
 
     `about` is the digest of all keys that the numbers are masked for, or of all masked numbers that are opened.
-    `commitment` goes with masked numbers, and fixes the opening beforehand.
+    `commitment` is part of masked messages and fixes the opening beforehand.
 
     >>> db.secure.Message("key", bytes(32), "north", bytes(32)).signed(lambda content: bytes(64)).kind
     'key'
@@ -123,13 +123,13 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     @property
     def header_bytes(self) -> bytes:
-        """Everything but the signature, with the body's hash in its place: two of these prove that a seat cheats."""
+        """Everything except the signature, with the hash of the body: two of these prove that a seat cheats."""
         body = hashlib.sha256(self.body).digest()
         return msgspec.msgpack.encode((self.kind, self.terms, self.seat, body, self.about, self.commitment))
 
     @cached_property
     def digest(self) -> bytes:
-        """Of everything but the signature."""
+        """The digest of everything except the signature."""
         return hashlib.sha256(PURPOSE + self.header_bytes).digest()
 
     def signed(self, sign: Sign) -> "Message":
@@ -140,7 +140,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def message_from(content: bytes) -> Message:
-    """The message in untrusted bytes; anything else is refused.
+    """Read a message from untrusted bytes; anything else is refused.
 
     >>> message = db.secure.Message("key", bytes(32), "north", bytes(32))
     >>> db.secure.message_from(message.to_bytes()) == message
@@ -177,7 +177,7 @@ def signed_by(public: bytes, message: Message) -> bool:
     return len(message.signature) == SIGNATURE_BYTES and verified(public, message.signature, message.digest)
 
 
-@lru_cache(maxsize=4096)  # a site looks at each message several times
+@lru_cache(maxsize=4096)  # a site checks each message several times
 def verified(public: bytes, signature: bytes, digest: bytes) -> bool:
     ed25519 = require("cryptography.hazmat.primitives.asymmetric.ed25519", extra="net", task="A secure sum")
     invalid = require("cryptography.exceptions", extra="net", task="A secure sum").InvalidSignature
@@ -189,7 +189,7 @@ def verified(public: bytes, signature: bytes, digest: bytes) -> bool:
 
 
 def one_of_each(terms: Terms, messages: Iterable[Message], kind: Kind, absent: int = 0) -> dict[str, Message]:
-    """The messages of one kind by seat, in the order of names: one of each seat but some, or the reason why not."""
+    """The checked messages of one kind, one per seat, ordered by name; at most `absent` may be missing."""
     given: dict[str, Message] = {}
     for message in messages:
         try:

@@ -30,7 +30,7 @@ from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as console
 from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
-from decbayes.disclosure.sums import between_few, coarse, coarse_columns
+from decbayes.disclosure.latent_sums import between_few, coarse, coarse_columns
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, load_note, save, write_whole
 from decbayes.models.core.evaluation import hold_back, rows_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.disclosure import Rules
-from decbayes.disclosure.sums import NOBODY, coarse, coarse_columns, persons_between, tells_few
+from decbayes.disclosure.latent_sums import NOBODY, coarse, coarse_columns, persons_between, tells_few
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, Refused
 from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper

@@ -44,9 +44,9 @@ def between_few(
     model: Model, posterior: Posterior, data: Any, least: int, persons: Persons = EACH
 ) -> NDArray[np.bool_]:
     """(K, K): the pairs of components whose nonzero sums rest on fewer than `least` persons."""
-    sums, behind = persons_between(model, posterior, data, persons)
+    sums, persons_behind = persons_between(model, posterior, data, persons)
     nonzero = sums > NOBODY * model.count(data)
-    return np.asarray(nonzero & (behind < least - NEARLY))
+    return np.asarray(nonzero & (persons_behind < least - NEARLY))
 
 
 def coarse(values: Array) -> Array:
