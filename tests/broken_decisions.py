@@ -335,7 +335,7 @@ def data_are_not_observed_again_in_a_new_epoch(patch):
 
 @decides
 def nobody_goes_over_to_what_was_decided(patch):
-    patch.setattr(Agent, "_go_over", lambda self: [])
+    patch.setattr(Agent, "_adopt_charter", lambda self: [])
 
 
 @decides
