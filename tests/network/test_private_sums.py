@@ -18,7 +18,6 @@ from decbayes.network.simulation.simulator import Simulation
 from decbayes.network.simulation.topology import TOPOLOGIES
 from decbayes.page.describing import described
 from decbayes.privacy import releasing
-from decbayes.secure.private_rounds import spent_in
 
 SEATS = 4
 KEYS = identities(SEATS)
@@ -134,7 +133,7 @@ def test_a_crash_between_the_ledger_and_the_store_spends_once(tmp_path):
             failed.append(items)
             for item in items:
                 if isinstance(item, SumPart):
-                    group.ledgers[site.seat].spend(spent_in(item.spending))
+                    group.ledgers[site.seat].spend(item.spent)
             raise KeyboardInterrupt
         put(items)
 

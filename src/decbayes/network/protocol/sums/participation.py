@@ -13,6 +13,7 @@ from decbayes.posterior import Posterior
 from decbayes.privacy.accounting import Privacy
 from decbayes.privacy.grid import Integers
 from decbayes.privacy.mechanism import PrivateMerge
+from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share
 from decbayes.secure.audit import next_message
 from decbayes.secure.gathered import SHOWING, Gathered
@@ -41,6 +42,11 @@ class SumPart(msgspec.Struct, frozen=True, array_like=True):
     @property
     def content(self) -> bytes:
         return msgspec.msgpack.encode(self)
+
+    @property
+    def spent(self) -> Spending:
+        """`spending`, decoded."""
+        return spent_in(self.spending)
 
 
 def sum_part_from(content: bytes) -> SumPart:
@@ -109,7 +115,7 @@ class Participation:
 
     def _private(self, chain: Chain, gathered: Gathered, agreement: PrivateAgreement) -> Due:
         parts = (self._parts.get(one.terms.digest) for one in chain.sums)
-        ids = frozenset(spent_in(part.spending).release for part in parts if part is not None and part.spending)
+        ids = frozenset(part.spent.release for part in parts if part is not None and part.spending)
         merge = merge_in(chain.results)
         return Due(gathered.terms, chain.before, None, self.shards, agreement.privacy, merge, ids)
 

@@ -8,7 +8,6 @@ from decbayes.errors import DecbayesError, StoreFailed
 from decbayes.network.protocol.effects import Saved, Store
 from decbayes.network.protocol.sums import SumPart
 from decbayes.privacy.releasing import Spending
-from decbayes.secure.private_rounds import spent_in
 
 
 class Ledgered:
@@ -20,7 +19,7 @@ class Ledgered:
     def put(self, items: Sequence[Saved]) -> None:
         for item in items:
             if isinstance(item, SumPart) and item.opened and item.spending:
-                self._spend(spent_in(item.spending))
+                self._spend(item.spent)
         self._store.put(items)
 
     def _spend(self, spending: Spending) -> None:
