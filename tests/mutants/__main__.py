@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 from children import heed_signals, in_parallel
-from equivalents import is_equivalent
+from equivalents import equivalents
 from generator import AREAS, ROOT, SOURCE, Mutant, files, mutants, sample
 from passed import Passed, module_name, watched_modules
 from trial import (
@@ -179,9 +179,10 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
     arguments = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
-    drawn = sample({file: mutants(file) for file in files(arguments.only)}, arguments.sample, arguments.seed)
+    everything = {file: mutants(file) for file in files(arguments.only)}
+    drawn, known = sample(everything, arguments.sample, arguments.seed), equivalents(everything)
     parts = [mutant for mutant in drawn if any(part in mutant.file for part in arguments.part)]
-    chosen = [mutant for mutant in parts if not is_equivalent(mutant)]
+    chosen = [mutant for mutant in parts if mutant.key not in known]
     if arguments.list:
         for mutant in chosen:
             print(described(mutant, "listed", ""))
