@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import f as f_distribution
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
@@ -16,11 +16,12 @@ from decbayes.merging.alignment import NOT_LOOKED_AT
 from decbayes.merging.base.compatibility import difference
 from decbayes.merging.base.components import bases
 from decbayes.merging.base.problem import Factor, Problem
-from decbayes.merging.base.products import check_assignments
+from decbayes.merging.base.products import check_assignments, scaled
 from decbayes.merging.grouping.inherited_ids import homes
 from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
 from decbayes.merging.placing import placed
 from decbayes.merging.reading._heterogeneity import Chance, Coefficients, Comparison, ranks, to_let_differ
+from decbayes.remarks import Remark
 
 MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
 KNOWN = Chance(np.ones(1), np.full(1, 1e6), np.full(1, 1e9))
@@ -81,6 +82,23 @@ def test_a_site_is_alone_with_more_than_half_of_its_data_among_three_or_more(evi
 def test_equal_sums_are_no_chance_from_twice_a_million_to_one(first, second, same):
     """A sum n of rounded numbers is another's by chance with probability about 1 / √(4πn)."""
     assert remarking.same_totals(np.array(first), np.array(second)) is same
+
+
+@pytest.mark.parametrize("count", [20, 30, 800, 950])
+@pytest.mark.parametrize("columns", [5, 6, 9, 10, 11])
+def test_equal_counts_are_no_chance_as_poisson_numbers_have_it(count, columns):
+    coincide = (poisson.pmf(np.arange(5 * count), count) ** 2).sum()
+    totals = np.full(columns, float(count))
+    assert remarking.same_totals(totals, totals) == (coincide**columns <= np.exp(-28.0))
+
+
+def test_what_sites_carry_is_said_once_with_its_advice_and_reason():
+    said = Remark("few rows", "There are few rows.", "Collect more.", "They are 5.")
+    posterior = mixture_of((0.0, 5))
+    sites = [replace(posterior, remarks=(said,)), posterior, replace(posterior, remarks=(said,))]
+    (remark,) = remarking.of_sites(sites, "ABC")
+    assert (remark.kind, remark.advice, remark.rests_on) == ("few rows", "Collect more.", "They are 5.")
+    assert remark.what == "A, C: There are few rows."
 
 
 def test_only_neighbours_in_size_are_compared_for_the_same_data(rng):
@@ -252,6 +270,14 @@ def test_a_solver_that_is_given_is_that_of_a_robust_merge():
     sites = [mixture_of((-5, 20 + n), (5, 30)) for n in range(4)]
     with pytest.raises(TypeError, match="nobody"):
         db.merge(sites, robust=True, solver="nobody")
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, 1.0, 2.0])
+def test_scaled_evidence_is_added_to_the_same_prior(scale):
+    posterior = mixture_of((0.0, 5), (3.0, 7))
+    for name, prior in MIXTURE.structure.prior.items():
+        expected = prior + scale * posterior.contribution[name]
+        np.testing.assert_allclose(scaled(posterior, scale).natural[name], expected)
 
 
 def test_numbers_of_sites_are_counted_up_to_a_limit():

@@ -19,6 +19,7 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.division import Division
+from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.grouping import number
 from decbayes.merging.grouping.inherited_ids import homes, inherited
 from decbayes.merging.grouping.joins import Joined
@@ -65,8 +66,12 @@ class TestTree:
         np.testing.assert_array_equal(linkage[:, 3], [2.0, 2.0, 4.0])
 
     def test_more_slots_than_components_leave_some_empty(self, rng):
-        tree = db.merging.tree([drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)])
-        assert tree.cut(7).merged().untouched(COUPLED).sum() == 3
+        sites = [drawn(rng, TRUTH, (0, 1), 500) for _ in range(2)]
+        tree = db.merging.tree(sites)
+        merged = tree.cut(7).merged()
+        assert merged.untouched(COUPLED).sum() == 3
+        counts = np.concatenate([site.contribution["topics"].toarray() for site in sites])
+        assert sorted(map(tuple, merged.contribution["topics"].toarray()))[3:] == sorted(map(tuple, counts))
 
     def test_needs_components_that_share_a_prior(self):
         with pytest.raises(StructureMismatch, match="needs one set of components"):
@@ -308,6 +313,10 @@ class TestIds:
         assert named[2] not in ("", "x", "y", "z")
         assert db.merge([third, first, second], components=3) == merged
         assert db.merge([third, third], components=2, duplicates="allow").ids == ()
+
+    def test_of_a_thousand_components_no_two_get_the_same(self):
+        counts = np.stack([np.arange(1.0, 1001.0), np.arange(2.0, 1002.0) ** 1.5], axis=1)
+        assert len(set(ids_of(posterior(counts)))) == 1000
 
     def test_are_given_to_slots_as_the_best_assignment_of_all_would(self, rng):
         """Forty sites with ids of their own, of which some are shared: far more ids than slots."""

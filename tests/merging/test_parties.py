@@ -5,6 +5,7 @@ import pytest
 
 import decbayes as db
 from decbayes.merging.base.products import scaled
+from decbayes.merging.reading import _parties
 
 MEAN = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
 CLUSTERS = np.array([[-8.0, 0.0], [0.0, 6.0], [8.0, 0.0]])
@@ -54,6 +55,26 @@ def test_colluders_who_claim_more_data_are_named_together(claim, rng):
     (remark,) = found.remarks([f"site-{number}" for number in range(10)])
     assert "site-0, site-1, site-2 (3 of 10 sites)" in str(remark)
     assert "robust" in remark.advice
+
+
+def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):
+    """At most a third of nine sites, and not one alone; two slots at most, those with more evidence first."""
+    monkeypatch.setattr(_parties, "neighbours", lambda alignment, by_slot, most: iter([(1, 2), (4,)]))
+    by_slot = np.zeros((9, 6))
+    by_slot[:, 0] = 100.0 + np.arange(9)
+    for slot, sites in enumerate([(8,), (0, 2), (1, 2, 3, 4), (3, 5, 7), (4, 6)], 1):
+        by_slot[[*sites], slot] = 20.0 - slot
+    by_slot[:, 4] += 1.9  # under a fiftieth of a site's data supports nothing
+    assert [*_parties.candidates(None, by_slot)] == [(3, 5, 7), (0, 2), (1, 2), (2, 3, 4)]
+
+
+def test_groups_are_left_out_where_all_sites_have_few_numbers(monkeypatch):
+    """Two numbers each: the mean, and how sure it is."""
+    alignment = db.align(mean_sites([0.0] * 6))
+    assert not _parties.is_small(db.align(mean_sites([0.0] * 4)))
+    for most, small in ((12, True), (11, False)):
+        monkeypatch.setattr(_parties, "MOST_NUMBERS", most)
+        assert _parties.is_small(alignment) == small
 
 
 def test_honest_sites_give_no_warning(rng):

@@ -8,7 +8,9 @@ import pytest
 import decbayes as db
 from decbayes.families import dense
 from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping.search import SlotSearch
+from decbayes.merging.reading import _proofs
 
 
 def clusters(rng, sites, components=3, spread=2.0, points=12):
@@ -127,3 +129,20 @@ def test_the_bound_of_fused_clusters_counts_what_one_slot_loses(rng):
     assert value <= bound
     # Three disjoint pairs, one of each site's clusters: each join loses most of what the fused slot loses per pair.
     assert bound < apart - 500.0
+
+
+def test_what_pairs_prove_does_not_depend_on_another_bound(rng, monkeypatch):
+    """The gap is that of the smaller bound; what pairs would lose is counted from theirs."""
+    alignment = db.align(clusters(rng, 4, spread=6.0), solver="matching")
+    (coupled,) = alignment.structure.symmetry
+    reached = alignment.objective[-1]
+    of_pairs = _proofs.pair_bound(coupled_problem(alignment.posteriors, coupled, alignment.structure))
+    proven = {}
+    for lower in (0.0, -1e-3, 1e3):
+        monkeypatch.setattr(_proofs, "problem_bound", lambda problem, lower=lower: of_pairs - lower)
+        smallest = of_pairs - max(lower, 0.0)
+        proven[lower] = np.array(_proofs.proven_in(alignment, coupled, smallest - reached))
+    assert proven[0.0].any()
+    np.testing.assert_array_equal(proven[-1e-3], proven[0.0])
+    np.testing.assert_array_equal(proven[1e3], proven[0.0])
+    assert not np.any(_proofs.proven_in(alignment, coupled, 1e6))

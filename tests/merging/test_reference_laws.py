@@ -197,3 +197,18 @@ def test_sums_of_columns_are_as_many_as_columns_though_the_last_are_empty():
     counts = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 3.0, 1.0, 0.0]])
     np.testing.assert_array_equal(column_sums(csr_array(counts)), counts.sum(axis=0))
     np.testing.assert_array_equal(column_sums(counts), counts.sum(axis=0))
+
+
+def test_a_search_starts_from_the_best_change_of_single_components(rng):
+    """Which assignment that is, one by one: each component in its slot while all others are where they were."""
+    for _ in range(5):
+        match, current, orders = matched(rng, 7), rng.permutation(7), all_orders(7)
+        alone = np.array(match.linear) + match.around(current)
+        best = max(orders, key=lambda order: alone[range(7), order].sum())
+        starts = {tuple(start.tolist()) for start in match.starts(current, rng)}
+        assert {tuple(current.tolist()), tuple(best.tolist())} <= starts
+
+
+@pytest.mark.parametrize(("states", "starts"), [(16, 8), (17, 4)])
+def test_up_to_sixteen_states_are_also_searched_from_four_random_orders(states, starts, rng):
+    assert len(matched(rng, states).starts(rng.permutation(states), rng)) == starts

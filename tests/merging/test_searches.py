@@ -1,7 +1,8 @@
 """Any component into any slot: what is maximised, and that it is, against sums written down plainly."""
 
+from dataclasses import replace
 from itertools import combinations, product
-from types import NoneType
+from types import NoneType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from decbayes.merging.base import division
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases, chunks, prior_components
 from decbayes.merging.base.coupled import coupled_problem
+from decbayes.merging.grouping import _escapes as escapes_module
 from decbayes.merging.grouping import grouping
 from decbayes.merging.grouping import joins as joins_module
 from decbayes.merging.grouping import search as search_module
 from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_gain
-from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
+from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels, tree_ends
 from decbayes.merging.grouping.search import SlotSearch
 
 WORDS = 24
@@ -35,11 +37,15 @@ def value(matrix, labels, count):
     return known(np.array([matrix[labels == slot].sum(axis=0) for slot in range(count)]))
 
 
-def components_of(matrix, slots):
-    """Topics of one site each, as the searches take them."""
+def problem_of(matrix, slots=2):
     structure = topics(slots, matrix.shape[1])
     posteriors = [db.Posterior(topics(1, matrix.shape[1]), {"topics": row[None]}) for row in matrix]
-    problem = coupled_problem(posteriors, structure.symmetry[0], structure)
+    return coupled_problem(posteriors, structure.symmetry[0], structure)
+
+
+def components_of(matrix, slots):
+    """Topics of one site each, as the searches take them."""
+    problem = problem_of(matrix, slots)
     components = Components.of(problem.factors, problem.contents)
     return components, bases(components.factors, float(components.evidence.sum()), slots)
 
@@ -85,6 +91,25 @@ class TestSearch:
         np.testing.assert_allclose(with_empty, SlotSearch(components, labels // 2, base, 2).margins())
         assert with_empty.min() > 10.0
         assert np.isinf(SlotSearch(components, np.zeros(6, dtype=int), base, 3).margins()).all()
+
+    def test_a_slot_with_half_a_word_is_not_empty(self, rng):
+        matrix = noisy(rng, [0, 0, 1])
+        matrix[2] *= 0.5 / matrix[2].sum()
+        components, base = components_of(matrix, 2)
+        search = SlotSearch(components, np.array([0, 0, 1]), base, 2)
+        elsewhere = [value(matrix, np.array(labels), 2) for labels in ([1, 0, 1], [0, 1, 1], [0, 0, 0])]
+        np.testing.assert_allclose(search.margins(), value(matrix, search.labels, 2) - np.array(elsewhere))
+
+    def test_where_nothing_is_known_it_does_not_matter_where_components_were(self, rng):
+        matrix = noisy(rng, [0, 1, 2, 0, 1, 2])
+        components, base = components_of(matrix, 3)
+        ends = []
+        for labels in ([0] * 6, [2, 1, 0, 2, 1, 0], [1, 1, 1, 2, 2, 2]):
+            search = SlotSearch(components, np.array(labels), base, 3)
+            search_module.begin_at(search, np.zeros(3), np.array([0, 0, 0, 1, 1, 1]))
+            ends.append(search.labels.tolist())
+        assert ends[0] == ends[1] == ends[2]
+        assert same_groups(ends[0], [0, 1, 2, 0, 1, 2])
 
     def test_gains_that_are_kept_are_those_computed_anew(self, rng):
         matrix = rng.poisson(2.0, size=(9, 8)).astype(float)
@@ -153,6 +178,16 @@ class TestTree:
         for count, expected in ((5, [0, 1, 2, 3, 4]), (4, [0, 1, 2, 3, 1]), (3, [0, 1, 0, 2, 1]), (2, [0, 0, 0, 1, 0])):
             np.testing.assert_array_equal(joined.labels(count), expected)
 
+    @pytest.mark.parametrize(("count", "most"), [(1, 200), (50, 200), (60, 240)])
+    def test_one_tree_has_all_that_cost_little_and_further_ones_equal_parts(self, count, most):
+        np.testing.assert_array_equal(tree_ends(most, count), [0, most])
+        for size in (most + 1, 10 * most, 10 * most + 3):
+            parts = np.diff(tree_ends(size, count))
+            assert parts.sum() == size
+            assert len(parts) > 1
+            assert np.ptp(parts) <= 1
+            assert count < parts.min() <= most // 2
+
     def test_trees_of_trees_find_what_is_plain_to_see(self, rng, monkeypatch):
         monkeypatch.setattr("decbayes.merging.grouping.joins.GROUP", 10)
         labels = rng.integers(0, 4, 90)
@@ -189,6 +224,17 @@ class TestEscapes:
                 assert value(matrix, labels, 4) > before
                 assert len({(old, new) for old, new in zip(search.labels, labels, strict=True)}) == 5
         assert proposed > 40
+
+    @pytest.mark.parametrize(("gain", "taken"), [(0.0, False), (5e-10, False), (2e-9, True)])
+    def test_an_escape_is_worth_more_than_rounding(self, gain, taken, monkeypatch):
+        """A search that ends as much higher as is said, with a hundred observations, from whatever is proposed."""
+        state = SimpleNamespace(labels=np.zeros(2, dtype=int), components=SimpleNamespace(evidence=np.full(2, 50.0)))
+        state.restart = lambda labels: setattr(state, "labels", labels)
+        state.value = state.moves = lambda: 7.0 + 100.0 * gain * state.labels.any()
+        proposed = iter([[np.array([0, 1])], []])
+        monkeypatch.setattr(escapes_module, "proposals", lambda *given: next(proposed))
+        escape(state, 2)
+        np.testing.assert_array_equal(state.labels, [0, int(taken)])
 
     def test_an_escape_that_gains_nothing_leaves_everything_as_it_was(self, rng):
         truth = np.repeat([0, 1, 2], 5)
@@ -409,6 +455,13 @@ class TestGrouping:
             assert slots[0] != slots[1]
             assert slots[2] == slots[site % 2]
 
+    def test_too_many_are_searched_in_parts_unless_it_is_known_where_they_belong(self, monkeypatch):
+        problem = problem_of(np.ones((4, 3)))
+        assert not grouping.is_large(problem)
+        monkeypatch.setattr(grouping, "MOST_SEARCHED", 3)
+        assert grouping.is_large(problem)
+        assert not grouping.is_large(replace(problem, since=problem.contents[0]))
+
     def test_bad_settings_are_refused(self):
         for wrong in ({"escapes": -1}, {"passes": -1}, {"passes": 1.5}):
             with pytest.raises((TypeError, ValueError)):
@@ -503,6 +556,13 @@ class TestDivision:
         ]
         ours, theirs = (db.merge(each).contribution["topics"].toarray() for each in (posteriors, flipped))
         assert sorted(map(tuple, ours)) == sorted(map(tuple, theirs))
+
+    @pytest.mark.parametrize(("words", "enough"), [(16, True), (15, False)])
+    def test_a_mixture_of_two_slots_is_known_from_sixteen_words_on(self, words, enough):
+        """Of which it has any number, however little it gains."""
+        rows = next(division.sparse_contents(problem_of(np.ones((1, words)))))
+        same = np.full((1, 2), 0.5), np.full((words, 2), 1.0 / words)
+        assert division.telling(rows, same, same).tolist() == [enough]
 
     def test_copies_have_nothing_to_be_divided(self, rng):
         posterior = db.Posterior(topics(2, WORDS), {"topics": noisy(rng, [0, 1])})

@@ -14,9 +14,9 @@ import decbayes as db
 from decbayes.families import FullGaussian, Transitions
 from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _likeness, votes
+from decbayes.merging.robust import _ballot, _likeness, robust, votes
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
-from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates
+from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates, trust
 
 MEAN = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
 MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))
@@ -348,6 +348,82 @@ def test_copies_of_copies_repeat_the_first():
     merged = robust_merge([*sites, sites[1], sites[1]])
     assert [standing.copy_of for standing in merged.sites] == [None] * 4 + [1, 1]
     assert {standing.counts for standing in merged.sites[4:]} == {0.0}
+
+
+@pytest.mark.parametrize("cap", [1.0, 1e-3])
+def test_copies_are_found_at_what_both_claim_however_far_sites_are_scaled_down(cap, rng, monkeypatch):
+    """Losses are proportional to the evidence with which the smaller of two sites votes. One site has no data."""
+    claimed = np.triu(rng.gamma(50.0, 1.0, (7, 7)), 1)
+    claimed[1, 4], claimed[2, 5] = 1e-9, 0.5  # the latter is as far apart as a few sites are by chance
+    claimed[0, 3] = np.inf  # not compared
+    voting = np.array([1.0, cap, 1.0, 1.0, 1.0, cap, 1.0])
+    losses = (claimed + claimed.T) * np.minimum.outer(voting, voting)
+    group = SimpleNamespace(sites=7, voting=voting, site=np.arange(7), known=np.ones(7, dtype=bool))
+    group.parameters = np.array([10.0] * 6 + [0.0])
+    monkeypatch.setattr(robust, "site_losses", lambda group: losses)
+    monkeypatch.setattr(robust, "same_profiles", lambda group: np.zeros((7, 7), dtype=bool))
+    assert robust.copies([group]) == {4: 1}
+    group.parameters[:6] = (
+        100.0  # of so many, half a nat would be no chance, but others are not a hundred times farther
+    )
+    assert robust.copies([group]) == {4: 1}
+    losses[2, 5] = losses[5, 2] = 0.3 * voting[5]
+    assert robust.copies([group]) == {4: 1, 5: 2}
+    losses[:] = np.inf
+    assert robust.copies([group]) == {}
+
+
+def test_sites_lose_what_their_known_components_lose_beside_the_nearest(rng):
+    site, known = np.repeat([0, 1, 2], [2, 3, 1]), np.array([True, False, True, True, False, True])
+    candidates, lost = np.array([0, 2, 3, 4]), rng.gamma(1.0, 1.0, (6, 4))
+    likeness = SimpleNamespace(candidates=candidates, lost=lost)
+    losses = robust.site_losses(SimpleNamespace(site=site, known=known, sites=3, likeness=likeness))
+    for one in range(3):
+        mine = [row for row in range(6) if site[row] == one and known[row]]
+        assert losses[one, 0] == pytest.approx(sum(lost[row, 0] for row in mine))
+        assert losses[one, 1] == pytest.approx(sum(min(lost[row, 1:]) for row in mine))
+    assert np.isinf(losses[:, 2]).all()
+
+
+@pytest.mark.parametrize("judging", [True, False])
+@pytest.mark.parametrize("strangers", range(6))
+@pytest.mark.parametrize(("fewer_slots", "more_votes"), [(1, 0.0), (0, 0.4), (0, 0.6), (-1, 0.4), (-1, 0.6)])
+def test_fewer_than_half_are_strangers_and_go_if_that_saves_a_slot_or_half_a_vote(
+    judging, strangers, fewer_slots, more_votes, monkeypatch
+):
+    def outcome(ballot, reached, sites):
+        rest = len(sites) < 5
+        heard = np.ones(len(sites)) + (more_votes / len(sites) if rest else 0.0)
+        apart = np.arange(5) < strangers
+        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * rest, heard=heard, strangers=apart)
+
+    monkeypatch.setattr(_ballot, "Outcome", outcome)
+    ballot = SimpleNamespace(judging=judging, posteriors=range(5), weighed=list, among=lambda sites: ballot)
+    left_out = judging and strangers in (1, 2) and (fewer_slots > 0 or more_votes > 0.5)
+    expected = tuple(range(strangers if left_out else 0, 5))
+    assert Ballot.decided(ballot).sites == expected
+
+
+@pytest.mark.parametrize(("ahead", "further", "silenced", "better"), [
+    (0.6, 0, True, True), (0.4, 0, True, False), (0.6, 1, False, True), (0.6, 0, False, False), (-0.1, 1, True, False),
+])  # fmt: skip
+def test_a_vote_is_taken_over_an_alignment_for_half_a_vote_more(ahead, further, silenced, better, monkeypatch):
+    """If it silences a component that its site knows, or has further slots."""
+    group = SimpleNamespace(known=np.array([True, True, False]))
+    weights = np.array([1.0, 0.4 if silenced else 0.6, 0.1])
+    voted = SimpleNamespace(group=group, weights=weights, slots=3 + further, votes=np.full(4, 1.0 + ahead / 4))
+    first = SimpleNamespace(votes=np.ones(4))
+    for name, result in (("aligned", [None]), ("slots_in", ()), ("weigh", first)):
+        monkeypatch.setattr(_ballot, name, lambda *given, result=result: result)
+    ballot = SimpleNamespace(groups=(), posteriors=(), solver=None, weighted=lambda *given: ())
+    assert Ballot._aligned(ballot, voted, 3) is (voted if better else first)
+
+
+def test_whoever_claims_far_more_about_what_differs_has_half_a_vote():
+    group = SimpleNamespace(coefficients_of=lambda totals: None, coefficient_scale=np.array([[1.0], [0.0], [0.5]]))
+    begun = SimpleNamespace(group=group, slots=1, labels=np.zeros(3, dtype=int))
+    tried = SimpleNamespace(labels=np.zeros(6, dtype=int), totals=lambda: [None])
+    np.testing.assert_allclose(trust(tried, np.zeros(1, dtype=int), begun), [[1.0, 0.5, 0.75]] * 2)
 
 
 def test_a_transition_counts_as_the_less_of_the_two_states_that_it_is_between(rng):

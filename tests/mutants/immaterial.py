@@ -42,7 +42,7 @@ def later_cap(change: Change) -> bool:
 def wider_search(change: Change) -> bool:
     """Whoever tries more finds the same or better, and pays for it. Trying less is another matter, and counts."""
     old, new = _numbers(change)
-    return old < new and bool(EFFORTS.fullmatch(_assigned(change)))
+    return old < new and bool(EFFORTS.fullmatch(_assigned(change) or _local(change)))
 
 
 def tighter_tolerance(change: Change) -> bool:
@@ -50,8 +50,36 @@ def tighter_tolerance(change: Change) -> bool:
     return 0.0 < new < old < TOLERANCE
 
 
+def times_a_tolerance(change: Change) -> bool:
+    """What a tolerance of rounding is relative to: the constant beside it, or one of the two."""
+    if change.kind not in ("constant", "dropped term"):
+        return False
+    products = (part for part in ast.walk(change.statement) if isinstance(part, ast.BinOp))
+    relative = [part for part in products if getattr(part.left, "id", "") == "TOLERANCE"]
+    return any(change.other is part.left or _has(part.right, change.node) for part in relative)
+
+
+def nobody(change: Change) -> bool:
+    """−1 in an array that is filled with it, or where a condition does not hold."""
+    calls = (part for part in ast.walk(change.statement) if isinstance(part, ast.Call))
+    filled = [part.args for part in calls if getattr(part.func, "attr", "") in ("full", "full_like", "where")]
+    return _numbers(change) == (1.0, 2.0) and any(
+        isinstance(value, ast.UnaryOp) and value.operand is change.node for values in filled for value in values
+    )
+
+
+def order_of_equals(change: Change) -> bool:
+    return isinstance(change.node, ast.keyword) and ast.unparse(change.node) == "kind='stable'"
+
+
+def of_types(change: Change) -> bool:
+    return isinstance(change.parent, ast.Call) and getattr(change.parent.func, "id", "") == "TypeVar"
+
+
 def only_a_cost(change: Change) -> bool:
-    """The keyword itself, or anything within its value."""
+    """The keyword itself, or anything within its value; or a field of that name."""
+    if isinstance(change.statement, ast.AnnAssign) and getattr(change.statement.target, "id", "") in COSTS:
+        return True
     parts = (part for part in ast.walk(change.statement) if isinstance(part, ast.keyword) and part.arg in COSTS)
     return any(inner is change.node or inner is change.parent for part in parts for inner in (part, *_within(part)))
 
@@ -61,6 +89,10 @@ RULES: dict[str, Callable[[Change], bool]] = {
     "A loop that ends by itself may go round more often: nothing changes but how long failures take.": later_cap,
     "More starts, candidates or points: the same or a little better for more time, as benchmarks weigh.": wider_search,
     "A smaller tolerance makes a result more exact: the same but for its last digits.": tighter_tolerance,
+    "A tolerance of rounding, relative to a little more or less: far below what results differ by.": times_a_tolerance,
+    "Any number below zero is no slot, component or version: nothing compares it with minus one.": nobody,
+    "Which of two equal entries comes first: stable for all processors alike, and a test has one.": order_of_equals,
+    "Types are checked before anything runs.": of_types,
     "The keyword says how much time or memory is spent, or whether progress is shown.": only_a_cost,
 }
 
@@ -88,6 +120,16 @@ def _assigned(change: Change) -> str:
             if any(part is change.node for part in ast.walk(value)):
                 return getattr(name, "id", "")
     return ""
+
+
+def _local(change: Change) -> str:
+    """The name of a local variable whose value has changed, as if it were a constant."""
+    targets = getattr(change.statement, "targets", [])
+    return getattr(targets[0], "id", "").upper() if change.function and len(targets) == 1 else ""
+
+
+def _has(tree: ast.AST, node: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(tree))
 
 
 def _numbers(change: Change) -> tuple[float, float]:

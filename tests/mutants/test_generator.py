@@ -100,6 +100,21 @@ def test_messages_and_docstrings_are_left_alone():
         ("f(progress=True, n_jobs=4)", {"pass"}),
         ("f(cost=3 * (1 + 1))", {"pass"}),
         ("problem.announce()", set()),
+        ("progress: F | None = field(default=None, compare=False)", set()),
+        (
+            "if gain <= TOLERANCE * (1.0 + kept):\n    x",
+            {
+                "if gain < TOLERANCE * (1.0 + kept):",
+                "if gain <= TOLERANCE * (1.0 - kept):",
+                "if gain <= TOLERANCE / (1.0 + kept):",
+                "if gain <= 1.0 + kept:",
+                "if not gain <= TOLERANCE * (1.0 + kept):",
+            },
+        ),
+        ("np.where(known, slots, -1)", {"pass", "np.where(slots, known, -1)"}),
+        ("slots[-1]", {"slots[-2]"}),
+        ("np.argsort(loss, kind='stable')", {"pass"}),
+        ("T = TypeVar('T', bound=int)", set()),
     ],
 )
 def test_changes_of_time_memory_and_last_digits_are_left_out(text, noticeable):

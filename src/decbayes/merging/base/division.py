@@ -160,7 +160,7 @@ def staying(problem: Problem, division: Division, earlier: Components) -> Array:
 
 def ratio(part: Array | float, whole: Array) -> Array:
     """part / whole, with 0 / 0 = 0."""
-    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0))
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
 
 def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:

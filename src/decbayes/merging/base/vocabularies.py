@@ -50,7 +50,7 @@ def may_grow(structure: Structure, name: str) -> bool:
     prior = structure.prior[name]
     named = len(structure.labels[name]) == prior.shape[1] > 0
     return (
-        named and structure.families[name].countable and name in structure.sparse and bool(np.all(prior == prior[0, 0]))
+        named and structure.families[name].countable and name in structure.sparse and bool(prior.min() == prior.max())
     )
 
 

@@ -89,8 +89,6 @@ def default_number(problem: Problem) -> DefaultNumber:
 def alike_in(problem: Problem, slots: int) -> bool:
     """Whether no slot holds components that differ by more than noise, if there are this many slots."""
     components = Components.of(problem.factors, [*problem.contents])
-    if len(components) <= slots:
-        return True
     labels = grown_labels(components, bases_of(components, slots), slots)
     gains, by_noise, _ = halved(searched(components, labels, slots))
     return not bool((gains / by_noise > unlike_above(problem, components.evidence)).any())

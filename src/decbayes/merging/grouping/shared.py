@@ -133,7 +133,7 @@ def predictive_gains(gains: Array, evidence: Array) -> Array:
     sizes = evidence.sum(axis=1)
     p, q = np.clip(evidence.T / np.maximum(sizes, LEAST_EVIDENCE), 1e-9, 1.0)
     g = np.maximum(gains, 0.0) / np.maximum(sizes, LEAST_EVIDENCE)
-    near = np.minimum(g / (4.0 * p * q), 700.0)
+    near = g / (4.0 * p * q)
     bounds = [-p * np.log(p + q * np.exp(-t)) - q * np.log(q + p * np.exp(-t)) for t in (near, 4.0 * near)]
     return np.asarray(np.maximum(g - np.mean(bounds, axis=0), 0.0) * sizes / max(float(sizes.sum()), 1.0))
 

@@ -189,7 +189,7 @@ class ShortRows:
         return self._rows, self._kinds, self._ends, self._prior
 
     def _announce(self) -> None:
-        for _ in range(self.problem.sites if self.problem.progress is not None else 0):
+        for _ in range(self.problem.sites):
             self.problem.announce()
 
 

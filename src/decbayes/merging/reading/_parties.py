@@ -160,7 +160,7 @@ def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
     for group in list(candidates(alignment, by_slot))[:CANDIDATES]:
         if len(group) not in usual:
             others = usual_groups(len(evidence), group)
-            usual[len(group)] = max((change_without(alignment, merged, other) for other in others), default=0.0)
+            usual[len(group)] = max(change_without(alignment, merged, other) for other in others)
         change = change_without(alignment, merged, group)
         groups.append(Party(group, float(evidence[[*group]].sum() / evidence.sum()), change, usual[len(group)]))
     return tuple(sorted(groups, key=lambda party: -party.change))

@@ -55,7 +55,7 @@ class Likeness:
         vectors, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
-            first, second = (pair.ravel() for pair in np.meshgrid(some, others, indexing="ij"))
+            first, second = (pair.ravel() for pair in np.meshgrid(some, others))
             more = [rows[second] for rows in loud[0]], loud[1][second]
             mine = [rows[first] for rows in group.rows], group.evidence[first]
             lost[first, second] = group.lost(

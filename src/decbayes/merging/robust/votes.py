@@ -146,7 +146,7 @@ class Group:
     def votes(self) -> Array:
         """1 for a component that its site knows well, less for one with hardly any evidence."""
         site_evidence = np.bincount(self.site, self.evidence, self.sites)
-        count = np.bincount(self.site, minlength=self.sites)
+        count = np.bincount(self.site)
         enough = np.maximum(site_evidence * np.minimum(KNOWN, AVERAGE / count), LITTLE)
         return np.asarray(np.minimum(self.evidence / enough[self.site], 1.0))
 
