@@ -17,7 +17,7 @@ from decbayes.merging.base.compatibility import difference
 from decbayes.merging.base.components import bases
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.merging.base.products import check_assignments, scaled
-from decbayes.merging.grouping.inherited_ids import homes
+from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
 from decbayes.merging.placing import placed
 from decbayes.merging.reading._heterogeneity import Chance, Coefficients, Comparison, ranks, to_let_differ
@@ -228,7 +228,7 @@ def test_halves_that_overlap_predict_hardly_better():
 @pytest.mark.parametrize(("common", "known"), [(49.0, False), (51.0, True)])
 def test_ids_decide_if_half_of_the_evidence_has_one_that_several_sites_use(common, known):
     ids, evidence = [("a", "b"), ("a", "c")], np.array([common / 2, 30.0, common / 2, 70.0 - common])
-    found = homes(ids, [2, 2], evidence, 2)
+    found = home_slots(ids, [2, 2], evidence, 2)
     assert (found is not None) == known
     if known:
         assert found.tolist() == [0, -1, 0, -1]

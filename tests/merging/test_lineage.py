@@ -21,9 +21,9 @@ from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.division import Division
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.grouping import number
-from decbayes.merging.grouping.inherited_ids import homes, inherited
+from decbayes.merging.grouping.inherited_ids import home_slots, inherited
 from decbayes.merging.grouping.joins import Joined
-from decbayes.merging.grouping.search import SlotSearch, found_apart
+from decbayes.merging.grouping.search import SlotSearch, new_component
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))
 
@@ -222,7 +222,7 @@ class TestFollow:
         search = SlotSearch(components, np.array([1, 1, 0]), base, 3, anchors)
         assert int(search.lost().argmax()) == 2
         known = np.array([True, True, False])
-        assert found_apart(search, 2, known, np.arange(3))[0] in (0, 1)
+        assert new_component(search, 2, known, np.arange(3))[0] in (0, 1)
 
     @pytest.mark.parametrize(("lost", "new"), [(0.45, False), (0.55, True)])
     def test_what_loses_less_than_half_a_nat_per_word_begins_no_slot(self, lost, new):
@@ -235,7 +235,7 @@ class TestFollow:
         components, anchors = (Components.of(problem.factors, problem.contents[part]) for part in np.s_[:2, 2:])
         base = bases(components.factors, float(components.evidence.sum()), 2)
         search = SlotSearch(components, np.zeros(2, dtype=int), base, 2, anchors)
-        worth = found_apart(search, 1, np.array([True, False]), np.arange(2))[1]
+        worth = new_component(search, 1, np.array([True, False]), np.arange(2))[1]
         assert worth == pytest.approx(1e3 * lost, rel=0.02) if new else worth == 0.0
 
     def test_words_are_divided_as_an_earlier_merge_has_them(self):
@@ -334,7 +334,9 @@ class TestIds:
         assert inherited([("", ""), ("x", "y")], slots, evidence, 2) == ("x", "y")
 
     def test_what_has_no_id_has_no_home_however_many_sites_left_it_out(self):
-        slots = homes([("x", ""), ("x", ""), ("x", "y")], [2, 2, 2], np.array([10.0, 9.0, 10.0, 9.0, 10.0, 9.0]), 2)
+        slots = home_slots(
+            [("x", ""), ("x", ""), ("x", "y")], [2, 2, 2], np.array([10.0, 9.0, 10.0, 9.0, 10.0, 9.0]), 2
+        )
         np.testing.assert_array_equal(slots, [0, -1, 0, -1, 0, -1])
 
     def test_are_part_of_the_order_of_posteriors(self):

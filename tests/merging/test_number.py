@@ -10,7 +10,7 @@ import decbayes as db
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.grouping import number
-from decbayes.merging.grouping.number import Look
+from decbayes.merging.grouping.number import CheapestJoin
 from decbayes.merging.grouping.search import SlotSearch
 
 WORDS = 40
@@ -62,7 +62,7 @@ def looks_of(*ratios, first=None, noise=2.0, unknown=0):
     """Looks down to one join before the end, with so many at first whose noise is not known yet."""
     start = len(ratios) + 1 if first is None else first
     return [
-        Look(start - place, ratio * noise, 99.0 if place < unknown else noise, place >= unknown)
+        CheapestJoin(start - place, ratio * noise, 99.0 if place < unknown else noise, place >= unknown)
         for place, ratio in enumerate(ratios)
     ]
 
@@ -81,18 +81,18 @@ def looks_of(*ratios, first=None, noise=2.0, unknown=0):
     ],
 )
 def test_a_jump_in_what_the_cheapest_join_costs_is_the_number(looks, expected, monkeypatch):
-    monkeypatch.setattr(number, "looks", lambda components, start: iter(looks))
+    monkeypatch.setattr(number, "cheapest_joins", lambda components, start: iter(looks))
     found, clear, *_ = number.descend(range(50), 10)
     assert (found, clear) == expected
 
 
 def test_the_first_number_at_which_two_slots_perhaps_differ_is_known_beside_the_jump(monkeypatch):
-    monkeypatch.setattr(number, "looks", lambda components, start: iter(looks_of(1.0, 2.1, 1.2, 8.0)))
+    monkeypatch.setattr(number, "cheapest_joins", lambda components, start: iter(looks_of(1.0, 2.1, 1.2, 8.0)))
     assert number.descend(range(50), 10) == (2, True, True, 4)
 
 
 def test_where_it_began_is_no_jump_if_all_components_are_slots(monkeypatch):
-    monkeypatch.setattr(number, "looks", lambda components, start: iter(looks_of(9.0, 9.0, first=3)))
+    monkeypatch.setattr(number, "cheapest_joins", lambda components, start: iter(looks_of(9.0, 9.0, first=3)))
     assert number.descend(range(3), 3)[:2] == (3, True)
 
 
@@ -163,7 +163,7 @@ def test_noise_is_what_components_lose_in_their_slots(rng):
 def test_a_look_divides_the_cheapest_join_by_what_a_crowd_of_noise_would_gain(rng):
     labels = list(range(5)) * 4
     matrix, search = search_of(rng, labels, 5)
-    (look,) = [each for each in number.looks(search.components, 6) if each.slots == 5]
+    (look,) = [each for each in number.cheapest_joins(search.components, 6) if each.slots == 5]
     groups = [matrix[np.array(labels) == slot].sum(axis=0) for slot in range(5)]
     cheapest, first, second = min(
         (known(groups[i]) + known(groups[j]) - known(groups[i] + groups[j]), i, j) for i in range(5) for j in range(i)

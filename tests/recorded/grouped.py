@@ -10,9 +10,9 @@ from decbayes.merging import reading, remarking
 from decbayes.merging.base import lineage
 from decbayes.merging.base.components import Components, bases, evidence_by_site, sites_of
 from decbayes.merging.grouping import _escapes, default_number, number, shared
-from decbayes.merging.grouping.inherited_ids import homes, inherited
+from decbayes.merging.grouping.inherited_ids import home_slots, inherited
 from decbayes.merging.grouping.joins import greedy_joins, grown_labels
-from decbayes.merging.grouping.search import SlotSearch, begin_at, births
+from decbayes.merging.grouping.search import SlotSearch, count_new_slots, start_empty_slots
 from decbayes.merging.reading import _confidence, _heterogeneity, _influence
 
 SLOTS = 3
@@ -63,8 +63,8 @@ def searched(name):
     sites = sites_of(problem)
     fresh = SlotSearch(components, np.where(start == 1, -1, start), base, SLOTS)
     known = np.array([True, False, True])
-    found["births"] = [births(fresh, known, sites, noise) for noise in (0.01, 1.0, 1e3)]
-    begin_at(fresh, np.array([4.0, 0.0, 5.0]), sites)
+    found["births"] = [count_new_slots(fresh, known, sites, noise) for noise in (0.01, 1.0, 1e3)]
+    start_empty_slots(fresh, np.array([4.0, 0.0, 5.0]), sites)
     found["begun"] = fresh.labels
     return found
 
@@ -73,7 +73,7 @@ def numbered(name):
     alignment, coupled = aligned(name)
     problem = alignment.problem(coupled)
     components = Components.of(problem.factors, [*problem.contents])
-    looks = list(number.looks(components, 5))
+    looks = list(number.cheapest_joins(components, 5))
     found = default_number.default_number(problem)
     return {
         "looks": [(look.slots, look.cost, look.noise, look.known, look.spread) for look in looks],
@@ -148,7 +148,7 @@ def followed(name):
         "matched": lineage.matched(0.6 * apart, old.evidence, new.evidence),
         "events": [(event.kind, event.share) for event in events.events],
         "slots": events.slots,
-        "homes": homes(ids, [2, 2, 2], evidence, 3),
+        "homes": home_slots(ids, [2, 2, 2], evidence, 3),
         "inherited": inherited(ids, [np.array([0, 1]), np.array([1, 2]), np.array([0, 2])], evidence, 3),
     }
 

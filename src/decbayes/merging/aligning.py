@@ -29,7 +29,7 @@ from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
-from decbayes.merging.grouping.number import Stands, found_number
+from decbayes.merging.grouping.number import Stands, estimated_number
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
@@ -176,7 +176,7 @@ def sized_structure(
     raised = since is None and largest.resizable and raisable(problem, solver)
     if components == "auto":
         loaded = loaded_from(posteriors, problem)
-        number, stands = found_number(following(loaded, since, coupled, largest))
+        number, stands = estimated_number(following(loaded, since, coupled, largest))
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
             return Sized(largest.with_components(number), "auto", why)

@@ -1,4 +1,4 @@
-"""Many to one: any component of any site into any slot. A tree of joins, single moves, escapes."""
+"""Many to one: any component of any site into any slot, by a tree of joins, single moves and escapes."""
 
 from decbayes.merging.grouping.grouping import Grouping
 

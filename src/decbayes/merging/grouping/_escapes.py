@@ -1,4 +1,4 @@
-"""Moves of whole slots: split one and join two others if that gains; join slots that the evidence does not separate."""
+"""Moves of whole slots: split one and join two others while that gains; join slots that evidence cannot separate."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,10 +12,10 @@ from decbayes.merging.base.components import Components
 from decbayes.merging.grouping.number import crowding
 from decbayes.merging.grouping.search import LEAST_GAIN, SlotSearch
 
-# The number of splits, best first, that are tried before a search gives up.
+# Splits tried, best first, before a search gives up.
 TRIED = 3
-# The log Bayes factor above which two slots are joined. With less, keeping them apart costs little if that was wrong,
-# but joining them may cost much: a point alone may be far from all others.
+# Two slots are joined if their log Bayes factor exceeds this. Keeping them apart by mistake costs little; joining them
+# may cost much, as a single point may be far from all others.
 CLEARLY = 2.0
 
 
@@ -34,7 +34,7 @@ class Escaping(Protocol):
 
 
 def escape(search: Escaping, most: int) -> None:
-    """Split a slot and join two others, then move components, as long as that gains; at most this many times."""
+    """Split a slot, join two others and move components while that gains, at most this many times."""
     value = search.value()
     known: dict[bytes, tuple[Indices, float]] = {}
     threshold = LEAST_GAIN * float(search.components.evidence.sum())
@@ -47,7 +47,7 @@ def escape(search: Escaping, most: int) -> None:
 
 
 def improves(search: Escaping, labels: Indices, value: float) -> bool:
-    """Whether a search from these labels ends above the value; the search stays there in any case."""
+    """Whether a search from these labels ends above the value; the search keeps the result in any case."""
     search.restart(labels)
     return search.moves() > value
 
@@ -72,21 +72,20 @@ def proposals(search: Escaping, known: dict[bytes, tuple[Indices, float]], thres
 
 
 def relabelled(labels: Indices, moved: Indices, first: int, second: int) -> Indices:
-    """Slot `second` joins `first`, and makes room for the half that moves."""
+    """Join slot `second` to `first`, and give its number to the half that moves."""
     after = np.where(labels == second, first, labels)
     after[moved] = second
     return after
 
 
 def vacate(search: SlotSearch) -> None:
-    """Join slots as long as the evidence is against separating two of them; the freed slots stay empty.
+    """Join slots while the evidence is against separating two of them; freed slots stay empty.
 
     A fit of all data leaves a component at the prior if it has nothing to explain. Two slots are joined if the Bayes
-    factor of their parameters and of their weights (reduced for overlap) is clearly in favour, and if the loss could be
-    noise.
+    factor of their parameters and weights (reduced for overlap) is clearly in favour, and noise could explain the loss.
     """
     while True:
-        # Whatever the factor: with many parameters its penalty is so high that it would join clearly different slots.
+        # Only where noise explains the loss: with many parameters the penalty alone would join clearly different slots.
         factors = np.where(search.join_losses() <= noise(search), bayes_factors(search), -np.inf)
         if not factors.max(initial=-np.inf) > CLEARLY:
             return
@@ -120,7 +119,7 @@ def noise(search: SlotSearch) -> Array:
 
 
 def weight_gain(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
-    """The gain from one weight instead of two: the entropy of the memberships, less the part left open by overlap."""
+    """The gain from one weight instead of two: the entropy of the memberships, less what overlap leaves undecided."""
     total = np.maximum(evidence[first] + evidence[second], 1e-300)
     shares = np.array([evidence[first], evidence[second]]) / total
     distance = 0.5 * np.maximum(loss_per_pair(search, evidence, first, second), 0.0)
@@ -130,9 +129,9 @@ def weight_gain(search: SlotSearch, evidence: Array, first: Indices, second: Ind
 
 
 def loss_per_pair(search: SlotSearch, evidence: Array, first: Indices, second: Indices) -> Array:
-    """The loss of joining one observation of each slot; for known variances, twice Bhattacharyya's distance.
+    """The loss of joining one observation from each slot; for known variances, twice Bhattacharyya's distance.
 
-    Variances of their own make small components look far from all others: they say nothing here.
+    Families with their own spread are skipped: a small component's variance makes it look far from all others.
     """
     weights = 1.0 / np.maximum(evidence, 1e-300)
     merged = search.components.joined(search.labels, search.count)

@@ -1,11 +1,11 @@
-"""The number of slots if nobody gives one: that of the largest site, and more as long as more slots help.
+"""The default number of slots: that of the largest site, and more while more slots help.
 
-Slots are divided as long as the other sites then predict each site's data better,
+Slots are divided while the other sites then predict each site's data better,
 
     L = Σ_i [A(λ) − A(λ − c_i)],    c_i the contribution of site i in its slots,
 
-or as long as some hold components that differ by more than noise, and L hardly falls: it does where sites differ a
-little in the same components. This is no estimate of the true number (see `number.py`), but one with which the merge
+or while some slot holds components that differ by more than noise and L hardly falls, as happens where sites have
+slightly different versions of a component. This does not estimate the true number (see `number.py`) but one that
 predicts well; `benchmarks/default_slots.py` measures it.
 """
 
@@ -23,20 +23,20 @@ from decbayes.merging.grouping.number import SWEEPS, sampling_noise
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.grouping.shared import halved, unlike_above
 
-# Slots that hold components which differ are divided if L falls, per component, by no more than this many times what
-# sampling alone makes two versions of one component differ.
+# A slot with different components is divided unless L falls, per component, by more than this multiple of the
+# difference that sampling causes between two versions of one component.
 TOLERATED = 1.5
-# Data of a given variance spread farther than that if a slot rests on about a single row, or if the sites' versions of
-# slots differ by more than this many times what sampling explains.
+# Data spread farther than their given variance if a slot rests on less evidence than LONE, or if the sites' versions of
+# slots differ by more than DISPERSED times what sampling explains.
 LONE, DISPERSED = 1.5, 2.0
 
 
 @dataclass(frozen=True)
 class DefaultNumber:
-    """A number of slots, what spoke for more than the largest site has components, and where the search stopped.
+    """A number of slots, the reasons to exceed the largest site's number, and where the search stopped.
 
-    In `tried` slots, the other sites would predict each site's data no better; 0 if no further number was tried.
-    `spare`: why one more slot is to stay empty; "" if none is.
+    `tried` slots did not improve the prediction of each site's data by the others; 0 if no further number was tried.
+    `spare` says why one further slot stays empty; "" if none does.
     """
 
     slots: int
@@ -64,7 +64,7 @@ def counted(components: int) -> str:
 
 
 def default_number(problem: Problem) -> DefaultNumber:
-    """Divide slots, beginning with as many as the largest site has components, as long as that helps."""
+    """Divide slots, starting with the largest site's number of components, while that helps."""
     largest = max(contents[0].count for contents in problem.contents)
     components = Components.of(problem.factors, [*problem.contents])
     filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
@@ -87,7 +87,7 @@ def default_number(problem: Problem) -> DefaultNumber:
 
 
 def alike_in(problem: Problem, slots: int) -> bool:
-    """Whether no slot holds components that differ by more than noise, if there are this many slots."""
+    """Whether, with this many slots, no slot holds components that differ by more than noise."""
     components = Components.of(problem.factors, [*problem.contents])
     labels = grown_labels(components, bases_of(components, slots), slots)
     gains, by_noise, _ = halved(searched(components, labels, slots))
@@ -95,9 +95,9 @@ def alike_in(problem: Problem, slots: int) -> bool:
 
 
 def divisions(search: SlotSearch, limit: float) -> Iterator[tuple[SlotSearch, bool]]:
-    """Searches with more and more slots, and whether those that were divided hold components that clearly differ.
+    """Searches with more and more slots, and whether the divided slots held components that clearly differ.
 
-    All slots that clearly do are divided at once; otherwise the one whose best split gains most.
+    All slots with clear differences are divided at once; without any, the one whose best split gains most.
     """
     while search.count < len(search.components):
         gains, by_noise, halves = halved(search)
@@ -124,7 +124,7 @@ def bases_of(components: Components, count: int) -> list[Array]:
 
 @dataclass(frozen=True)
 class OtherSites:
-    """All factors of the components, weights included, and the site of each component."""
+    """Rows of all factors, weights included, and the site of each component."""
 
     factors: tuple[Factor, ...]
     rows: tuple[Rows, ...]
@@ -143,22 +143,21 @@ class OtherSites:
             versions = rows.joined(version, len(slots)).written_out()
             merged = factor.prior[:1] + rows.joined(search.labels, count).written_out()
             terms = factor.family.defined_terms(merged)[slots] - factor.family.defined_terms(merged[slots] - versions)
-            # The rest alone may lie outside the domain if a site has subtracted evidence: then nothing is known.
+            # Without a site that subtracts evidence, the rest may be outside the domain: skip such terms.
             total += float(np.nansum(terms))
             if factor.family.over_components:
                 total += shared_terms(factor, merged, versions, sites, slots)
         return total
 
     def versions(self, search: SlotSearch) -> tuple[Indices, Indices, Indices]:
-        """The site and the slot of each version, all that a site has in a slot, and the version of each component."""
+        """The site and slot of each version (a site's sum in a slot), and the version of each component."""
         pairs, version = np.unique(self.sites * search.count + search.labels, return_inverse=True)
         return *np.divmod(pairs, search.count), version
 
     def scattered(self, search: SlotSearch) -> str:
-        """What shows that data of a given variance spread farther than the model says; "" if nothing does.
+        """Why data with a given variance seem to spread farther than that; "" if they do not.
 
-        Fits then place components here and there. An empty slot predicts like the prior, and takes what is far from
-        all others.
+        Fits then scatter components. An empty slot predicts like the prior, and takes points far from all others.
         """
         fixed = [pair for pair in zip(self.factors, self.rows, strict=True) if pair[0].family.fixed_spread]
         if not fixed:
@@ -178,23 +177,23 @@ class OtherSites:
 
 
 def dispersion(mean: Array, variance: Array, slots: Indices) -> float:
-    """How far means lie from the centres of their slots, relative to sampling; about 1 if only that matters.
+    """How far means lie from their slots' centres, relative to sampling; about 1 if only sampling matters.
 
     Σ |m_i − m|² / v_i per degree of freedom,    m = Σ (m_i / v_i) / Σ (1 / v_i) in each slot
     """
-    precision, own = np.divide(1.0, variance)[:, None], np.unique(slots, return_inverse=True)[1]
-    sums, total = np.zeros((2, own.max() + 1, mean.shape[1]))
-    np.add.at(sums, own, precision * mean)
-    np.add.at(total, own, precision)
+    precision, slot = np.divide(1.0, variance)[:, None], np.unique(slots, return_inverse=True)[1]
+    sums, total = np.zeros((2, slot.max() + 1, mean.shape[1]))
+    np.add.at(sums, slot, precision * mean)
+    np.add.at(total, slot, precision)
     freedom = (len(mean) - len(sums)) * mean.shape[1]
-    return float((precision * (mean - (sums / total)[own]) ** 2).sum() / max(freedom, 1))
+    return float((precision * (mean - (sums / total)[slot]) ** 2).sum() / max(freedom, 1))
 
 
 def shared_terms(factor: Factor, merged: Array, versions: Array, sites: Indices, slots: Indices) -> float:
-    """The part of the score that belongs to no slot: that of the weights' normalisation."""
+    """The part of the score that belongs to no slot: the weights' normalisation."""
     whole, total = factor.family.shared_term(merged), 0.0
     for site in np.unique(sites):
-        own, rest = sites == site, merged.copy()
-        rest[slots[own]] -= versions[own]
+        of_site, rest = sites == site, merged.copy()
+        rest[slots[of_site]] -= versions[of_site]
         total += whole - factor.family.shared_term(rest)
     return total

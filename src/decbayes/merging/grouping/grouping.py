@@ -23,23 +23,23 @@ from decbayes.merging.base.components import (
 from decbayes.merging.base.division import MOST_KEPT, SITES_AT_A_TIME, Division, divided, divisible
 from decbayes.merging.base.problem import Problem, Slots, Solution
 from decbayes.merging.grouping._escapes import escape, vacate
-from decbayes.merging.grouping.inherited_ids import homes
+from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.joins import grown_labels
-from decbayes.merging.grouping.search import SlotSearch, begin_at, empty_slots
+from decbayes.merging.grouping.search import SlotSearch, empty_slots, start_empty_slots
 
 if TYPE_CHECKING:
     from decbayes.kernels.cuda.device import Device
 
-# Components without evidence, or with less than this share of the median, are placed after all others.
+# Components without evidence, or with less than this share of the median component's, are placed last.
 LEAST_SHARE = 0.01
 # Entries of a sparse row that the first tree uses. Moves use all of them.
 SHORT = 100
-# Limits on the numbers in all rows (about 300 MB) and on components. Beyond them, a sample of so many components
-# is searched as a whole, and all move in this many rounds, if need be a block of sites at a time.
+# Limits on the numbers in all rows (about 300 MB) and on components. Beyond them, a sample of SAMPLED components is
+# searched, and then all components move in ROUNDS rounds, if necessary one block of sites at a time.
 MOST_LOADED, MOST_SEARCHED, SAMPLED, ROUNDS = 1 << 24, 5_000, 2_000, 4
-# The number of components whose gains are then computed together: enough for several threads.
+# Components whose gains are then computed together: enough for several threads.
 WIDE_BLOCK = 1024
-# The number of entries in all gains above which a GPU is worth its launches.
+# The number of gains above which a GPU is worth its launches.
 LARGE = 1_000_000
 
 
@@ -49,13 +49,13 @@ class Grouping:
 
         maximise Σ_k F(S_k),   F(S) = the log-likelihood of a group's data at its best parameters
 
-    Begins with a tree of the joins that lose least, then moves single components while that gains, then splits and
-    joins slots.
+    It starts with a tree of the cheapest joins, then moves single components while that gains, then splits and joins
+    slots.
 
     Attributes:
-        escapes: how often, at most, a slot is split and two others are joined.
+        escapes: the most times a slot is split and two others are joined.
         passes: passes in which counts of topics are divided among slots column by column, because a topic of a small
-            site may be a mixture of two; 0 keeps components whole.
+            site may be a mixture of several; 0 keeps components whole.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -91,19 +91,19 @@ class Grouping:
             return None
         if device is None:
             return divided(problem, sites, self.passes, SITES_AT_A_TIME if components is None else problem.sites)
-        from decbayes.merging.grouping.cuda.gpu_division import divided as divided_there
+        from decbayes.merging.grouping.cuda.gpu_division import divided as gpu_divided
         from decbayes.merging.grouping.cuda.gpu_search import sparse
 
-        return divided_there(device, problem, sites, self.passes, None if components is None else sparse(components))
+        return gpu_divided(device, problem, sites, self.passes, None if components is None else sparse(components))
 
     def _sample_labels(self, problem: Problem, device: "Device | None") -> Indices:
-        """For components that are too many to search together: a sample is searched, and all follow it."""
+        """For too many components to search together: search a sample, then move all components."""
         evidence = np.concatenate([part.evidence for _, part in chunks(problem, SITES_AT_A_TIME)])
         sample, places = sampled(problem, evidence)
         base = bases(sample.factors, float(sample.evidence.sum()), problem.components)
         labels = np.full(len(evidence), -1, dtype=np.intp)
         labels[places] = self._searched(problem, sample, base, places, None, device, vacating=False)
-        return followed(problem, labels, bases(sample.factors, float(evidence.sum()), problem.components))
+        return moved_from_sample(problem, labels, bases(sample.factors, float(evidence.sum()), problem.components))
 
     def _labels(self, problem: Problem, components: Components, device: "Device | None") -> Indices:
         count = problem.components
@@ -137,9 +137,9 @@ class Grouping:
         start = home if home is not None else start_labels(problem, components, base, count)
         search = SlotSearch(components, start, base, count, anchors, home)
         if anchors is not None:
-            begin_at(search, anchors.evidence, sites)
+            start_empty_slots(search, anchors.evidence, sites)
         elif home is not None:
-            begin_at(search, np.bincount(home[home >= 0], minlength=count).astype(float), sites)
+            start_empty_slots(search, np.bincount(home[home >= 0], minlength=count).astype(float), sites)
         if fixed or len(components) > count:
             search.moves(announce=problem.announce)
             escape(search, self.escapes)
@@ -149,9 +149,9 @@ class Grouping:
 
 
 def is_large(problem: Problem) -> bool:
-    """Whether there are too many components, or numbers in them, to search together; stops reading when there are.
+    """Whether there are too many components, or numbers in them, to search together; stops reading as soon as it knows.
 
-    A search that starts from the slots of a prior or of an earlier merge is quick, and always covers all components.
+    A search that starts from a prior's slots or an earlier merge is quick and always covers all components.
     """
     if not problem.exchangeable or problem.since is not None:
         return False
@@ -164,12 +164,12 @@ def is_large(problem: Problem) -> bool:
 
 
 def keepable(problem: Problem) -> bool:
-    """Whether all components may be in memory at the same time, although they are too many to search together."""
+    """Whether all components fit in memory together, even if they are too many to search."""
     return problem.numbers(most=MOST_KEPT) <= MOST_KEPT
 
 
 def device_of(problem: Problem) -> "Device | None":
-    """The GPU, if one is used and components are many and counts; not for merges that follow an earlier one."""
+    """The GPU, if one is available and components are many counts; not for merges that follow an earlier one."""
     if problem.since is not None or len(problem.factors) > 1 or not countable(problem):
         return None
     if problem.evaluations(most=LARGE) < LARGE:
@@ -183,7 +183,7 @@ def countable(problem: Problem) -> bool:
 
 
 def anchored_labels(problem: Problem, components: Components, base: Sequence[Array]) -> Indices:
-    """Components start in the slot whose prior they fit, then move: slots with different priors keep their places."""
+    """Start each component in the slot whose prior fits best, then move: slots with different priors stay apart."""
     nowhere = np.full(len(components), -1, dtype=np.intp)
     search = SlotSearch(components, nowhere, base, problem.components, prior_components(problem.factors))
     search.restart(search.gains(np.arange(len(components))).argmax(axis=1))
@@ -192,7 +192,7 @@ def anchored_labels(problem: Problem, components: Components, base: Sequence[Arr
 
 
 def start_labels(problem: Problem, components: Components, base: Sequence[Array], count: int) -> Indices:
-    """The groups of a tree; no slots if the search begins at an earlier merge."""
+    """The groups of a tree; no slots if the search starts from an earlier merge."""
     if problem.since is not None:
         return np.full(len(components), -1, dtype=np.intp)
     if len(components) <= count:
@@ -205,7 +205,7 @@ def homes_of(problem: Problem, components: Components) -> Indices | None:
     if problem.since is not None or not any(problem.ids):
         return None
     sizes = [contents[0].count for contents in problem.contents]
-    return homes(problem.ids, sizes, components.evidence, problem.components)
+    return home_slots(problem.ids, sizes, components.evidence, problem.components)
 
 
 def attached(components: Components, labels: Indices, base: Sequence[Array], count: int) -> Indices:
@@ -227,18 +227,18 @@ def split(labels: Indices, sizes: Sequence[int]) -> tuple[Indices, ...]:
     return tuple(np.split(labels, np.cumsum(sizes)[:-1]))
 
 
-def followed(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
-    """The labels after rounds of moves of all components, from slots that a sample has filled."""
+def moved_from_sample(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
+    """Labels after rounds of moves of all components, starting from the slots of a sample."""
     if not keepable(problem):
-        return followed_in_blocks(problem, labels, base)
+        return moved_in_blocks(problem, labels, base)
     components = Components.of(problem.factors, [*problem.contents])
     search = SlotSearch(components, labels, base, problem.components)
     search.moves(ROUNDS, problem.announce, block=WIDE_BLOCK)
     return search.labels
 
 
-def followed_in_blocks(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
-    """The same for more components than fit into memory: rounds over one block of sites at a time."""
+def moved_in_blocks(problem: Problem, labels: Indices, base: Sequence[Array]) -> Indices:
+    """The same for more components than fit in memory: each round takes one block of sites at a time."""
     labels = labels.copy()
     for _ in range(ROUNDS):
         slots = filled_slots(problem, labels, base)
@@ -251,7 +251,7 @@ def followed_in_blocks(problem: Problem, labels: Indices, base: Sequence[Array])
 
 
 def sampled(problem: Problem, evidence: Array) -> tuple[Components, Indices]:
-    """Some of the larger components, and their positions: every n-th of those with more evidence than the median."""
+    """A sample of components, and their positions: every n-th of those with more evidence than the median."""
     larger = np.argsort(-evidence, kind="stable")[: -(-len(evidence) // 2)]
     chosen = np.sort(larger[np.unique(np.linspace(0, len(larger) - 1, SAMPLED).astype(np.intp))])
     parts: list[Components] = []

@@ -1,4 +1,4 @@
-"""Existing ids of the sites' components: components with equal ids attract each other, and each slot inherits one."""
+"""Ids of the sites' components: equal ids attract each other, and each slot inherits one."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.problem import best_permutation
 
 Ids = Sequence[Sequence[str]]
-"""For each site the ids of its components: none at all, or one for each, empty if a component has none."""
+"""Per site: no ids at all, or one per component, empty if a component has none."""
 
 
-def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indices | None:
-    """The slot that each component belongs to by its id, −1 for none; None if there are too few shared ids.
+def home_slots(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indices | None:
+    """Each component's slot according to its id, −1 for none; None if too few ids are shared.
 
-    Slots go to the ids with most evidence among those used by several sites. Before sites agree on ids there are few of
-    these, and components are grouped as if they had none.
+    Slots go to the ids with the most evidence among those that several sites use. Before sites agree on ids there are
+    few, and components are grouped as if they had none.
     """
     names = listed(ids, sizes)
     known, place = np.unique(names, return_inverse=True)
@@ -32,12 +32,12 @@ def homes(ids: Ids, sizes: Sequence[int], evidence: Array, count: int) -> Indice
 
 
 def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -> tuple[str, ...]:
-    """The id of each slot: the one with most evidence there, each used once; empty if none is left."""
+    """The id of each slot: the one with the most evidence there, each used once; empty if none is left."""
     names = listed(ids, [len(site_slots) for site_slots in slots])
     known, place = np.unique(names, return_inverse=True)
     votes = np.zeros((count, len(known)))
     np.add.at(votes, (np.concatenate(slots), place), np.where(names == "", 0.0, evidence))
-    # For each slot, only as many ids as there are slots can matter: the other slots may take all but one of them.
+    # Per slot, only as many ids as there are slots matter: the other slots can take all but one of them.
     likely = np.unique(np.argsort(-votes, axis=1, kind="stable")[:, :count])
     square = np.zeros((max(count, len(likely)),) * 2)
     square[:count, : len(likely)] = votes[:, likely]
@@ -47,7 +47,7 @@ def inherited(ids: Ids, slots: Sequence[Indices], evidence: Array, count: int) -
 
 
 def listed(ids: Ids, sizes: Sequence[int]) -> np.ndarray:
-    """One id for each component of all sites, one site after another."""
+    """One id per component, site after site."""
     return np.array(
         [name for given, size in zip(ids, sizes, strict=True) for name in (given or [""] * size)], dtype=object
     )

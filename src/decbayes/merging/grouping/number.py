@@ -20,34 +20,34 @@ from decbayes.families.matrices import Array, Indices
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases, earlier_components, sites_of
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.joins import grown_labels
-from decbayes.merging.grouping.search import SlotSearch, births
+from decbayes.merging.grouping.search import SlotSearch, count_new_slots
 
-# Ratios above SURE are two components; a jump to PERHAPS or more counts, and one by GAP or more over the previous ratio
-# (RISE at least) is clear.
+# A ratio above SURE means two components. A jump to at least PERHAPS counts; one by at least GAP over the previous
+# ratio (or over RISE, if that is more) is clear.
 SURE, PERHAPS, RISE, GAP = 4.0, 2.0, 2.5, 1.2
-# These hold for components of few parameters. The more there are, the less noise varies relative to its mean: limits
-# are closer to one by √(FEW / p), at least NARROWEST. The noise of topics is not only that of sampling; they keep them.
+# These limits are for components with few parameters. With more, noise varies less relative to its mean, and limits
+# move towards one by √(FEW / p), at least NARROWEST. Topics keep them, as sampling is not their only noise.
 FEW, NARROWEST = 5.0, 1.0 / 3.0
-# Noise is at most this many times the noise from sampling alone.
+# Bounds of the noise, relative to that of sampling alone.
 LEAST_NOISE, MOST_NOISE = 1.0, 5.0
-# If the largest site has this many times the components of the first number at which two perhaps differ, sites have
-# divided components into pieces: too few slots would then cost much more than too many.
+# If the largest site has at least this many times the components of the first number at which two perhaps differ, sites
+# have split components into pieces: then too few slots cost much more than too many.
 WIDE = 1.5
-# The search begins at twice the number of components of a site, at least here; above STEP slots, several are joined at
-# once.
+# The search starts at twice the largest site's number of components, at least at FIRST; above STEP slots, several are
+# joined at once.
 FIRST, STEP = 30, 40
 SWEEPS = 5
 # The most slots that may be added at once to those of an earlier merge.
 MOST_BORN = 8
-# With more components than this, groups of the most similar ones are treated as one.
+# With more components than this, the most similar ones are first joined into groups.
 MOST_COMPONENTS = 1000
 
 
 @dataclass(frozen=True)
-class Look:
-    """One number of slots: the cost of its cheapest join, in units of the cost for noise of one nat; and the noise.
+class CheapestJoin:
+    """The cheapest join at one number of slots, in units of its cost for noise of one nat, and the noise there.
 
-    `spread` is how far costs of noise vary, relative to those of components with few parameters.
+    `spread` says how much costs of noise vary, relative to components with few parameters.
     """
 
     slots: int
@@ -57,17 +57,17 @@ class Look:
     spread: float = 1.0
 
     def limit(self, ratio: float) -> float:
-        """A limit for the ratio of this look."""
+        """The limit, adjusted for the number of parameters."""
         return 1.0 + (ratio - 1.0) * self.spread
 
 
 Stands = Literal["out", "unopposed", "wide", "no"]
-"""Whether a number stands out: joins of fewer slots cost clearly more; no two components surely differ; sites have far
-more components, joined at the price of noise, and the next join may cost more; or none of these."""
+"""Whether a number stands out: joins below it cost clearly more ("out"); no two components surely differ ("unopposed");
+sites have far more components, which join at the price of noise ("wide"); or none of these."""
 
 
-def found_number(problem: Problem) -> tuple[int, Stands]:
-    """The number of slots, and whether it stands out; that of the largest site if costs rise too smoothly to decide.
+def estimated_number(problem: Problem) -> tuple[int, Stands]:
+    """The number of slots, and whether it stands out; the largest site's number if costs rise too smoothly to decide.
 
     The slots of an earlier merge are kept, even if empty; clearly new components add some.
     """
@@ -105,30 +105,30 @@ def known_slots(problem: Problem) -> int:
 
 
 def new_slots(components: Components, anchors: Components, sites: Indices) -> int:
-    """The number of slots missing in an earlier merge: for components found by at least two sites, but not there."""
+    """The number of slots missing in an earlier merge, for components that at least two sites have found."""
     count = len(anchors)
     base = bases(components.factors, float(components.evidence.sum()), count)
     search = SlotSearch(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
     known, least = anchors.evidence > 0.0, sampling_noise(components)
     lost = search.alone() - np.where(known, search.gains(np.arange(len(components))), -np.inf).max(axis=1)
-    return births(search, known, sites, within_bounds(float(np.median(lost)), least))
+    return count_new_slots(search, known, sites, within_bounds(float(np.median(lost)), least))
 
 
 def descend(components: Components, start: int) -> tuple[int | None, bool, bool, int]:
-    """One descent: the number found, whether costs jump there, whether they end where two slots surely differ, and the
-    first number at which two perhaps do.
+    """One descent: the number, whether costs jump there, whether the descent ends where two slots surely differ, and
+    the first number at which two perhaps do.
 
-    The number is None if it began too low.
+    The number is None if the descent started too low.
     """
     best, perhaps, steepest, before = None, None, 0.0, 0.0
-    waiting: list[Look] = []
+    waiting: list[CheapestJoin] = []
     first = True
-    for look in looks(components, start):
-        waiting.append(look)
-        if not look.known and look.slots > 2:
+    for join in cheapest_joins(components, start):
+        waiting.append(join)
+        if not join.known and join.slots > 2:
             continue
         for seen in waiting:
-            ratio, sure, least = seen.cost / look.noise, seen.limit(SURE), seen.limit(PERHAPS)
+            ratio, sure, least = seen.cost / join.noise, seen.limit(SURE), seen.limit(PERHAPS)
             if first and ratio >= sure and seen.slots < len(components):
                 return None, False, True, start
             first = False
@@ -143,8 +143,8 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, bool,
     return perhaps or 1, False, False, perhaps or 1
 
 
-def looks(components: Components, start: int) -> Iterator[Look]:
-    """Descend from this many slots, one join (or a few) at a time, with moves after each."""
+def cheapest_joins(components: Components, start: int) -> Iterator[CheapestJoin]:
+    """Descend from this many slots, by one join (or a few) at a time, with moves after each."""
     base = bases(components.factors, float(components.evidence.sum()), start)
     search = SlotSearch(components, grown_labels(components, base, start), base, start)
     least = sampling_noise(components)
@@ -156,7 +156,9 @@ def looks(components: Components, start: int) -> Iterator[Look]:
         parameters = float(search.freedom(np.array([first, second])).min())
         crowd = float(crowding(members[first] + members[second], parameters))
         noise, known = measured_noise(search, members, least)
-        yield Look(search.count, float(losses[first, second]) / crowd, noise, known, spread_of(components, parameters))
+        yield CheapestJoin(
+            search.count, float(losses[first, second]) / crowd, noise, known, spread_of(components, parameters)
+        )
         for _ in range(max(1, search.count // STEP)):
             search.join(first, second)
             if search.count < 2:
@@ -166,7 +168,7 @@ def looks(components: Components, start: int) -> Iterator[Look]:
 
 
 def spread_of(components: Components, parameters: float) -> float:
-    """How far costs of noise vary, relative to those of components with few parameters."""
+    """How much costs of noise vary, relative to components with few parameters."""
     if any(factor.family.countable for factor in components.factors):
         return 1.0
     return float(np.clip(np.sqrt(FEW / parameters), NARROWEST, 1.0))
@@ -178,12 +180,12 @@ def crowding(members: ArrayLike, parameters: ArrayLike) -> Array:
 
 
 def sampling_noise(components: Components) -> float:
-    """Half the (median) number of parameters that a component's data determine: the least cost of a join."""
+    """Half the median number of parameters that a component's data determine: the least cost of a join."""
     return float(np.median(0.5 * np.maximum(components.effective_freedom(), 1.0)))
 
 
 def measured_noise(search: SlotSearch, members: Indices, least: float) -> tuple[float, bool]:
-    """The median loss of components that share a slot, within bounds; and whether enough of them share one."""
+    """The median loss of components that share a slot, within bounds; and whether at least half of them share one."""
     shared = members[search.labels] > 1
     lost = search.lost()
     level = float(np.median(lost[shared])) if shared.any() else 0.0
@@ -191,5 +193,5 @@ def measured_noise(search: SlotSearch, members: Indices, least: float) -> tuple[
 
 
 def within_bounds(level: float, least: float) -> float:
-    """The noise within plausible bounds, given the noise from sampling alone."""
+    """The noise within plausible bounds, relative to sampling alone."""
     return float(np.clip(level, LEAST_NOISE * least, MOST_NOISE * least))

@@ -1,4 +1,4 @@
-"""Any component into any slot: single moves as long as one gains, and larger moves out of poor optima.
+"""Any component into any slot: single moves while they gain, and new components for empty slots.
 
 The objective Σ_k F(S_k) (see `families.groups`) never falls. Components come in an order that depends only on their
 contents, and so does the result.
@@ -15,15 +15,15 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Factor
 
-# In nats per observation: components that prefer their slot by more than this are visited less often.
+# Components that prefer their slot by more than this, in nats per observation, are visited less often.
 SURE = 0.05
-# Nats per observation that a component must gain to leave the slot of its id: ids should not follow noise.
+# Nats per observation that a component must gain to leave the slot of its id, so that ids do not follow noise.
 STAYS = 0.2
 # Nats per observation that a move must gain: far above rounding, far below anything that matters.
 LEAST_GAIN = 1e-9
 # Full sweeps, and sweeps over unsure components between two of them. Every move gains, so searches end by themselves.
 MOST_SWEEPS, ASIDES = 50, 20
-# The number of components whose gains are computed together; one that would move is checked again by itself.
+# Components whose gains are computed together; one that would move is checked again by itself.
 BLOCK = 64
 
 Announce = Callable[[], None]
@@ -80,7 +80,7 @@ class SlotSearch:
             groups.update()
 
     def value(self) -> float:
-        """Σ_k F(S_k), plus the bonus of components in their home slots."""
+        """Σ_k F(S_k), plus a bonus for components in their home slots."""
         known = float(sum(groups.values().sum() for groups in self.slots))
         at_home = 0.0 if self.homes is None else float(self.components.evidence[self.labels == self.homes].sum())
         return known + STAYS * at_home
@@ -143,15 +143,15 @@ class SlotSearch:
         return np.asarray(sum(groups.alone(rows, self.components.evidence) for groups, rows in pairs))
 
     def lost(self) -> Array:
-        """The loss of each component from sharing its slot; rounding makes none negative."""
+        """What each component loses by sharing its slot; rounding cannot make it negative."""
         everyone = np.arange(len(self.components))
         return np.asarray(np.maximum(self.alone() - self.gains(everyone)[everyone, self.labels], 0.0))
 
     def margins(self) -> Array:
-        """The loss of each component in the next best slot; infinite if there is no other.
+        """What each component would lose in the next best slot; infinite if there is no other.
 
-        Empty slots do not count: alone a component loses nothing, and slots stay empty only if the evidence is against
-        using them.
+        Empty slots are ignored: a component alone loses nothing, and slots stay empty only where the evidence is
+        against using them.
         """
         everyone, slots = np.arange(len(self.components)), np.arange(self.count)
         gains = self.gains(everyone)
@@ -161,14 +161,15 @@ class SlotSearch:
         return np.asarray(np.maximum(gains[everyone, self.labels] - others.max(axis=1), 0.0))
 
     def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
-        """The members of each slot split in two, and the gain."""
-        return [self._halved(members) for members in groups]
+        """Split the members of each slot in two; returns halves and gains."""
+        splits = []
+        for members in groups:
+            two, whole = self.split_start(members)
+            gain = two.moves() - whole
+            splits.append((two.labels, gain))
+        return splits
 
-    def _halved(self, members: Indices) -> tuple[Indices, float]:
-        two, whole = self.beginning_of_split(members)
-        return two.labels, two.moves() - whole
-
-    def beginning_of_split(self, members: Indices) -> tuple["SlotSearch", float]:
+    def split_start(self, members: Indices) -> tuple["SlotSearch", float]:
         """A search with two slots for the members of one, and their value in one.
 
         One slot begins with the member that fits worst, the other with the one farthest from it.
@@ -243,30 +244,30 @@ def empty_slots(factors: Sequence[Factor], bases: Sequence[Array], count: int) -
     return [factor.family.groups(base, count) for factor, base in zip(factors, bases, strict=True)]
 
 
-# The number of components that are tried as the first of an empty slot.
+# Components tried as the first of an empty slot.
 CANDIDATES = 10
-# Two sites have found a new component if a component of each gains this many times the noise by leaving the known slots
-# for the other's, and the first this many nats per observation: halves of a known topic do not reach this.
+# A component is new if it and one of another site both gain by sharing a new slot: more than BORN times the noise each,
+# and the first one APART nats per observation. Halves of a known topic do not reach this.
 BORN, APART = 3.5, 0.5
 
 
-def begin_at(search: SlotSearch, filled: Array, sites: Indices) -> None:
-    """Start empty slots with new components; then each component goes to the slot with the largest gain."""
+def start_empty_slots(search: SlotSearch, filled: Array, sites: Indices) -> None:
+    """Start empty slots with new components, then put each component into the slot with the largest gain."""
     known = filled > 0.0
     if not known.any():
         search.restart(np.zeros(len(search.labels), dtype=np.intp))
         known[0] = True
     for slot in np.flatnonzero(~known).tolist():
-        search.move(found_apart(search, slot, known, sites)[0], slot)
+        search.move(new_component(search, slot, known, sites)[0], slot)
         known[slot] = True
     search.restart(search.gains(np.arange(len(search.labels))).argmax(axis=1))
 
 
-def found_apart(search: SlotSearch, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
-    """The component to start an empty slot with, and the smaller of its gain and that of the first to follow it.
+def new_component(search: SlotSearch, slot: int, known: NDArray[np.bool_], sites: Indices) -> tuple[int, float]:
+    """The component to start an empty slot with, and the smaller of its gain and that of its best follower.
 
-    It is one of those that fit the known slots worst, and a component of another site gains by following it. A mixture
-    found by a single site fits as badly, but no other component gains as much by following it.
+    It is among those that fit the known slots worst, and a component of another site gains by following it. A mixture
+    found by a single site fits as badly, but nothing gains as much by following it.
     """
     everyone = np.arange(len(search.labels))
     best_known = np.where(known, search.gains(everyone), -np.inf).max(axis=1)
@@ -283,11 +284,11 @@ def found_apart(search: SlotSearch, slot: int, known: NDArray[np.bool_], sites: 
     return int(worst[best]), worth[best]
 
 
-def births(search: SlotSearch, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
+def count_new_slots(search: SlotSearch, known: NDArray[np.bool_], sites: Indices, noise: float) -> int:
     """The number of unknown slots needed for components found by two sites."""
     empty, known = np.flatnonzero(~known).tolist(), known.copy()
     for born, slot in enumerate(empty):
-        component, worth = found_apart(search, slot, known, sites)
+        component, worth = new_component(search, slot, known, sites)
         if worth < BORN * noise:
             return born
         search.move(component, slot)

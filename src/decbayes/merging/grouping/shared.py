@@ -14,14 +14,13 @@ from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
 
-# Observations per parameter that a site should have in a component: with fewer, its fit is far from the fit of all
-# data.
+# Observations per parameter that a site should have in a component: with fewer, its fit is far from that of all data.
 LEAST_PER_PARAMETER = 5.0
-# Two slots are nearly the same if joining them loses less than this many nats per observation of the smaller one.
+# Two slots are nearly the same if joining them loses less than this, in nats per observation of the smaller one.
 ALMOST = 0.05
-# A slot holds different components if its best split gains more than this many times the gain of splitting noise: the
-# first limit where the median component has fewer than SMALL observations, the second otherwise. The last is for
-# topics, whose number is a budget (more always fit better), and for features, of which an observation has several.
+# A slot holds different components if its best split gains more than this multiple of splitting noise: UNLIKE_IF_SMALL
+# if the median component has fewer than SMALL observations, else UNLIKE. UNLIKE_OTHERWISE is for topics, whose number
+# is a budget (more always fit better), and for features, of which an observation has several.
 SMALL, UNLIKE_IF_SMALL, UNLIKE, UNLIKE_OTHERWISE = 10.0, 1.0, 1.8, 10.0
 
 
@@ -31,12 +30,12 @@ class Shared:
 
     Attributes:
         evidence: sites × slots, the number of observations of each site.
-        split: per slot, the gain of its best split, in units of the gain of splitting noise.
-        limit: above this gain a slot holds components that differ.
+        split: per slot, the gain of its best split, relative to splitting noise.
+        limit: a slot with a larger gain holds components that differ.
         predictive: per slot, how much better its best split would predict, in nats per observation of all slots.
-        parameters: the number of parameters that a component's data determine, in the median.
-        per_parameter: observations per parameter of a component, in the median.
-        halves: for each component, of one site after the other, its half in the best split of its slot.
+        parameters: the median number of parameters that a component's data determine.
+        per_parameter: the median number of observations per parameter of a component.
+        halves: for each component, site after site, its half in the best split of its slot.
         versions: each site's version of each slot, in that slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -60,7 +59,7 @@ class Shared:
 
     @cached_property
     def apart(self) -> Array:
-        """Sites × slots, the loss of a site's version from the merge in nats per observation; NaN where it has none."""
+        """Sites × slots: the loss of a site's version from the merge in nats per observation; NaN where it has none."""
         lost = self.versions.lost().reshape(self.evidence.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.evidence > 0.0, lost / self.evidence, np.nan)
@@ -72,7 +71,7 @@ class Shared:
 
     @property
     def unlike(self) -> tuple[int, ...]:
-        """Slots that hold components that differ."""
+        """Slots that hold different components."""
         return tuple(np.flatnonzero(self.split > self.limit).tolist())
 
     def sites(self, slot: int) -> list[int]:
@@ -89,7 +88,7 @@ class Shared:
 
 
 def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
-    """Each site's version of each slot, and its loss from being merged with the others."""
+    """Each site's version of each slot, and what it loses by merging with the others."""
     count, sites = problem.components, len(slots)
     components = Components.of(problem.factors, [*problem.contents])
     versions = components.joined(
@@ -121,12 +120,12 @@ def halved_evidence(evidence: Array, labels: Indices, halves: Indices, count: in
 def predictive_gains(gains: Array, evidence: Array) -> Array:
     """How much better two halves of a slot predict than the slot, in nats per observation of all slots.
 
-    The gain g of a split, per observation, is that of predictions if the half of each observation were known:
+    The gain g of a split, per observation, assumes that each observation's half is known:
 
         g = predictive gain + I,    I the information that an observation has about its half
 
-    Halves that overlap therefore predict hardly better than the whole. Of two Gaussians d apart, with shares p and q,
-    g = pq d² / 2; and I lies between two bounds (Kolchinsky and Tracey), of which this takes the mean,
+    Overlapping halves therefore predict hardly better than the whole. For two Gaussians at distance d, with shares p
+    and q, g = pq d² / 2, and I lies between two bounds (Kolchinsky and Tracey); this uses their mean,
 
         −p log(p + q e^−t) − q log(q + p e^−t)    with t = d² / 8 and t = d² / 2
     """
@@ -139,9 +138,9 @@ def predictive_gains(gains: Array, evidence: Array) -> Array:
 
 
 def halved(search: SlotSearch) -> tuple[Array, Array, Indices]:
-    """Per slot, the gain of its best split, and that of splitting as many noisy copies; and each component's half.
+    """Per slot, the gain of its best split and that of splitting as many noisy copies; and each component's half.
 
-    Noise is the loss of components from sharing a slot after all slots are split.
+    Noise is what components lose by sharing a slot after all slots are split.
     """
     gains, crowd, lost = np.zeros(search.count), np.ones(search.count), [np.zeros(0)]
     halves = np.zeros(len(search.labels), dtype=np.intp)
@@ -159,22 +158,22 @@ def halved(search: SlotSearch) -> tuple[Array, Array, Indices]:
 
 
 def best_split(search: SlotSearch, members: Indices) -> tuple[float, Indices, Array]:
-    """The gain of splitting a slot, the half of each member, and what members lose that still share a half."""
-    two, whole = search.beginning_of_split(members)
+    """The gain of splitting a slot, the half of each member, and the losses of members that share a half."""
+    two, whole = search.split_start(members)
     two.restart(two.gains(np.arange(len(members))).argmax(axis=1))
     gain = two.moves() - whole
     return gain, two.labels, two.lost()[np.bincount(two.labels, minlength=2)[two.labels] > 1]
 
 
 def data_per_parameter(components: Components) -> float:
-    """Observations per parameter of a component, in the median; infinite if no component has data."""
+    """Median number of observations per parameter of a component; infinite if no component has data."""
     known = components.evidence >= LEAST_EVIDENCE
     ratios = components.evidence[known] / np.maximum(components.effective_freedom()[known], 1.0)
     return float(np.median(ratios)) if len(ratios) else np.inf
 
 
 def unlike_above(problem: Problem, evidence: Array) -> float:
-    """The limit for the gain of a split; lower where components are small, since noise then hides much of it."""
+    """The limit for the gain of a split; lower for small components, where noise hides much of it."""
     families = [factor.family for factor in problem.factors]
     if all(family.countable for family in families) or not any(family.exclusive for family in families):
         return UNLIKE_OTHERWISE
@@ -184,10 +183,9 @@ def unlike_above(problem: Problem, evidence: Array) -> float:
 
 def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:
     """Pairs of filled slots that could be joined with little loss."""
-    pairs: Sequence[tuple[int, int]] = [
+    return tuple(
         (first, second)
         for second in range(len(evidence))
         for first in range(second)
         if losses[first, second] < ALMOST * min(evidence[first], evidence[second]) and evidence[[first, second]].all()
-    ]
-    return tuple(pairs)
+    )

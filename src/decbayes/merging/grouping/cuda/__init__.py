@@ -1,1 +1,1 @@
-"""The same searches on a GPU."""
+"""The same search and division on a GPU."""

@@ -1,4 +1,4 @@
-"""Counts of topics divided among slots on a GPU, with the same passes as `division`."""
+"""Dividing counts of topics among slots on a GPU, in the same passes as `division`."""
 
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,9 +21,9 @@ KERNELS, ROW_THREADS, COLUMN_THREADS, WARP = "division.cu", 128, 256, 32
 def divided(
     device: Device, problem: Problem, labels: tuple[Indices, ...], passes: int, rows: SparseRows | None = None
 ) -> Division | None:
-    """The same as `division.divided`, and the totals that the slots receive from all sites.
+    """The same as `division.divided`, and the totals that slots receive from all sites.
 
-    `rows` are those of all sites, if somebody has put them together already.
+    `rows` are those of all sites, if already concatenated.
     """
     xp, slots = device.xp, problem.components
     if rows is None:
@@ -49,15 +49,15 @@ def divided(
 
 def climbed(counts: "GpuCounts", prior: Any, start: State, passes: int) -> State:
     """Shares and profiles after this many passes, extrapolated as in `division.climbed`."""
-    reached = given = start
+    state = extrapolated = start
     for step in range(passes):
-        before, divided_counts = reached, counts.divided(*given)
-        reached = (
-            counts.normalised(divided_counts.rows, axis=1, otherwise=given[0]),
+        before, divided_counts = state, counts.divided(*extrapolated)
+        state = (
+            counts.normalised(divided_counts.rows, axis=1, otherwise=extrapolated[0]),
             counts.normalised(divided_counts.columns + prior, axis=0),
         )
-        given = reached if step == 0 else tuple(counts.led_on(reached[i], before[i], axis=1 - i) for i in range(2))
-    return reached
+        extrapolated = state if step == 0 else tuple(counts.led_on(state[i], before[i], axis=1 - i) for i in range(2))
+    return state
 
 
 class Divided(NamedTuple):
@@ -86,20 +86,20 @@ class GpuCounts:
         return ends, entries, xp.asarray(owners)[entries]
 
     def normalised(self, values: Any, *, axis: int, otherwise: Any = None) -> Any:
-        """Values divided by their sum over an axis; others, or zero, where the sum is zero."""
+        """Values divided by their sum over an axis; `otherwise`, or zero, where the sum is zero."""
         made, others = self._xp.empty_like(values), values if otherwise is None else otherwise
         sums = values.sum(axis=axis)
         self._each(made, "normalise", values, sums, others, np.int32(axis))
         return made
 
     def led_on(self, reached: Any, before: Any, *, axis: int) -> Any:
-        """The extrapolation of two points, as the processor's kernel of this name computes it."""
+        """Extrapolate from two points, as the CPU kernel of this name does."""
         made = self._xp.empty_like(reached)
         self._each(made, "lead_on", reached, before, np.float64(FLOOR))
         return self.normalised(made, axis=axis)
 
     def _each(self, made: Any, kernel: str, *arguments: Any) -> None:
-        """A kernel with one thread per number that is made."""
+        """Launch a kernel with one thread per number of the output."""
         blocks = -(-made.size // COLUMN_THREADS)
         self._device.launch(
             KERNELS, kernel, blocks, COLUMN_THREADS, *arguments, np.int64(made.size), made, SLOTS=made.shape[1]

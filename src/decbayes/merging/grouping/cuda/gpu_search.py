@@ -1,4 +1,4 @@
-"""The search for slots of topics on a GPU: the tree, the moves and the escapes of `grouping`, in few launches."""
+"""The search for slots of topics on a GPU: the tree, moves and escapes of `grouping`, in few launches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from decbayes.merging.grouping.search import ASIDES, LEAST_GAIN, MOST_SWEEPS, SU
 KERNELS, TREES, THREADS = "grouping.cu", "joins.cu", 512
 # Blocks per search. More blocks lose more time waiting for each other than they save.
 TEAM = 64
-# Components whose gains are computed together, as in the kernel.
+# Components whose gains are computed together; the kernel has the same number.
 BATCH = 64
 # Shared memory in bytes that every recent GPU has.
 MOST_SHARED = 64_000
@@ -60,7 +60,7 @@ def sent_rows(device: Device, rows: SparseRows) -> tuple[Any, ...]:
 
 
 class GpuSlotSearch:
-    """The slot of each component, as in `SlotSearch`; slots stay on the GPU. Evidence is the sums of the rows."""
+    """The slot of each component, as in `SlotSearch`; slots stay on the GPU. Evidence is the rows' sums."""
 
     def __init__(
         self, device: Device, components: Components, labels: Indices, count: int, sent: tuple[Any, ...]
@@ -73,7 +73,7 @@ class GpuSlotSearch:
         self._alone = xp.empty(len(components))
         starts, stops, _, data, sums = self._rows
         device.launch(KERNELS, "know_alone", len(components), 128, starts, stops, data, sums, self._alone)
-        self._held = xp.empty((count, self._width)), xp.empty((count, self._width)), xp.empty(count)
+        self._slots = xp.empty((count, self._width)), xp.empty((count, self._width)), xp.empty(count)
         self.restart(labels)
 
     def restart(self, labels: Indices) -> None:
@@ -84,7 +84,7 @@ class GpuSlotSearch:
         return float(self._known().sum())
 
     def moves(self, most: int = MOST_SWEEPS, announce: Announce | None = None) -> float:
-        labels, values = self._climb([self._order], self.labels[self._order], self.count, self._held, most=most)
+        labels, values = self._climb([self._order], self.labels[self._order], self.count, self._slots, most=most)
         self.labels[self._order], self._values = labels, values[0]
         if announce is not None:
             announce()
@@ -93,13 +93,13 @@ class GpuSlotSearch:
     def join_losses(self) -> Array:
         self._known()
         losses = self._xp.full((self.count, self.count), np.inf)
-        counts, _, totals = self._held
+        counts, _, totals = self._slots
         numbers = np.int32(self.count), np.int32(self._width)
         self._device.launch(TREES, "compare_slots", self.count**2, THREADS, *numbers, counts, totals, losses)
         return np.asarray(self._device.to_host(losses))
 
     def halves(self, groups: Sequence[Indices]) -> list[tuple[Indices, float]]:
-        """The members of each slot split in two, and the gain; all slots at the same time."""
+        """Split the members of each slot in two, all slots at once; returns halves and gains."""
         if not groups:
             return []
         sizes = [len(members) for members in groups]
@@ -135,7 +135,7 @@ class GpuSlotSearch:
         most: int,
         halving: bool = False,
     ) -> tuple[Indices, Array]:
-        """Several searches, each among some components: the slot of each component, and F of each search's slots."""
+        """Run several searches, each among some components; returns each component's slot and F of each slot."""
         xp, send = self._xp, self._xp.asarray
         sizes = [len(visit) for visit in visits]
         size, team = sum(sizes), 1 if halving else min(TEAM, self._device.processors)
@@ -165,7 +165,7 @@ class GpuSlotSearch:
 
 
 def grown_labels(device: Device, rows: SparseRows, sent: tuple[Any, ...], count: int, *, short: int) -> Indices:
-    """A given number of groups by trees of consecutive components, and trees of those, as in `joins.grown_labels`."""
+    """A given number of groups by trees of consecutive components, then trees of those, as in `joins.grown_labels`."""
     counts = shortened(device, rows, sent, short)
     totals, labels = counts.sum(axis=1), np.arange(rows.count)
     while True:
@@ -180,7 +180,7 @@ def grown_labels(device: Device, rows: SparseRows, sent: tuple[Any, ...], count:
 
 
 def shortened(device: Device, rows: SparseRows, sent: tuple[Any, ...], entries: int) -> Any:
-    """A matrix of the rows' largest entries, without empty columns; `sent` are the rows' parts on the GPU."""
+    """A matrix of the rows' largest entries without empty columns; `sent` are the rows' parts on the GPU."""
     xp, lengths = device.xp, (rows.stops - rows.starts).astype(np.int64)
     firsts = np.cumsum(lengths) - lengths
     owners = xp.asarray(np.repeat(np.arange(rows.count), lengths))
@@ -197,7 +197,7 @@ def shortened(device: Device, rows: SparseRows, sent: tuple[Any, ...], entries: 
 
 
 def joined_labels(device: Device, counts: Any, totals: Any, ends: Indices, fewest: int) -> Indices:
-    """The groups of all trees when this many are left in each, numbered tree after tree."""
+    """The groups of all trees when each has this many left, numbered tree after tree."""
     xp, trees, sizes = device.xp, len(ends) - 1, np.diff(ends)
     most, width, steps = np.int32(sizes.max()), np.int32(counts.shape[1]), int(sizes.max()) - fewest
     places, losses = xp.asarray(ends.astype(np.int32)), xp.empty((trees, most, most))
