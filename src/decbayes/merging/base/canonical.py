@@ -20,21 +20,21 @@ from decbayes.posterior import Posterior, arrays
 from decbayes.structure import CoupledSet, Permutation, Structure
 
 Components = Mapping[CoupledSet, Permutation]
-"""Each set's components in some order."""
+"""Each coupled set's components in some order."""
 
-# Values of lnΓ differ in the last bits between processors; ranks must not.
+# Significant digits of ranks: the last bits of lnΓ differ between processors.
 SIGNIFICANT = 6
 # Rows of up to this many bytes are compared directly, longer ones by a hash.
 SHORT = 1024
 # The attribute in which a posterior caches its reading.
 READING = "_canonical"
-# The number of posteriors in memory whose evidence is computed together.
+# Posteriors in memory whose evidence is computed together.
 AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """A posterior without its labels: the components of each set sorted by content, and a rank among posteriors."""
+    """A posterior without its labels: each set's components sorted by content, and its rank among posteriors."""
 
     structure: Structure
     components: Components
@@ -45,8 +45,8 @@ class Canonical:
 def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
     """Indices of the posteriors, most evidence first, and each one's canonical reading.
 
-    Each posterior is read once and compared with the first: all must share one structure; unless `strictly`, their
-    numbers of components may differ.
+    Each posterior is read once and compared with the first: all must share one structure, but for the number of
+    components unless `strictly`.
     """
     readings, compared = [], agreeing(posteriors, strictly=strictly)
     # Posteriors in files are read one by one.
@@ -56,7 +56,7 @@ def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) 
 
 
 def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
-    """The canonical readings, cached in the posteriors, which never change."""
+    """The canonical readings, cached in the posteriors, which are immutable."""
     unread = [posterior for posterior in posteriors if READING not in vars(posterior)]
     contents = [sorted_contents(posterior) for posterior in unread]
     moved = divergences(unread, [components for components, _, _ in contents])
@@ -67,7 +67,7 @@ def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
 
 
 def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
-    """Each set's components in order, and two hashes: of all contents without their labels, and with them."""
+    """Each set's components in order, and two hashes of all contents: without labels and with them."""
     structure = posterior.structure
     digest, labelled = hashlib.sha256(), hashlib.sha256()
     components: dict[CoupledSet, Permutation] = {}
@@ -85,7 +85,7 @@ def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
     for name in structure.families if plain else ():
         if name in plain:
             digest.update(content_hash(posterior.contribution[name], name))
-    # Posteriors that differ only in their labels are ordered by these: the first one names the slots.
+    # Order posteriors that differ only in labels by their labels: the first one numbers the slots.
     labelled.update("\n".join(posterior.ids).encode())
     return components, digest.digest(), labelled.digest()
 
@@ -108,7 +108,7 @@ def in_order(keys: Sequence[bytes], ids: Sequence[str]) -> Permutation:
 
 
 def component_keys(contents: Sequence[Contribution]) -> list[bytes]:
-    """A key per component that identifies its rows in all factors of a set: their bytes, or a hash of many."""
+    """A key per component that identifies its rows in all factors of a set: their bytes, or a hash if long."""
     whole = [part for part in contents if not is_sparse(part)]
     if len(whole) == len(contents):
         rows = np.ascontiguousarray(np.concatenate(whole, axis=1), dtype="<f8")
@@ -143,9 +143,9 @@ def content_hash(contribution: Contribution, name: str) -> bytes:
 def divergences(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:
     """KL(posterior ‖ prior) in nats, rounded: how far each posterior has moved.
 
-    Components are paired with the prior's in canonical order, whatever their labels. If the prior differs between
-    components, such a pair may leave the domain; the factor is then not counted, because NaN cannot be ordered. The
-    same holds if numbers are so large that lnΓ overflows.
+    Components are paired with the prior's in canonical order, regardless of labels. If priors differ between
+    components, such a pair may leave the domain, and lnΓ overflows for huge numbers: such factors are not counted,
+    because NaN cannot be ordered.
     """
     if any(posterior.structure != posteriors[0].structure for posterior in posteriors):
         singly = zip(posteriors, components, strict=True)

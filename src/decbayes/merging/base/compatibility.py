@@ -16,9 +16,9 @@ from decbayes.structure import Structure, shape_text
 
 
 def same_columns(posteriors: Sequence[Posterior], *, grow: bool = True) -> tuple[Posterior, ...]:
-    """The posteriors with their columns in a common order, the smallest one, independent of the posteriors' order.
+    """The posteriors with their columns in a common order that does not depend on the posteriors' order.
 
-    Where sites count different words, all get the words of all, unless vocabularies may not `grow`.
+    If sites count different words, each gets the words of all, unless `grow` is false.
     """
     given = tuple(posteriors)
     if not all(isinstance(posterior, Posterior) for posterior in given):
@@ -51,9 +51,9 @@ def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
 
 
 def column_order(wanted: Structure, current: Structure, name: str) -> Indices | None:
-    """The order in which to take columns; None if they are in order already, or have other names.
+    """The order in which to take columns; None if they are already in order or have different names.
 
-    A Gaussian's natural parameters have more columns than names: those are left as they are.
+    A Gaussian's natural parameters have more columns than names, and stay unchanged.
     """
     target, names = wanted.labels.get(name, ()), current.labels[name]
     if target == names or len(names) != current.prior[name].shape[1] or not same_names(target, names):
@@ -145,14 +145,14 @@ def alike(first: Structure, second: Structure) -> bool:
 
 
 def why(first: Structure, second: Structure, strictly: bool) -> str:
-    """The difference between two structures; numbers of components count only if they must be equal."""
+    """The difference between two structures; numbers of components count only if `strictly`."""
     if not strictly and first.resizable and second.resizable:
         first, second = first.with_components(1), second.with_components(1)
     return difference(first, second)
 
 
 def difference(first: Structure, second: Structure) -> str:
-    """The difference between two structures, in a sentence: that of their models, where these say it."""
+    """The difference between two structures in a sentence, preferably that of their models."""
     for sentence in model_differences(first.model, second.model):
         return sentence
     for name in sorted(first.families.keys() | second.families.keys()):
@@ -201,11 +201,11 @@ def labels_text(first: Structure, second: Structure, name: str) -> str:
 def check_different(
     posteriors: Sequence[Posterior], names: Sequence[str] = (), otherwise: str = 'duplicates="allow"'
 ) -> None:
-    """Refuse a posterior that is there twice, by its name or its place; those of no data may be."""
+    """Refuse posteriors that occur twice, naming them; posteriors without data may."""
     by_sums: dict[tuple[float, ...], list[int]] = {}
     for place, posterior in enumerate(posteriors):
         check_kind(Posterior, **{f"posteriors[{place}]": posterior})
-        # Equal posteriors have equal sums, and hashes of large ones take longer.
+        # Equal posteriors have equal sums, which are cheaper than hashes.
         sums = tuple(float(stored(part).sum()) for part in posterior.contribution.values())
         alike_before = by_sums.setdefault(sums, [])
         before = next((other for other in alike_before if posteriors[other] == posterior), place)

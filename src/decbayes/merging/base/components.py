@@ -77,8 +77,8 @@ def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
     """The number of observations of each component: from weights or counts, else from the factor with the most
     evidence.
 
-    The steps of a state are the first steps of sequences and the moves into it. The evidence of a factor without counts
-    is in units of its prior or of its noise.
+    The steps of a state are the first steps of sequences and the moves into it. A factor without counts measures
+    evidence in units of its prior or its noise.
     """
     weights = [pair for pair in pairs if pair[0].family.over_components and not pair[0].family.follows]
     counts = weights or [pair for pair in pairs if pair[0].family.inclusive] or [*pairs]
@@ -99,9 +99,9 @@ def prior_components(factors: Sequence[Factor]) -> Components:
 
 
 def earlier_components(problem: Problem, slots: int | None = None) -> Components | None:
-    """The components of the earlier merge, one for each slot; the largest ones if there are more.
+    """The components of the earlier merge, one per slot; the largest ones if there are more.
 
-    They anchor the slots, so that the meaning of a slot does not drift from merge to merge; they are not added.
+    They anchor the slots so that the meaning of a slot does not drift from merge to merge; they are not added.
     """
     if problem.since is None:
         return None
@@ -131,7 +131,7 @@ def chunks(problem: Problem, sites: int) -> Iterator[tuple[slice, Components]]:
 
 
 def evidence_by_site(problem: Problem) -> tuple[Array, ...]:
-    """For each site, the number of observations of each component."""
+    """Per site: the number of observations of each component."""
     return tuple(Components.of(problem.factors, [contents]).evidence for contents in problem.contents)
 
 
@@ -151,6 +151,6 @@ def group_evidence(posterior: Posterior, names: Sequence[str]) -> Array:
 def log_bayes_factors(family: Family, prior: Array, contribution: Array, rest: Array) -> Array:
     """A(λ0 + c + r) − A(λ0 + c) − A(λ0 + r) + A(λ0) of each row: c is a site's contribution, r that of all others."""
     together, apart = family.defined_terms(prior + contribution + rest), family.defined_terms(prior + contribution)
-    # The rest alone may lie outside the domain if a site has subtracted evidence; the factor is then unknown, and 0.
+    # Without a site that has subtracted evidence the rest may be outside the domain: then the factor counts as 0.
     factor = together - apart - family.defined_terms(prior + rest) + family.row_terms(prior)
     return np.asarray(np.nan_to_num(factor, nan=0.0))

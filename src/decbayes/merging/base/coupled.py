@@ -1,4 +1,4 @@
-"""One coupled set of many posteriors, as solvers see it, from memory or loaded when it is needed."""
+"""One coupled set of many posteriors, as solvers see it, in memory or loaded on access."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def reordered(posteriors: Sequence[Posterior], order: Sequence[int]) -> Sequence
 
 @dataclass(frozen=True)
 class Reordered(Sequence[Posterior]):
-    """Some posteriors of a sequence, in another order."""
+    """Some of a sequence's posteriors, in another order."""
 
     posteriors: Sequence[Posterior]
     order: Sequence[int]
@@ -52,7 +52,7 @@ class Reordered(Sequence[Posterior]):
 
 @dataclass(frozen=True)
 class Mapped(Sequence[Posterior]):
-    """Posteriors of a sequence, each transformed on access."""
+    """A sequence's posteriors, transformed on access."""
 
     posteriors: Sequence[Posterior]
     change: Callable[[Posterior], Posterior]
@@ -72,7 +72,7 @@ class Mapped(Sequence[Posterior]):
 
 @dataclass(frozen=True)
 class Contents(Sequence[tuple[Rows, ...]]):
-    """Each site's rows in some factors of one coupled set, its components in the given order."""
+    """Each site's rows in some factors of one coupled set, with components in the given order."""
 
     posteriors: Sequence[Posterior]
     orders: Sequence[Permutation] | None
@@ -99,7 +99,7 @@ def coupled_problem(
     structure: Structure,
     components: Sequence[Permutation] | None = None,
 ) -> Problem:
-    """The alignment problem of one set, each site's components in the given order, without factors that follow."""
+    """The alignment problem of one set, with components in the given order and without factors that follow."""
     return loaded_from(posteriors, problem_of(posteriors, coupled, structure, components))
 
 
@@ -116,7 +116,7 @@ def problem_of(
 
 
 def leading(structure: Structure, coupled: CoupledSet) -> tuple[str, ...]:
-    """The factors that distinguish components: not those that follow others."""
+    """The factors that distinguish components: those that do not follow others."""
     names = tuple(name for name in coupled.factors if not structure.families[name].follows)
     return names or tuple(coupled.factors)
 

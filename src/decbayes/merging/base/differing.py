@@ -1,4 +1,4 @@
-"""How two models differ, in sentences for people who have not read the code."""
+"""Differences between two models, in sentences for people who have not read the code."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ MOST_NAMES = 3
 
 
 def model_differences(first: Any, second: Any) -> Iterator[str]:
-    """How two models differ in what they are, predict and read, the most important first."""
+    """How two models differ in kind, outcome, terms and columns, most important first."""
     names = [str(model.get("name", "")) for model in (first, second)]
     if all(names) and names[0] != names[1]:
         yield f"they are different models, {names[0]} and {names[1]}."
@@ -21,12 +21,12 @@ def model_differences(first: Any, second: Any) -> Iterator[str]:
 
 
 def listed(names: Any) -> list[str]:
-    """Names that a structure lists; none if a stranger's file has something else in their place."""
+    """The names that a structure lists; none if a foreign file has something else there."""
     return list(map(str, names)) if isinstance(names, list | tuple) else []
 
 
 def columns_in(model: Any) -> dict[str, list[Any]]:
-    """The columns that a structure lists: kind and details by name; none if it lists them in another way."""
+    """The columns that a structure lists, kind and details by name; none if it lists them differently."""
     columns = model.get("columns")
     listed = isinstance(columns, list) and all(isinstance(column, list) and len(column) > 1 for column in columns)
     return {str(name): details for name, *details in columns} if listed else {}

@@ -22,11 +22,11 @@ from decbayes.merging.base.components import Components, earlier_components
 from decbayes.merging.base.problem import Problem
 from decbayes.structure import identity
 
-# Initial share of a component in its own slot; the rest is spread evenly, so that it can go anywhere.
+# Initial share of a component in its slot; the rest is spread evenly, so that it can go anywhere.
 KEPT = 0.1
-# Number of sites that are read together if not all are in memory.
+# Sites read together if not all are in memory.
 SITES_AT_A_TIME = 100
-# Number of parts of the columns that are divided at the same time, for any number of threads.
+# Parts of the columns that are divided in parallel, for any number of threads.
 PARTS = 16
 # Up to this many counts stay in memory column by column (about 50 MB); beyond that, sites are reread in each pass.
 MOST_KEPT = 1 << 22
@@ -35,11 +35,11 @@ MOST_KEPT = 1 << 22
 WORDS, GAIN = 8, 10.0
 # Smaller shares of a component are dropped at the end.
 NEGLIGIBLE = 1e-3
-# Weight of the earlier merge's counts relative to new ones when words are assigned: words then keep their topics, and
-# topics are better, too.
+# Weight of the earlier merge's counts relative to new ones when words are assigned. Words then keep their topics, which
+# also makes the topics better.
 EARLIER = 100.0
-# This share of a word's earlier counts stays in its slots. Each site's topics drift in their own direction; most of
-# this drift then does not reach the merge, and lasting changes do so within days.
+# The share of a word's earlier counts that stays in its slots. Each site's topics drift in their own direction: most of
+# that drift does not reach the merge, while lasting changes do within days.
 STEADY = 0.6
 # Lower bound of shares and frequencies during the search: a zero would stay zero.
 FLOOR = 1e-30
@@ -54,8 +54,8 @@ class Division:
     """How components are divided: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
 
     Slot k of the division is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
-    that stays in the slots of an earlier merge; new slots have none. `received`, (columns, slots), holds the totals
-    that the slots receive from all sites, if already known.
+    that stays in the slots of an earlier merge; it is zero in new slots. `received`, (columns, slots), holds the totals
+    that slots receive from all sites, if already known.
     """
 
     shares: tuple[Array, ...]
@@ -69,12 +69,12 @@ class Division:
         return replace(self, names=names[self.names])
 
     def of_sites(self, shares: Iterable[Array]) -> "Division":
-        """The same for the sites, or for their components, in another order; or for some of the sites."""
+        """The same for reordered sites or components, or for some of the sites."""
         chosen = tuple(shares)
         return replace(self, shares=chosen, received=self.received if len(chosen) == len(self.shares) else None)
 
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Divide a site's rows among the slots and add them to `received`, (columns, slots), rows in this order."""
+        """Divide a site's rows, in this order, among the slots and add them to `received`, (columns, slots)."""
         from decbayes.kernels.joined_counts import divide_rows
 
         sparse = rows.taken(order)
@@ -83,7 +83,7 @@ class Division:
         divide_rows(*sparse.parts, shares, self.profiles, received)
 
     def settled(self, received: Array) -> Array:
-        """The totals of the slots when part of each column stays in place; no count is lost."""
+        """The slots' totals after part of each column stays in place; no count is lost."""
         if self.steady is None:
             return received
         old = self.steady.any(axis=0)
@@ -92,15 +92,15 @@ class Division:
         return np.where(old, moving * received + known * self.steady, received)
 
     def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add rows of a factor that follows the divided one: each slot receives its share of the component."""
+        """Add rows of a factor that follows the divided one: each slot gets its share of the component."""
         total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
 
 
 def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once: int) -> Division | None:
     """Shares after this many passes of expectation maximisation, starting from the components' slots.
 
-    None if whole components are explained equally well: copies of one posterior, for example, need no division.
-    `at_once` is the number of sites in memory.
+    None if whole components explain the counts as well, as for copies of one posterior. `at_once` is the number of
+    sites in memory.
     """
     slots, prior = problem.components, known_before(problem)
     total = whole(problem, labels)
@@ -124,7 +124,7 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
 
 
 def judged(problem: Problem, candidate: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
-    """Which components of each site may be divided, and the gain from dividing all of them."""
+    """Which components of each site can be divided, and the gain from dividing all."""
     divisible, gained = [], 0.0
     for site, rows in enumerate(sparse_contents(problem)):
         parts = [(division.shares[site], division.profiles) for division in (candidate, undivided)]
@@ -134,7 +134,7 @@ def judged(problem: Problem, candidate: Division, undivided: Division) -> tuple[
 
 
 def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.bool_]:
-    """Which components have enough words, or gain enough, for their mixture to be known."""
+    """Which components have enough words, or gain enough, for their mixture to be reliable."""
     slots = candidate[1].shape[1]
     enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
     for component in np.flatnonzero(~enough).tolist():
@@ -147,7 +147,7 @@ def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.
 def staying(problem: Problem, division: Division, earlier: Components) -> Array:
     """(columns, slots): the part of each column's counts that stays in each slot of an earlier merge.
 
-    At most the counts that a slot still receives, and that a column still has in earlier slots.
+    It is limited by the counts that the slot still receives and that the column still has in earlier slots.
     """
     received = np.zeros(division.profiles.shape)
     for site, rows in enumerate(sparse_contents(problem)):
@@ -166,7 +166,7 @@ def ratio(part: Array | float, whole: Array) -> Array:
 def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, passes: int) -> State:
     """Shares and profiles after this many passes; from the third on, each starts from an extrapolated point.
 
-    Plain passes take small steps; an extrapolated pass is worth two to four of them.
+    Plain passes take small steps; an extrapolated one is worth two to four of them.
     """
     from decbayes.kernels.joined_counts import lead_on
 
@@ -186,7 +186,7 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
 
 
 def known_before(problem: Problem) -> Array:
-    """(columns, slots): counts of the prior and, if there is one, of the earlier merge, multiplied by its weight."""
+    """(columns, slots): counts of the prior and, if there is one, of the earlier merge, times EARLIER."""
     (factor,) = problem.factors
     counts = factor.prior - factor.family.apex(factor.prior.shape[1])
     earlier = earlier_components(problem)
@@ -194,7 +194,7 @@ def known_before(problem: Problem) -> Array:
 
 
 def blocks_of_columns(problem: Problem, at_once: int) -> Callable[[], Iterable[Block]]:
-    """The counts of a block of sites at a time, column by column, and the positions of their components."""
+    """Counts of a block of sites at a time, column by column, and the positions of their components."""
 
     def read() -> Iterator[Block]:
         first = 0
@@ -237,7 +237,7 @@ def normalised(counts: Array) -> Array:
 
 
 def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) -> float:
-    """How well the slots explain some of the components, each by its shares of them."""
+    """How well the slots explain some of the components, given their shares."""
     from decbayes.kernels.joined_counts import shared_likelihood
 
     starts, stops, indices, data = rows.parts
@@ -245,7 +245,7 @@ def likelihood(rows: SparseRows, chosen: slice, shares: Array, profiles: Array) 
 
 
 def pruned(shares: Any) -> Any:
-    """Shares without negligible ones, so that the slots stay sparse."""
+    """Shares without negligible ones, so that slots stay sparse."""
     kept = np.where(shares < NEGLIGIBLE, 0.0, shares)
     return kept / kept.sum(axis=1, keepdims=True)
 
@@ -265,9 +265,9 @@ def sparse_contents(problem: Problem) -> Iterator[SparseRows]:
 
 
 def divisible(problem: Problem) -> bool:
-    """Whether components consist only of counts that may come from different slots: topics.
+    """Whether components consist of counts that may come from several slots, as topics do.
 
-    Negative values, which refined contributions may hold, are not counts.
+    Negative values, which refined contributions may have, are not counts.
     """
     countable = len(problem.factors) == 1 and problem.factors[0].family.countable
     return countable and all(rows.data.min(initial=0.0) >= 0.0 for rows in sparse_contents(problem))

@@ -1,4 +1,4 @@
-"""Components that keep their ids from one merge to the next, and the history of each."""
+"""Components keep their ids from one merge to the next, and each has a history."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from decbayes.merging.base.problem import best_permutation
 from decbayes.posterior import Posterior, arrays
 from decbayes.structure import Permutation, Structure
 
-# Two components are the same if describing one observation of each with common parameters loses less than this, in
-# nats. Two topics without a common word lose 2 log 2 = 1.39, two clusters three deviations apart 2.25.
+# Two components are the same if describing one observation of each with common parameters loses fewer nats than this.
+# Two topics without a common word lose 2 log 2 = 1.39, two clusters three deviations apart 2.25.
 SAME = 0.7
 DIGITS = 8
 
@@ -77,12 +77,12 @@ class Lineage:
 
 
 def ids_of(posterior: Posterior) -> tuple[str, ...]:
-    """Unique ids of the components; missing ones are made from their contents. Empty components have none."""
+    """Unique ids of the components; missing ones are derived from the contents. Empty components have none."""
     return with_new_ids(posterior, posterior.ids)
 
 
 def with_ids(posterior: Posterior) -> Posterior:
-    """The same with an id for each component, if components can have ids."""
+    """The posterior with an id for each component, if components can have ids."""
     return replace(posterior, ids=ids_of(posterior)) if posterior.structure.resizable else posterior
 
 
@@ -99,7 +99,7 @@ def with_new_ids(posterior: Posterior, ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def made_id(posterior: Posterior, component: int, history: Sequence[str]) -> str:
-    """An id from a component's content and from the earlier ids."""
+    """An id derived from a component's content and the earlier ids."""
     (coupled,) = posterior.structure.symmetry
     digest = hashlib.sha256("\n".join(sorted(history)).encode())
     for name in coupled.factors:
@@ -112,7 +112,7 @@ def follow(previous: Posterior, merged: Posterior) -> Lineage:
     """Give a merge the ids of an earlier one: matching components keep their ids, and new ones get new ids.
 
     Args:
-        previous: the earlier merge. Components that have no ids yet get some, made from their contents.
+        previous: the earlier merge. Components without ids get some, derived from their contents.
         merged: the later merge, of the same model; numbers of components may differ.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -184,7 +184,7 @@ def per_observation(rows: Array, components: Components) -> Array:
 
 
 def matched(apart: Array, before: Array, after: Array) -> Indices:
-    """The earlier component that each new one continues, −1 for none: the closest pairs, largest first."""
+    """The earlier component that each new one continues, −1 for none: closest pairs, weighted by evidence."""
     size = max(apart.shape)
     gain = np.zeros((size, size))
     close = np.maximum(SAME - apart, 0.0) * np.sqrt(np.outer(before, after))
@@ -195,12 +195,12 @@ def matched(apart: Array, before: Array, after: Array) -> Indices:
 
 
 def share(evidence: Array, nearest: Indices, target: int, one: int) -> float:
-    """The share of one component among all that are nearest to the target."""
+    """The share of one component in the evidence of all that are nearest to the target."""
     return float(evidence[one] / evidence[nearest == target].sum())
 
 
 def placed(kept: Indices, count: int) -> Indices:
-    """New numbers: that of the continued component if there is one; the others fill the rest."""
+    """New numbers: that of the continued component if there is one; the others fill the gaps."""
     slots = np.where((kept >= 0) & (kept < count), kept, -1)
     slots[slots < 0] = np.setdiff1d(np.arange(count), slots)
     return slots.astype(np.intp)

@@ -19,28 +19,28 @@ Assignments = NDArray[np.intp]
 """(sites, slots): which component of each site fills each slot."""
 
 Slots = tuple[NDArray[np.intp], ...]
-"""For each site, the slot of each component."""
+"""Per site: the slot of each component."""
 
 Optimality = Literal["none", "swap", "site", "global"]
 """What is proven about an alignment, weakest first: nothing; no exchange of two components of one site raises J; no
 relabelling of one site raises J; no relabelling of all sites raises J. Rounding differences do not count."""
 
 Number = int | Literal["auto", "largest"] | None
-"""How many slots a merge has: "auto" estimates it; "largest" is that of the posterior with the most components; None
-depends on the model (see `merge`)."""
+"""The number of slots of a merge: "auto" estimates it, "largest" is the largest number of components of a posterior,
+and None depends on the model (see `merge`)."""
 
 Decided = Literal["given", "largest", "auto", "predictions", "rounds"]
-"""What decided on the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
+"""What decided the number of slots: the caller, the largest site, "auto", or how well sites predict each other."""
 
 OnMatch = Callable[[], None]
-"""Called whenever another site was matched against the others."""
+"""Called after each site is matched against the others."""
 
 STRENGTH: tuple[Optimality, ...] = ("none", "swap", "site", "global")
 
 Kind = TypeVar("Kind", bound=type[Any])
 
 GROUP = "decbayes.solvers"
-"""The entry points under which installed packages offer theirs, NAME = "module:Class"."""
+"""The group of entry points by which installed packages offer solvers, NAME = "module:Class"."""
 
 # Improvements below this, relative to the score of a site's assignment, are rounding.
 TOLERANCE = 1e-11
@@ -58,14 +58,14 @@ class Factor:
 class Problem:
     """A solver's input: the components of all sites in one coupled set, to be put into slots.
 
-    The paper's solvers put one component of each site into each slot, so that sites have as many as there are slots,
-    and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i.
+    The paper's solvers put one component of each site into each slot, so every site has as many components as there are
+    slots, and maximise J = Σ_j A_j(λ0_j + Σ_i P_i c_ij) over permutations P_i.
 
     Attributes:
         factors: the family of each factor, and the prior of each slot.
         contents: `contents[i]` are site i's rows, one matrix per factor; `written_out()` makes it an array. They may be
             read from disk on every access.
-        progress: called whenever another site was matched; see `announce`.
+        progress: called after each site is matched; see `announce`.
         since: the rows of an earlier merge whose slots the search keeps.
         ids: `ids[i]` are the ids of site i's components.
 
@@ -154,10 +154,10 @@ class Solution:
     """A solver's result.
 
     Attributes:
-        slots: for each site the slot of each component.
+        slots: per site, the slot of each component.
         objective: J after each step of the search; empty if the solver does not compute it.
         optimality: what is proven about it: "none", "swap", "site" or "global" (see `Alignment`).
-        division: how counts of mixed components are divided among slots, if they are.
+        division: how counts of mixed components are divided among slots, if at all.
 
     >>> solution = db.extending.Solution.permuted(np.array([[1, 0], [0, 1]]), (), "none")
     >>> [slots.tolist() for slots in solution.slots]

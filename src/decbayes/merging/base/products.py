@@ -19,10 +19,10 @@ Assignment = Indices
 
 
 class AssignedSums:
-    """Σ_i c_i of every factor in slots, through dense matrices: the union of many sparse ones is dense anyway."""
+    """Σ_i c_i of every factor in slots, in dense matrices: the union of many sparse ones is dense anyway."""
 
     def __init__(self, structure: Structure, known: Mapping[CoupledSet, Division] | None = None) -> None:
-        """`known` divisions already hold the totals of the slots, which are then not added up again."""
+        """The totals in `known` divisions are used as they are."""
         self.structure = structure
         self._totals = {name: np.zeros(prior.shape) for name, prior in structure.prior.items()}
         self._received: dict[str, tuple[Division, Array]] = {}

@@ -1,7 +1,6 @@
-"""First broadcasts, moved to where all of them together are before they are added: `Model.recentred` knows how.
+"""Moves first broadcasts to their common centre before they are added; `Model.recentred` knows how.
 
-Every way to merge comes through here, so that all of them give the same posterior. Sums that nobody can take apart
-(secure sums) are the exception.
+Every kind of merge calls this, so that all give the same posterior, except secure sums, whose terms nobody sees.
 """
 
 from collections.abc import Sequence
@@ -16,10 +15,10 @@ from decbayes.posterior import Posterior
 
 
 def recentred(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
-    """The posteriors as they are to be added, the same bits whatever their order; most stay as they are.
+    """The posteriors as they are to be added, with the same bits in any order; most stay unchanged.
 
-    The model is asked by its name, when it has no components to align. Numbers with which it cannot compute stay as
-    they are too: whether a sum of them is a posterior, and who is to blame if not, is for the merge to say.
+    Only models without components to align are asked, by name. Posteriors that the model cannot compute with stay
+    unchanged: the merge then decides whether their sum is a posterior, and whom to blame if not.
     """
     given = as_sequence(posteriors)
     if len(given) < 2 or given[0].structure.symmetry:

@@ -1,7 +1,6 @@
-"""Sites that count different words: each gets the words of all, and has seen none of those that it does not count.
+"""Sites that count different words: each gets the words of all, with no counts for those it did not count.
 
-Topics have the same prior for any word, so that a site which comes with new words asks nothing of the others: their
-contributions to these words are zero.
+All words have the same prior, so new words at one site cost the others nothing: their contributions to them are zero.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from decbayes.structure import Structure
 
 
 def with_all_words(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
-    """The posteriors with the words of all; as they are if they do not differ in words alone, or agree on them."""
+    """The posteriors over the words of all; unchanged if words agree or are not the only difference."""
     structures = [posterior.structure for posterior in posteriors]
     names = growing(structures)
     if not names:
@@ -26,7 +25,7 @@ def with_all_words(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
 
 
 def growing(structures: Sequence[Structure]) -> list[str]:
-    """The factors whose columns may grow, if some structure lacks columns of another: sparse counts of words."""
+    """Factors with columns to add because some structure lacks words of another: sparse counts of words."""
     first = structures[0]
     for structure in structures:
         if structure.families != first.families or structure.labels.keys() != first.labels.keys():
@@ -40,7 +39,7 @@ def growing(structures: Sequence[Structure]) -> list[str]:
 
 
 def grows(lists: Sequence[Sequence[str]]) -> bool:
-    """Whether lists differ, and each has words of the first: lists without a common word are a mistake."""
+    """Whether lists differ and each shares words with the first: lists without a common word are a mistake."""
     first = frozenset(lists[0])
     return any(frozenset(words) != first for words in lists) and all(first.intersection(words) for words in lists)
 
@@ -55,7 +54,7 @@ def may_grow(structure: Structure, name: str) -> bool:
 
 
 def all_words(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The words of all lists: in the order of a list that has them all, else sorted."""
+    """The words of all lists, in the order of a list that has them all, else sorted."""
     union = frozenset().union(*lists)
     return min((tuple(words) for words in lists if len(words) == len(union)), default=tuple(sorted(union)))
 
@@ -77,7 +76,7 @@ def widened(posterior: Posterior, words: dict[str, tuple[str, ...]]) -> Posterio
 
 
 def over_words(parts: Mapping[str, Contribution], before: Structure, after: Structure) -> dict[str, Contribution]:
-    """Contributions to one structure over the words of another."""
+    """Contributions to one structure, over the words of another."""
     return {
         name: in_columns(csr_array(part), before.labels[name], after.labels[name])
         if before.labels.get(name) != after.labels.get(name)
@@ -87,7 +86,7 @@ def over_words(parts: Mapping[str, Contribution], before: Structure, after: Stru
 
 
 def in_columns(counts: csr_array, before: Sequence[str], words: Sequence[str]) -> csr_array:
-    """Counts of some words with the columns of others; words that have no column any more are left out."""
+    """Counts of some words in the columns of others; words without a column are dropped."""
     places = {word: place for place, word in enumerate(words)}
     left = [number for number, word in enumerate(before) if word in places]
     counts = counts if len(left) == len(before) else csr_array(counts[:, left])
