@@ -270,7 +270,7 @@ class TestFollow:
         steady, received = rng.uniform(0.0, 0.2, size=(7, 4)), rng.gamma(1.0, 5.0, size=(7, 4))
         steady[:, 2] = 0.0
         division = Division((), received, np.arange(4), steady)
-        settled = division.settled(received)
+        settled = division.steadied(received)
         np.testing.assert_allclose(settled.sum(axis=1), received.sum(axis=1))
         np.testing.assert_array_equal(settled[:, 2], received[:, 2])
         assert np.abs(settled - received).max() > 1.0

@@ -142,11 +142,11 @@ def test_counts_that_stay_in_their_slots_are_neither_lost_nor_made(rng):
     received, steady = rng.gamma(1.0, 5.0, (6, 3)), np.zeros((6, 3))
     steady[:, :2] = rng.dirichlet(np.ones(3), 6)[:, :2]
     division = Division((), received, np.arange(3), steady)
-    settled = division.settled(received)
+    settled = division.steadied(received)
     np.testing.assert_allclose(settled.sum(axis=1), received.sum(axis=1))
     np.testing.assert_allclose(settled[:, 2], received[:, 2])
     assert (settled[:, :2] >= steady[:, :2] * received[:, :2].sum(axis=1, keepdims=True) - 1e-12).all()
-    np.testing.assert_array_equal(Division((), received, np.arange(3)).settled(received), received)
+    np.testing.assert_array_equal(Division((), received, np.arange(3)).steadied(received), received)
     shares = pruned(np.array([[0.5, 0.4995, 0.0005], [0.002, 0.998, 0.0]]))
     np.testing.assert_allclose(shares, [[0.5 / 0.9995, 0.4995 / 0.9995, 0.0], [0.002, 0.998, 0.0]])
     np.testing.assert_array_equal(ratio(np.array([3.0, 0.0, 2.0]), np.array([2.0, 0.0, 0.0])), [1.5, 0.0, 0.0])

@@ -88,7 +88,7 @@ def settled_parts(reached):
         "coverage": reached.coverage, "chance": reached.chance([0, 1, 2]), "others": reached.others(),
         "moved": reached.group.moved(mine, reached.others()), "party": _ballot.main_party(reached),
         "disagreeing": _ballot.disagreeing(reached), "lonely": _ballot.lonely(reached),
-        "fitting": _ballot.fitting(reached), "confirmed": _ballot.confirmed(reached),
+        "fitting": _ballot.mostly_confirmed(reached), "confirmed": _ballot.confirmed(reached),
     }  # fmt: skip
 
 

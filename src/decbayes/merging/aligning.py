@@ -15,10 +15,10 @@ from decbayes.merging.alignment import Alignment, Assignments
 from decbayes.merging.base.canonical import Canonical, canonical_order
 from decbayes.merging.base.components import evidence_by_site
 from decbayes.merging.base.coupled import (
+    all_padded,
     as_sequence,
     constant,
     coupled_problem,
-    fitting,
     loaded_from,
     problem_of,
     reordered,
@@ -277,7 +277,7 @@ def solve_one_to_one(
             f"{most} slots are needed. Grouping(), the default, merges into fewer."
         )
     orders = [order if len(order) == slots else np.append(order, np.arange(len(order), slots)) for order in components]
-    problem = coupled_problem(fitting(posteriors, structure), coupled, structure, orders)
+    problem = coupled_problem(all_padded(posteriors, structure), coupled, structure, orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
         # Without those factors, J is not the J of the merge.
         solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())

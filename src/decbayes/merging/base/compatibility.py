@@ -27,8 +27,8 @@ def same_columns(posteriors: Sequence[Posterior], *, grow: bool = True) -> tuple
     if all(structure is structures[0] or structure.labels == structures[0].labels for structure in structures):
         return given
     given = with_all_words(given) if grow else given
-    model = min((each.structure for each in given), key=lambda structure: tuple(structure.labels.values()))
-    return tuple(in_columns_of(model, posterior) for posterior in given)
+    first = min((posterior.structure for posterior in given), key=lambda structure: tuple(structure.labels.values()))
+    return tuple(in_columns_of(first, posterior) for posterior in given)
 
 
 def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
@@ -211,7 +211,7 @@ def check_different(
         before = next((other for other in alike_before if posteriors[other] == posterior), place)
         alike_before.append(place)
         if before != place and posterior != Posterior.of_prior(posterior.structure):
-            one, other = (names[each] if names else f"posterior {each}" for each in (before, place))
+            one, other = (names[site] if names else f"posterior {site}" for site in (before, place))
             raise StructureMismatch(
                 f"{other} is the same posterior as {one}: its data would count twice. Leave one of them out, or allow "
                 f"it: {otherwise}."

@@ -56,12 +56,9 @@ class Components:
 
     def followed_by(self, others: Sequence["Components"]) -> "Components":
         """These components, then others."""
-        rows = [
-            rows_of_site.followed_by(more)
-            for rows_of_site, *more in zip(self.rows, *(other.rows for other in others), strict=True)
-        ]
+        pairs = zip(self.rows, *(other.rows for other in others), strict=True)
         evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
-        return Components(self.factors, tuple(rows), evidence)
+        return Components(self.factors, tuple(first.followed_by(more) for first, *more in pairs), evidence)
 
     def shortened(self, entries: int) -> "Components":
         """A cheap approximation: sparse rows with their largest entries only."""
@@ -87,7 +84,7 @@ def observed(pairs: Sequence[tuple[Factor, Sequence[Rows]]]) -> Array:
         np.concatenate([factor.family.observations(factor.prior[:1], rows) for rows in sites])
         for factor, sites in counts
     ]
-    amounts = np.sum(evidence, axis=0) if weights else max(evidence, key=lambda each: float(each.sum()))
+    amounts = np.sum(evidence, axis=0) if weights else max(evidence, key=lambda counts: float(counts.sum()))
     return np.asarray(np.maximum(amounts, 0.0))
 
 

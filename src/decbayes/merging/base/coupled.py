@@ -1,6 +1,6 @@
 """One coupled set of many posteriors, as solvers see it, in memory or loaded on access."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -27,15 +27,16 @@ def in_memory(posteriors: Sequence[Posterior]) -> bool:
 
 def reordered(posteriors: Sequence[Posterior], order: Sequence[int]) -> Sequence[Posterior]:
     """The posteriors in another order, without loading any."""
-    return tuple(posteriors[site] for site in order) if in_memory(posteriors) else Reordered(posteriors, order)
+    return tuple(posteriors[site] for site in order) if in_memory(posteriors) else OnAccess(posteriors, order)
 
 
 @dataclass(frozen=True)
-class Reordered(Sequence[Posterior]):
-    """Some of a sequence's posteriors, in another order."""
+class OnAccess(Sequence[Posterior]):
+    """Some of a sequence's posteriors, in this order, loaded on access and padded to `structure` if there is one."""
 
     posteriors: Sequence[Posterior]
     order: Sequence[int]
+    structure: Structure | None = None
 
     def __len__(self) -> int:
         return len(self.order)
@@ -43,31 +44,12 @@ class Reordered(Sequence[Posterior]):
     @overload
     def __getitem__(self, index: int) -> Posterior: ...
     @overload
-    def __getitem__(self, index: slice) -> "Reordered": ...
+    def __getitem__(self, index: slice) -> "OnAccess": ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Reordered(self.posteriors, self.order[index])
-        return self.posteriors[self.order[index]]
-
-
-@dataclass(frozen=True)
-class Mapped(Sequence[Posterior]):
-    """A sequence's posteriors, transformed on access."""
-
-    posteriors: Sequence[Posterior]
-    change: Callable[[Posterior], Posterior]
-
-    def __len__(self) -> int:
-        return len(self.posteriors)
-
-    @overload
-    def __getitem__(self, index: int) -> Posterior: ...
-    @overload
-    def __getitem__(self, index: slice) -> "Mapped": ...
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return Mapped(self.posteriors[index], self.change)
-        return self.change(self.posteriors[index])
+            return OnAccess(self.posteriors, self.order[index], self.structure)
+        posterior = self.posteriors[self.order[index]]
+        return posterior if self.structure is None else padded_to(posterior, self.structure)
 
 
 @dataclass(frozen=True)
@@ -126,11 +108,11 @@ def loaded_from(posteriors: Sequence[Posterior], problem: Problem) -> Problem:
     return problem.loaded() if in_memory(posteriors) else problem
 
 
-def fitting(posteriors: Sequence[Posterior], structure: Structure) -> Sequence[Posterior]:
+def all_padded(posteriors: Sequence[Posterior], structure: Structure) -> Sequence[Posterior]:
     """The posteriors with as many components as the structure."""
     if in_memory(posteriors):
         return tuple(padded_to(posterior, structure) for posterior in posteriors)
-    return Mapped(posteriors, lambda posterior: padded_to(posterior, structure))
+    return OnAccess(posteriors, range(len(posteriors)), structure)
 
 
 def padded_to(posterior: Posterior, structure: Structure) -> Posterior:

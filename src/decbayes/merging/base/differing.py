@@ -41,7 +41,7 @@ def column_differences(first: dict[str, list[Any]], second: dict[str, list[Any]]
         other, *others = second.get(name, [kind, *details])
         if kind != other:
             yield f"column '{name}' is {kind} in one and {other} in the other."
-        elif details != others and all(isinstance(each, str) for each in (*details, *others)):
+        elif details != others and all(isinstance(detail, str) for detail in (*details, *others)):
             if set(details) == set(others):
                 yield f"the categories of column '{name}' are in another order."
             else:

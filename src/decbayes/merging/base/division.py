@@ -82,7 +82,7 @@ class Division:
         shares = np.ascontiguousarray(self.shares[site][order])
         divide_rows(*sparse.parts, shares, self.profiles, received)
 
-    def settled(self, received: Array) -> Array:
+    def steadied(self, received: Array) -> Array:
         """The slots' totals after part of each column stays in place; no count is lost."""
         if self.steady is None:
             return received
@@ -102,8 +102,8 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     None if whole components explain the counts as well, as for copies of one posterior. `at_once` is the number of
     sites in memory.
     """
-    slots, prior = problem.components, known_before(problem)
-    total = whole(problem, labels)
+    slots, prior = problem.components, prior_counts(problem)
+    total = whole_counts(problem, labels)
     undivided = Division(
         tuple(np.eye(slots)[site_labels] for site_labels in labels), normalised(total + prior), identity(slots)
     )
@@ -112,28 +112,28 @@ def divided(problem: Problem, labels: tuple[Indices, ...], passes: int, at_once:
     shares, profiles = climbed(blocks, prior, start, passes)
     ends = np.cumsum([len(site_labels) for site_labels in labels])[:-1]
     division = Division(tuple(np.split(pruned(shares), ends)), profiles, identity(slots))
-    divisible, gained = judged(problem, division, undivided)
+    divisible, gained = dividable(problem, division, undivided)
     if gained <= 0.0:
         return None
     earlier = earlier_components(problem)
     if earlier is not None:
-        return replace(division, steady=staying(problem, division, earlier))
+        return replace(division, steady=steady_counts(problem, division, earlier))
     pairs = zip(divisible, division.shares, undivided.shares, strict=True)
     mixed = [np.where(chosen[:, None], after, before) for chosen, after, before in pairs]
     return division.of_sites(mixed) if any(chosen.any() for chosen in divisible) else None
 
 
-def judged(problem: Problem, candidate: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
+def dividable(problem: Problem, candidate: Division, undivided: Division) -> tuple[list[NDArray[np.bool_]], float]:
     """Which components of each site can be divided, and the gain from dividing all."""
     divisible, gained = [], 0.0
     for site, rows in enumerate(sparse_contents(problem)):
         parts = [(division.shares[site], division.profiles) for division in (candidate, undivided)]
         gained += likelihood(rows, slice(None), *parts[0]) - likelihood(rows, slice(None), *parts[1])
-        divisible.append(telling(rows, *parts))
+        divisible.append(well_determined(rows, *parts))
     return divisible, gained
 
 
-def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.bool_]:
+def well_determined(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.bool_]:
     """Which components have enough words, or gain enough, for their mixture to be reliable."""
     slots = candidate[1].shape[1]
     enough = np.asarray(rows.stops - rows.starts >= WORDS * slots)
@@ -144,7 +144,7 @@ def telling(rows: SparseRows, candidate: State, undivided: State) -> NDArray[np.
     return enough
 
 
-def staying(problem: Problem, division: Division, earlier: Components) -> Array:
+def steady_counts(problem: Problem, division: Division, earlier: Components) -> Array:
     """(columns, slots): the part of each column's counts that stays in each slot of an earlier merge.
 
     It is limited by the counts that the slot still receives and that the column still has in earlier slots.
@@ -170,22 +170,20 @@ def climbed(blocks: Callable[[], Iterable[Block]], prior: Array, start: State, p
     """
     from decbayes.kernels.joined_counts import lead_on
 
-    reached = given = start
+    state = extrapolated = start
     for step in range(passes):
-        (shares, profiles), before = given, reached
+        (shares, profiles), before = extrapolated, state
         total, new_shares = np.zeros(profiles.shape), np.empty(shares.shape)
         for span, part in blocks():
             new_shares[span] = next_shares(part, shares[span], profiles, total)
-        reached = new_shares, normalised(total + prior)
-        if step == 0:
-            given = reached
-        else:
+        state = extrapolated = new_shares, normalised(total + prior)
+        if step > 0:
             shares = lead_on(np.ascontiguousarray(new_shares.T), np.ascontiguousarray(before[0].T), FLOOR)
-            given = np.ascontiguousarray(shares.T), lead_on(reached[1], before[1], FLOOR)
-    return reached
+            extrapolated = np.ascontiguousarray(shares.T), lead_on(state[1], before[1], FLOOR)
+    return state
 
 
-def known_before(problem: Problem) -> Array:
+def prior_counts(problem: Problem) -> Array:
     """(columns, slots): counts of the prior and, if there is one, of the earlier merge, times EARLIER."""
     (factor,) = problem.factors
     counts = factor.prior - factor.family.apex(factor.prior.shape[1])
@@ -250,7 +248,7 @@ def pruned(shares: Any) -> Any:
     return kept / kept.sum(axis=1, keepdims=True)
 
 
-def whole(problem: Problem, labels: tuple[Indices, ...]) -> Array:
+def whole_counts(problem: Problem, labels: tuple[Indices, ...]) -> Array:
     """(columns, slots): the counts of undivided components in their slots."""
     total = np.zeros((problem.components, problem.factors[0].prior.shape[1]))
     for site_labels, rows in zip(labels, sparse_contents(problem), strict=True):

@@ -43,7 +43,7 @@ class AssignedSums:
         divided = divisions or {}
         for coupled, slots in assignment.items():
             # If components share a slot, the order of addition must not depend on the site's labels.
-            alone = coupled not in divided and len(np.unique(slots)) == len(slots)
+            alone = coupled not in divided and distinct(slots)
             left = [name for name in coupled.factors if name not in self._known]
             order = identity(len(slots)) if alone or not left else canonical_components(posterior, coupled)
             placed.update(coupled.factors)
@@ -56,7 +56,7 @@ class AssignedSums:
 
     def contributions(self) -> dict[str, Contribution]:
         for name, (division, received) in self._received.items():
-            self._totals[name][division.names] = division.settled(received).T
+            self._totals[name][division.names] = division.steadied(received).T
         sparse = self.structure.sparse
         return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
 
@@ -186,10 +186,10 @@ def check_domain(
     for name, family in structure.families.items():
         outside = np.flatnonzero(~family.contains_sum(structure.prior[name], family.rows(totals[name])))
         if len(outside):
-            guilty = blame(posteriors, assignments, structure, name, int(outside[0]))
+            sites = blame(posteriors, assignments, structure, name, int(outside[0]))
             raise OutOfDomain(
                 f"The merge leaves the domain of {family.name} in '{name}', component {outside[0]}: posterior "
-                f"{', '.join(map(str, guilty))} is less certain there than the prior, so the sum is not a proper "
+                f"{', '.join(map(str, sites))} is less certain there than the prior, so the sum is not a proper "
                 "distribution. Leave it out, or fit it again with the shared prior."
             )
 

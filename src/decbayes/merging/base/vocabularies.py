@@ -17,14 +17,14 @@ from decbayes.structure import Structure
 def with_all_words(posteriors: Sequence[Posterior]) -> tuple[Posterior, ...]:
     """The posteriors over the words of all; unchanged if words agree or are not the only difference."""
     structures = [posterior.structure for posterior in posteriors]
-    names = growing(structures)
+    names = growing_factors(structures)
     if not names:
         return tuple(posteriors)
     words = {name: all_words([structure.labels[name] for structure in structures]) for name in names}
     return tuple(widened(posterior, words) for posterior in posteriors)
 
 
-def growing(structures: Sequence[Structure]) -> list[str]:
+def growing_factors(structures: Sequence[Structure]) -> list[str]:
     """Factors with columns to add because some structure lacks words of another: sparse counts of words."""
     first = structures[0]
     for structure in structures:
@@ -35,10 +35,10 @@ def growing(structures: Sequence[Structure]) -> list[str]:
     if any(first.labels[name] != structure.labels[name] for structure in structures for name in others):
         return []
     agreed = all(len({float(structure.prior[name][0, 0]) for structure in structures}) == 1 for name in names)
-    return [name for name in names if agreed and grows([structure.labels[name] for structure in structures])]
+    return [name for name in names if agreed and partly_shared([structure.labels[name] for structure in structures])]
 
 
-def grows(lists: Sequence[Sequence[str]]) -> bool:
+def partly_shared(lists: Sequence[Sequence[str]]) -> bool:
     """Whether lists differ and each shares words with the first: lists without a common word are a mistake."""
     first = frozenset(lists[0])
     return any(frozenset(words) != first for words in lists) and all(first.intersection(words) for words in lists)

@@ -23,7 +23,7 @@ from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
-from decbayes.merging.base.coupled import constant, coupled_problem, fitting
+from decbayes.merging.base.coupled import all_padded, constant, coupled_problem
 from decbayes.merging.base.problem import Problem, best_permutation
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.quadratic import Match
@@ -63,7 +63,7 @@ def upper_bound(alignment: Alignment) -> float:
     True
     """
     structure = alignment.structure
-    padded = fitting(alignment.posteriors, structure)
+    padded = all_padded(alignment.posteriors, structure)
     problems = [coupled_problem(padded, coupled, structure) for coupled in structure.symmetry]
     sets = [min(problem_bound(problem), pair_bound(problem)) for problem in problems]
     return sum(sets) + constant(alignment.posteriors, alignment.order, structure)
@@ -104,7 +104,7 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
 
 def proven_in(alignment: Alignment, coupled: CoupledSet, gap: float) -> list[NDArray[np.bool_]]:
     """For each posterior of one coupled set, padded to as many components as there are slots."""
-    padded = fitting(alignment.posteriors, alignment.structure)
+    padded = all_padded(alignment.posteriors, alignment.structure)
     problem = coupled_problem(padded, coupled, alignment.structure)
     known = [np.zeros(problem.components, dtype=np.bool_) for _ in padded]
     if not np.isfinite(gap) or problem.two_sided or not problem.exchangeable or problem.sites < 2:

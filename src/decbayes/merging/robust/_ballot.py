@@ -197,7 +197,7 @@ class Outcome:
         free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
         return [
-            lonely(part) & (fitting(part) & out)[part.group.site] & (free and part.group.coupled is not None)
+            lonely(part) & (mostly_confirmed(part) & out)[part.group.site] & (free and part.group.coupled is not None)
             for part in self.parts
         ]
 
@@ -338,7 +338,7 @@ def lonely(part: SlotWeights) -> NDArray[np.bool_]:
     return np.asarray(group.known & disagreeing(part) & (agreeing <= 0.5))
 
 
-def fitting(part: SlotWeights) -> Sites:
+def mostly_confirmed(part: SlotWeights) -> Sites:
     """Sites confirmed by others for the most part, where sites differ enough for one to find something alone."""
     shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
     return np.asarray((shared > SHARED) & (part.chance(1.0) > UNLIKELY))

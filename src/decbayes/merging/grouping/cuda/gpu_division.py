@@ -8,7 +8,7 @@ import numpy as np
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import SparseRows
 from decbayes.kernels.cuda.device import Device
-from decbayes.merging.base.division import FLOOR, GAIN, KEPT, WORDS, Division, known_before, pruned, sparse_contents
+from decbayes.merging.base.division import FLOOR, GAIN, KEPT, WORDS, Division, prior_counts, pruned, sparse_contents
 from decbayes.merging.base.problem import Problem
 from decbayes.structure import identity
 
@@ -29,7 +29,7 @@ def divided(
     if rows is None:
         first, *others = sparse_contents(problem)
         rows = first.followed_by(others)
-    counts, prior = GpuCounts(device, rows), xp.asarray(known_before(problem))
+    counts, prior = GpuCounts(device, rows), xp.asarray(prior_counts(problem))
     whole = xp.eye(slots)[xp.asarray(np.concatenate(labels))]
     undivided = counts.normalised(counts.divided(whole, xp.ones_like(prior)).columns + prior, axis=0)
     shares, profiles = climbed(counts, prior, (KEPT * whole + (1.0 - KEPT) / slots, undivided), passes)
