@@ -35,10 +35,10 @@ def growing_factors(structures: Sequence[Structure]) -> list[str]:
     if any(first.labels[name] != structure.labels[name] for structure in structures for name in others):
         return []
     agreed = all(len({float(structure.prior[name][0, 0]) for structure in structures}) == 1 for name in names)
-    return [name for name in names if agreed and partly_shared([structure.labels[name] for structure in structures])]
+    return [name for name in names if agreed and mergeable([structure.labels[name] for structure in structures])]
 
 
-def partly_shared(lists: Sequence[Sequence[str]]) -> bool:
+def mergeable(lists: Sequence[Sequence[str]]) -> bool:
     """Whether lists differ and each shares words with the first: lists without a common word are a mistake."""
     first = frozenset(lists[0])
     return any(frozenset(words) != first for words in lists) and all(first.intersection(words) for words in lists)
