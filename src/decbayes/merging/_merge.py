@@ -32,13 +32,13 @@ def merge(
     robust: "Robust | bool" = False,
     duplicates: Duplicates = "refuse",
 ) -> Posterior:
-    """Combine posteriors of separate data into the posterior of all of it, whatever their labels.
+    """Combine posteriors of separate data into the posterior of all data, regardless of labels.
 
         λ = λ0 + Σ_i (λ_i − λ0 in common slots)
 
     Sites may have found different components, and different numbers of them. The result depends only on the set of
-    posteriors, not on their order. To withdraw a posterior, merge the others. What to know before relying on the
-    result is in its `remarks`; a `MergeWarning` has the most important ones.
+    posteriors, not on their order. To withdraw a posterior, merge the others. The result's `remarks` say what to know
+    before relying on it; a `MergeWarning` repeats the most important ones.
 
     Args:
         posteriors: one per site, fitted with the same prior to separate data. A `Library` reads them from files.
@@ -53,7 +53,7 @@ def merge(
         progress: called without arguments from time to time while the solver works, possibly from several threads.
         robust: True, or a `Robust` rule, to leave out sites that clearly disagree with most others (see
             `robust_merge`, which names them).
-        duplicates: "refuse" a posterior that is given twice, since its data would count twice; or "allow" it.
+        duplicates: "refuse" a posterior that is given twice, because its data would count twice; or "allow" it.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[Cou
 
     Args:
         posteriors: one per site.
-        assignments: for each posterior and coupled set the slot of each component, as in `Alignment.assignments`.
+        assignments: per posterior and coupled set, the slot of each component, as in `Alignment.assignments`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The tree of all sites' components: the order of joins and the loss of each. It can be cut at any number of slots."""
+"""The tree of all sites' components: the order of joins, and the loss of each. Cut it at any number of slots."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ from decbayes.merging.base.problem import Problem, Solution
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
 from decbayes.posterior import Posterior
 
-# The most leaves of a tree; with more components, groups of the most similar ones are leaves.
+# The most leaves of a tree; with more components, leaves are groups of the most similar ones.
 MOST_LEAVES = 1000
 
 
 @dataclass(frozen=True)
 class Branches:
-    """The joins of one coupled set, in canonical order: `leaf` of each component, and the `site` it belongs to."""
+    """The joins of one coupled set in canonical order, and the `leaf` and `site` of each component."""
 
     joined: Joined
     leaf: Indices
@@ -42,15 +42,14 @@ class Branches:
 
 @dataclass(frozen=True)
 class Tree(Displayed):
-    """All components, joined two by two in the order that loses least, until one is left.
+    """All components, joined in pairs in the order that loses least, until one is left.
 
-    `cut(components)` is the alignment with that number of slots: nothing is solved again. Components that the tree
-    joined stay joined, so `align` finds better alignments for a given number of slots, but the cuts of one tree can be
-    compared.
+    `cut(components)` is the alignment with that number of slots, without another search. Components that the tree has
+    joined stay joined, so `align` finds better alignments for a given number, but cuts of one tree can be compared.
 
     Attributes:
         posteriors: the posteriors that it was built from.
-        branches: the joins, in order.
+        branches: the joins in order.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -92,7 +91,7 @@ class Tree(Displayed):
 
 
 def tree(posteriors: Iterable[Posterior]) -> Tree:
-    """Join the components of all posteriors two by two, starting with those that lose least.
+    """Join the components of all posteriors in pairs, starting with those that lose least.
 
     Args:
         posteriors: one per site, of a model whose components share a prior.

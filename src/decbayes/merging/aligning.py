@@ -1,4 +1,4 @@
-"""The first step of all merges: find a slot for every component, in an order that depends only on contents."""
+"""The first step of every merge: find a slot for each component, in an order that depends only on contents."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -33,7 +33,7 @@ from decbayes.merging.grouping.number import Stands, estimated_number
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
-# Why a number was found, by how it stands.
+# Why a number was chosen, by how it stands out.
 FOUND: dict[Stands, str] = {
     "out": "joining any two of them would lose clearly more than noise explains",
     "wide": "sites have pieces of components: those that share a slot differ by no more than noise explains",
@@ -49,7 +49,7 @@ def align(
     since: Posterior | None = None,
     progress: OnMatch | None = None,
 ) -> Alignment:
-    """Find the components of the posteriors that belong together, for each coupled set separately.
+    """Find out which components of the posteriors belong together, for each coupled set separately.
 
     Args:
         posteriors: one per site, of one structure; numbers of components may differ.
@@ -58,7 +58,7 @@ def align(
             otherwise "largest". `reason` of the result says why.
         solver: how to search, an object of `db.solvers` or its name. Default: depends on the model, as for `merge`.
         since: an earlier merge whose components keep their ids and numbers.
-        progress: called without arguments whenever another site was matched, possibly from several threads.
+        progress: called without arguments after each site is matched, possibly from several threads.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def align(
     array([-8.,  9.])
     """
     alignment, traces = aligned(posteriors, components, solver, since, progress)
-    # A plain copy: the alignment was checked when it was created.
+    # A plain copy, because the alignment was already checked.
     traced_alignment = copy(alignment)
     object.__setattr__(traced_alignment, "objective", traced(alignment, traces))
     return traced_alignment
@@ -84,7 +84,7 @@ def aligned(
     progress: OnMatch | None = None,
     least: int = 0,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
-    """The alignment, in `least` slots or more, and the trace of each set; the total J would cost as much as a merge."""
+    """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge."""
     sent, chosen = as_sequence(posteriors), checked_solver(solver)
     given = recentred(sent)
     order, readings = canonical_order(given)
@@ -137,7 +137,7 @@ def slot_ids(
 
 
 def largest_structure(readings: Sequence[Canonical], since: Posterior | None = None) -> Structure:
-    """The structure with the most components, of the posteriors and an earlier merge."""
+    """The structure with the most components among the posteriors and an earlier merge."""
     structures = [reading.structure for reading in readings]
     if since is not None:
         check_kind(Posterior, since=since)
@@ -147,7 +147,7 @@ def largest_structure(readings: Sequence[Canonical], since: Posterior | None = N
 
 
 class Sized(NamedTuple):
-    """The structure with some number of components; by what and why that one; whether one more is to stay empty."""
+    """A structure with the number of components; what decided it and why; and whether one more slot stays empty."""
 
     structure: Structure
     decided: Decided
@@ -189,7 +189,7 @@ def sized_structure(
 
 
 def raisable(problem: Problem, solver: Solver | None) -> bool:
-    """Whether more slots than components of a site may help: not for topics, which more slots always make finer."""
+    """Whether more slots than a site's components may help; not for topics, which more slots always make finer."""
     many_to_one = not getattr(solver or solver_for(problem), "one_to_one", True)
     return many_to_one and problem.sites > 1 and not countable(problem) and not is_large(problem)
 
@@ -206,7 +206,7 @@ def most_components(structure: Structure) -> int:
 
 
 def solver_for(problem: Problem) -> Solver:
-    """`Grouping` if an observation belongs to one component; otherwise one component of each site in each slot."""
+    """`Grouping` if an observation belongs to one component; otherwise one component of each site per slot."""
     families = [factor.family for factor in problem.factors]
     if problem.two_sided and all(contents[0].count <= problem.components for contents in problem.contents):
         return matching.Quadratic()
@@ -224,14 +224,14 @@ def solve_canonically(
     since: Posterior | None,
     progress: OnMatch | None,
 ) -> Solution:
-    """Solve one set in canonical order and labels; return it in the caller's order and the sites' own labels."""
+    """Solve one set in canonical order and labels; return the solution in the caller's order and the sites' labels."""
     components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
     in_order = reordered(posteriors, order)
     ids = tuple(named(readings[site].ids, labels) for site, labels in zip(order, components, strict=True))
     problem = replace(problem_of(in_order, coupled, structure, components), progress=progress, ids=ids)
     problem = following(problem, since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
-        # A single posterior needs no alignment: it is the answer.
+        # A single posterior needs no alignment.
         return Solution((identity(len(components[0])),), (), "global")
     chosen = solver or solver_for(problem)
     if getattr(chosen, "one_to_one", True):
@@ -279,7 +279,7 @@ def solve_one_to_one(
     orders = [order if len(order) == slots else np.append(order, np.arange(len(order), slots)) for order in components]
     problem = coupled_problem(all_padded(posteriors, structure), coupled, structure, orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
-        # Without those factors, J is not the J of the merge.
+        # Without these factors, J is not that of the merge.
         solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())
     else:
         solution = solver.solve(replace(problem, progress=progress))
@@ -288,14 +288,14 @@ def solve_one_to_one(
 
 
 def in_places(places: Permutation, values: Indices) -> Indices:
-    """The values, each in its place."""
+    """The values, each moved to its place."""
     moved = np.empty_like(values)
     moved[places] = values
     return moved
 
 
 def numbered(slots: Sequence[Indices], count: int) -> Indices:
-    """New numbers for slots: in the order of the first site, then of the others, then the empty ones."""
+    """New numbers of slots: in the order of the first site, then of the others, then the empty ones."""
     visited = np.concatenate([*slots, np.arange(count)])
     _, first = np.unique(visited, return_index=True)
     names = np.empty(count, dtype=np.intp)
@@ -304,7 +304,7 @@ def numbered(slots: Sequence[Indices], count: int) -> Indices:
 
 
 def traced(alignment: Alignment, traces: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """The trace of J of the whole structure as sets were solved; only J of the merge if a solver has no trace."""
+    """J of the whole structure while sets were solved; only J of the merge if a solver keeps no trace."""
     if not all(traces) or any(family.follows for family in alignment.structure.families.values()):
         return (alignment.merged().log_partition(),)
     fixed = constant(alignment.posteriors, alignment.order, alignment.structure)

@@ -27,7 +27,7 @@ from decbayes.structure import CoupledSet, Permutation, Structure, is_permutatio
 
 Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
 
-# With more sites than this, remarks are computed only on request: they take time.
+# With more sites than this, remarks are computed only on request, because they take time.
 MOST_LOOKED_AT = 100
 NOT_LOOKED_AT = Remark(
     "not checked",
@@ -43,13 +43,13 @@ class Alignment(Displayed):
 
     `assignments[i][coupled][k]` is the slot of component k of posterior i. Several components may share a slot; if none
     do, `permutations` is the inverse. Slots are numbered as in the posterior with the most evidence. Functions of an
-    alignment are in `db.merging`: `margins`, `confidence`, `influence`, ….
+    alignment, such as `margins`, `confidence` and `influence`, are in `db.merging`.
 
     Attributes:
         assignments: the slot of each component, by posterior and coupled set.
         objective: the values of J during the search.
         posteriors: the aligned posteriors, in the caller's order.
-        order: the order in which contributions are summed, which depends on their contents only.
+        order: the order in which contributions are summed, which depends only on their contents.
         structure: the structure of the merge.
         optimality: what is proven. "none": nothing; "swap": no exchange of two components of one posterior raises J;
             "site": no relabelling of one posterior does; "global": no relabelling of all does.
@@ -57,9 +57,9 @@ class Alignment(Displayed):
         lineage: what became of the components of the earlier merge that this one follows.
         ids: the ids that slots inherit from the sites' components.
         reason: why there are this many slots, in a sentence; empty if the number was given.
-        decided: what decided on their number: "given" by the caller, the "largest" site, "auto", or how well sites
-            predict each other ("predictions"); of posteriors that were refined in common slots, "rounds".
-        moved: whether `posteriors` are first broadcasts of a regression, moved to where all of them together are.
+        decided: what decided their number: "given" by the caller, the "largest" site, "auto", how well sites predict
+            each other ("predictions"), or "rounds" for posteriors refined in common slots.
+        moved: whether `posteriors` are first broadcasts of a regression, moved to their common centre.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -91,7 +91,7 @@ class Alignment(Displayed):
         object.__setattr__(self, "divisions", MappingProxyType(dict(self.divisions)))
 
     def __str__(self) -> str:
-        """The size of the alignment, J, why there are this many slots, and the remarks that are quick to compute."""
+        """The size of the alignment, J, why there are this many slots, and remarks that are quick to compute."""
         counts = [self.structure.components(coupled) for coupled in self.structure.symmetry]
         slots = f"{', '.join(map(str, counts)) or 'no'} {'slot' if counts == [1] else 'slots'}"
         reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
@@ -126,7 +126,7 @@ class Alignment(Displayed):
         return replace(merged, ids=with_new_ids(merged, self.ids)) if self.ids else merged
 
     def since(self, previous: Posterior) -> "Alignment":
-        """The same alignment after an earlier merge, whose components keep their ids and, where possible, slots."""
+        """The same alignment after an earlier merge, whose components keep their ids and, if possible, slots."""
         lineage = follow(previous, replace(self, lineage=None).merged())
         (coupled,) = self.structure.symmetry
         assignments = tuple({coupled: lineage.slots[slots]} for slots in self.slots(coupled))
@@ -134,7 +134,7 @@ class Alignment(Displayed):
         return replace(self, assignments=assignments, divisions=divisions, lineage=lineage)
 
     def relabelled(self) -> tuple[Posterior, ...]:
-        """Each posterior with its components in the common slots: their product is the merge."""
+        """Each posterior with its components in the common slots; their product is the merge."""
         return tuple(self.in_slots(site) for site in range(len(self.posteriors)))
 
     def in_slots(self, site: int) -> Posterior:
@@ -144,7 +144,7 @@ class Alignment(Displayed):
         return Posterior(self.structure, sums.contributions())
 
     def without(self, site: int) -> Posterior:
-        """The merge of all other posteriors, in the same slots: the merge without one site's contribution."""
+        """The merge of all other posteriors in the same slots."""
         merged, left_out = replace(self, lineage=None).merged(), self.in_slots(site)
         return Posterior(
             self.structure,
@@ -164,20 +164,20 @@ class Alignment(Displayed):
 
     @property
     def refined(self) -> bool:
-        """Whether the posteriors depend on each other: those of a round, but where contributions are exact."""
+        """Whether the posteriors depend on each other: those of a round, unless contributions are exact."""
         return self.decided == "rounds" and self.posteriors[0].uncertainty != EXACT
 
     def slots(self, coupled: CoupledSet) -> list[Assignment]:
-        """For each posterior, the slot of each component of one coupled set."""
+        """Per posterior: the slot of each component of one coupled set."""
         return [assignment[coupled] for assignment in self.assignments]
 
     def problem(self, coupled: CoupledSet) -> Problem:
-        """The solver's problem for one coupled set, with the sites' own labels."""
+        """The solver's problem for one coupled set, with the sites' labels."""
         return coupled_problem(self.posteriors, coupled, self.structure)
 
 
 def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
-    """What to know about a merge before relying on it, the most important first: what it means, and what to do.
+    """What to know about a merge before relying on it, most important first: what it means, and what to do.
 
     Args:
         alignment: what `align` returns.
@@ -199,7 +199,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
 
 
 def quick_remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
-    """The remarks if they are quick to find, else one that says so."""
+    """The remarks if they are quick to compute, else one that says so."""
     return remarks(alignment, names) if is_quick(alignment) else (NOT_LOOKED_AT,)
 
 
@@ -210,7 +210,7 @@ def is_quick(alignment: Alignment) -> bool:
 def remarks_in_time(
     alignment: Alignment, names: Sequence[str] | None = None
 ) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
-    """The remarks, and which of them are warnings; of topics only these are looked for before somebody reads them."""
+    """The remarks, and their warnings; for topics only the warnings are computed before somebody reads the rest."""
     if not is_quick(alignment) or not are_budgets(alignment.structure):
         quick = quick_remarks(alignment, names)
         return quick, warnings_in(quick)

@@ -1,4 +1,4 @@
-"""Components of a merge changed by hand: named, dropped, joined, split. A remark on the result says so."""
+"""Changing components of a merge by hand: name, drop, join, split. A remark on the result records it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ BY_HAND = "by hand"
 
 
 def name(posterior: Posterior, names: Mapping[int, str]) -> Posterior:
-    """Give components names, which stay with them through later merges (`since`). An empty one takes a name away.
+    """Give components names, which stay with them through later merges (`since`). An empty name removes one.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit(np.array([[-9.0], [9.0]]), rng=0).posterior
@@ -37,7 +37,7 @@ def name(posterior: Posterior, names: Mapping[int, str]) -> Posterior:
 
 
 def drop(posterior: Posterior, *components: int) -> Lineage:
-    """Leave out components, with all that was learned about them.
+    """Remove components, with everything learned about them.
 
     >>> model = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
     >>> posterior = model.fit(np.array([[-9.0], [0.0], [9.0]]), rng=0).posterior
@@ -52,7 +52,7 @@ def drop(posterior: Posterior, *components: int) -> Lineage:
         raise StructureMismatch("Name the components to drop; at least one must be left.")
     stay = np.array([slot not in gone for slot in range(size)])
     emptied = masked(posterior, stay.astype(np.float64))
-    # What is empty adds nothing to the first that stays.
+    # Dropped components are empty and add nothing to slot 0.
     places = np.where(stay, np.cumsum(stay) - 1, 0)
     events = [Event("gone", ids[slot]) for slot in sorted(gone)]
     return moved(replace(posterior, ids=ids), emptied, places, events, keep=stay)
@@ -84,7 +84,7 @@ def join(posterior: Posterior, first: int, *others: int) -> Lineage:
 def split(alignment: Alignment, slot: int) -> Lineage:
     """Divide a slot in two: the sites' components in it are grouped so that the two parts differ most.
 
-    The part with less evidence gets a new slot behind all others.
+    The part with less evidence becomes the last slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def split(alignment: Alignment, slot: int) -> Lineage:
 
 
 def parts_of(alignment: Alignment, slot: int) -> Iterator[Posterior]:
-    """What each component of each site has in the slot, as a posterior of one component."""
+    """Each site component's part in the slot, as a posterior with one component."""
     (coupled,) = alignment.structure.symmetry
     single = alignment.structure.with_components(1)
     for site, posterior in enumerate(alignment.posteriors):
@@ -143,7 +143,7 @@ def parts_of(alignment: Alignment, slot: int) -> Iterator[Posterior]:
 
 
 def masked(posterior: Posterior, stay: Array, elsewhere: float = 1.0) -> Posterior:
-    """The posterior with each component's contribution times `stay`, and that of no component times `elsewhere`."""
+    """The posterior with each component's contribution times `stay`, and other factors times `elsewhere`."""
     (coupled,) = posterior.structure.symmetry
     prior = posterior.structure.prior
     others = {factor: np.full(len(prior[factor]), elsewhere) for factor in prior}
@@ -153,7 +153,7 @@ def masked(posterior: Posterior, stay: Array, elsewhere: float = 1.0) -> Posteri
 def moved(
     before: Posterior, contents: Posterior, places: Indices, events: Sequence[Event], keep: NDArray[np.bool_]
 ) -> Lineage:
-    """What component k contains in slot places[k], under the ids and names of those that are kept."""
+    """Component k of the contents in slot places[k], with the ids and names of those that are kept."""
     (coupled,) = before.structure.symmetry
     structure = before.structure.with_components(int(keep.sum()))
     sums = AssignedSums(structure)
@@ -166,7 +166,7 @@ def moved(
 
 
 def recorded(before: Posterior, edited: Posterior, events: Sequence[Event], slots: Indices) -> Lineage:
-    """The edit with what became of each component, as a remark on the result, too."""
+    """The edit with the fate of each component, which a remark on the result repeats."""
     what = "; ".join(map(str, events))
     remark = Remark(
         BY_HAND, f"Changed by hand: {what}.", "A new merge of the sites' files will not have this change.", "", "note"

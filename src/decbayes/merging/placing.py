@@ -1,4 +1,4 @@
-"""Posteriors whose slots are given: those of a round, and late ones that are put into the slots of a merge."""
+"""Posteriors with given slots: those of a round, and late ones that are put into the slots of a merge."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,11 +15,11 @@ from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, identity, inverse
 
 OF_ROUND = "Posteriors of round"
-"""How the reason for the slots of a round begins."""
+"""The start of the reason for the slots of a round."""
 
 
 def as_labelled(posteriors: Iterable[Posterior]) -> Alignment:
-    """The alignment of posteriors that are in common slots already: each component stays under its number."""
+    """The alignment of posteriors that are already in common slots: each component keeps its number."""
     given = as_sequence(posteriors)
     order, _ = canonical_order(given, strictly=True)
     structure = given[0].structure
@@ -29,7 +29,7 @@ def as_labelled(posteriors: Iterable[Posterior]) -> Alignment:
 
 
 def placed(posterior: Posterior, merged: Posterior) -> Posterior:
-    """A posterior with its components in the slots of a merge that it is not part of; the slots keep their meaning."""
+    """A posterior with its components in the slots of a merge that does not include it."""
     structure = merged.structure
     if not structure.symmetry:
         return posterior
@@ -39,7 +39,7 @@ def placed(posterior: Posterior, merged: Posterior) -> Posterior:
 
 
 def slots_in(posterior: Posterior, merged: Posterior) -> Mapping[CoupledSet, Assignment]:
-    """The nearest slot for each component; where a slot takes one component of each site, the best assignment."""
+    """The nearest slot of each component; where a slot takes one component per site, the best assignment."""
     structure = merged.structure
     coupled = structure.symmetry[0]
     if structure.resizable and isinstance(solver_for(coupled_problem((merged,), coupled, structure)), Grouping):

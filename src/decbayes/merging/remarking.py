@@ -1,4 +1,4 @@
-"""What stands out in a merge, as remarks. `benchmarks/remarks.py` measures how often each of them is right."""
+"""Remarks on a merge. `benchmarks/remarks.py` measures how often each one is right."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -17,23 +17,23 @@ from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
 ALONE = 0.5
-# Nats per observation from which on it is worth a warning that sites alone predict their own data better.
+# Warn if sites alone predict their data better by more than this, in nats per observation.
 CLEAR_GAIN = 0.05
-# Totals of two sites are the same if they differ by less, relative to their size.
+# Totals of two sites are equal if their relative difference is smaller than this.
 SAME = 1e-9
-# Nats against two sites having the same totals by chance, from which on they hold the same data. Counts in columns that
-# add up are counted twice, so this is twice the log of a million.
+# Nats against equal totals by chance above which two sites are taken to hold the same data. It is twice the log of a
+# million, because counts in columns that add up are counted twice.
 NO_CHANCE = 28.0
-# The most decimals that data are taken to be rounded to; sums of other numbers are never the same by chance.
+# Data are assumed to have at most this many decimals; sums of other numbers are never equal by chance.
 DECIMALS = 6
-# Nats per observation that splitting slots should gain in predictions, from which on that is worth a warning.
+# Warn if splitting slots should improve predictions by more than this, in nats per observation.
 COSTLY = 0.02
-# The share of sites that have found one component, from which on a merge of small sites probably misses others.
+# If at least this share of sites has found only one component, a merge of small sites probably misses others.
 MANY = 0.2
-# If a site has this many times as many components as there are slots, it has sent pieces of components.
+# A site with this many times as many components as there are slots has sent pieces of components.
 PIECES = 1.5
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
-# What to do about slots that hold different components, by what has decided on their number.
+# What to do about slots that hold different components, by what decided their number.
 MORE_SLOTS: Mapping[Decided, str] = {
     "given": "Merge with more components.",
     "largest": 'Merge with more components; "auto" looks for how many.',
@@ -50,7 +50,7 @@ def remarks_on(
     names: Sequence[str],
     decided: Decided = "given",
 ) -> tuple[Remark, ...]:
-    """Everything that stands out, warnings first; `names` are those of the sites, `decided` as in an alignment."""
+    """All remarks, warnings first; `names` are those of the sites, `decided` is as in an alignment."""
     remarks = [*of_posteriors(posteriors, names)]
     for coupled, of_set in shared.items():
         remarks += few_slots(structure, coupled, of_set, decided)
@@ -63,7 +63,7 @@ def remarks_on(
 
 
 def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """What the posteriors say by themselves, whatever the alignment."""
+    """Remarks that do not depend on the alignment."""
     yield from same_data(posteriors, names)
     yield from without_data(posteriors, names)
     yield from of_sites(posteriors, names)
@@ -76,7 +76,7 @@ def warnings_of_topics(
     coupled: CoupledSet,
     names: Sequence[str] | None = None,
 ) -> tuple[Remark, ...]:
-    """The warnings among all remarks where components are budgets of counts: these need only sums of evidence."""
+    """The warnings for components that are budgets of counts: they need only sums of evidence."""
     names = names or site_names(len(posteriors))
     evidence = np.zeros((len(posteriors), count))
     for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
@@ -86,7 +86,7 @@ def warnings_of_topics(
 
 
 def are_budgets(structure: Structure) -> bool:
-    """Whether all components are counts, of which more always fit better: topics. No remark on slots is a warning."""
+    """Whether components are counts, of which more always fit better, as topics: remarks on slots are no warnings."""
     sets = structure.symmetry
     return len(sets) == 1 and all(structure.families[name].countable for name in sets[0].factors)
 
@@ -96,10 +96,10 @@ def site_names(count: int) -> tuple[str, ...]:
 
 
 def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided: Decided) -> Iterator[Remark]:
-    """Slots that hold components that differ: a warning if that costs predictions much.
+    """Slots with different components: a warning if they clearly cost predictive accuracy.
 
-    Topics are finer with any further slot: that is not worth a warning. Where the number of slots was chosen by how
-    well sites predict each other, new data may speak for more, and the remark says what speaks against it.
+    More slots always make topics finer, which deserves no warning. If the number was chosen by how well sites predict
+    each other, new data may support more, and the remark says what speaks against it.
     """
     if not shared.unlike:
         return
@@ -135,20 +135,20 @@ def near_duplicates(shared: Shared) -> Iterator[Remark]:
 
 
 def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indices:
-    """The number of components that each site has found."""
+    """The number of components found by each site."""
     return np.array([(group_evidence(one, coupled.factors) >= LEAST_EVIDENCE).sum() for one in posteriors])
 
 
 def discrete(structure: Structure, coupled: CoupledSet) -> bool:
-    """Whether components have columns of yes and no, or of categories."""
+    """Whether components have binary or categorical columns."""
     return any(structure.families[name].categorical for name in coupled.factors)
 
 
 def small_sites(shared: Shared, found: Indices, classes: bool) -> Iterator[Remark]:
-    """Sites too small to find the components on their own: a warning if many found just one, where others found more.
+    """Sites too small to find the components alone: a warning if many found just one where others found more.
 
-    All data of such a site are in one slot, which is then a mix of several components. Sites that have sent pieces of
-    components, far more than there are slots, are not asked for pieces.
+    All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
+    far more than there are slots, are not asked to send pieces.
     """
     if len(found) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
         return
@@ -170,7 +170,7 @@ def small_sites(shared: Shared, found: Indices, classes: bool) -> Iterator[Remar
 
 
 def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
-    """Sites that share no slot with most of their evidence, or groups of sites that share none at all."""
+    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all."""
     from scipy.sparse.csgraph import connected_components  # slow to import
 
     supports = evidence >= LEAST_EVIDENCE
@@ -202,12 +202,12 @@ def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
 
 
 def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
-    """Whether sites predict their own data better alone: what shares of slots explain, less what few data cost.
+    """Whether sites alone predict their data better: the gain from their own shares less the cost of few data.
 
         mean_i [KL(w_i ‖ w) − k_i (p + 1) / (2 n_i)] > 0
 
-    w_i are the shares of slots at site i with one observation more in each, w those of all, k_i the slots that the site
-    fills, p the parameters of a component, n_i the site's observations.
+    w_i are the shares of slots at site i with one observation added to each, w those of all sites, k_i the number of
+    slots that the site fills, p the parameters of a component, n_i the site's observations.
     """
     families = [structure.families[name] for name in coupled.factors]
     weights = [family for family in families if family.over_components and not family.follows]
@@ -228,7 +228,7 @@ def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> 
 
 
 def share_gains(evidence: Array, parameters: float) -> Array:
-    """Per site, nats per observation that its own shares of slots gain over those of all, less what few data cost."""
+    """Per site: nats per observation gained by its own shares of slots, less the cost of few data."""
     slots, observations = evidence.shape[1], evidence.sum(axis=1)
     site_shares = (evidence + 1.0) / (observations[:, None] + slots)
     everywhere = (evidence.sum(axis=0) + 1.0) / (observations.sum() + slots)
@@ -250,7 +250,7 @@ def is_prior(posterior: Posterior) -> bool:
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """The warnings that sites' posteriors carry, each once with the names of its sites."""
+    """Warnings that the sites' posteriors carry, each once with the names of its sites."""
     by_text: dict[Remark, list[str]] = {}
     for name, posterior in zip(names, posteriors, strict=True):
         for remark in posterior.remarks:
@@ -261,21 +261,21 @@ def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """Sites that hold the same data, whatever their labels and starts: what a site's components add up to is fixed.
+    """Sites with the same data, regardless of labels and starts.
 
-    The sum over components of a site's statistics is that of all its data. Equal sums are chance only if they consist
-    of a few small numbers.
+    A site's statistics, summed over components, are those of all its data, and do not depend on the fit. Equal sums
+    occur by chance only if they consist of a few small numbers.
     """
     totals = [data_totals(posterior) for posterior in posteriors]
-    # Sorted by a projection, equal sums are neighbours: a plain sum of counts is the same at sites of equal size.
+    # Sorted by a projection, equal sums are neighbours; plain sums of counts are equal for all sites of one size.
     weights = 1.0 + np.arange(max(map(len, totals))) * GOLDEN % 1.0
-    # Not `@`: a library with a thread per core takes longer to wake them than to multiply.
+    # Not `@`: BLAS takes longer to wake its threads than to multiply.
     sizes = np.array([(np.abs(total) * weights[: len(total)]).sum() for total in totals])
     order = np.argsort(sizes, kind="stable")
     groups = [[order[0]]]
     for before, site in pairwise(order):
         close = sizes[before] > 0.0 and sizes[site] - sizes[before] <= SAME * sizes[site]
-        # Equal posteriors have equal sums: only then is it worth to compare them as a whole.
+        # Equal posteriors have equal sums: compare whole posteriors only then.
         if close and (same_totals(totals[before], totals[site]) or posteriors[before] == posteriors[site]):
             groups[-1].append(site)
         else:
@@ -291,7 +291,7 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
 
 
 def data_totals(posterior: Posterior) -> Array:
-    """What a posterior's rows add up to, factor by factor; whole rows of factors that have no components."""
+    """Sums of a posterior's rows, factor by factor; whole rows of factors without components."""
     coupled = {name for of_set in posterior.structure.symmetry for name in of_set.factors}
     parts = []
     for name in (name for group in groups_of(posterior.structure) for name in group):
@@ -307,7 +307,7 @@ def column_sums(part: Contribution) -> Array:
 
 
 def same_totals(first: Array, second: Array) -> bool:
-    """Whether two sites' sums are the same, and not by chance."""
+    """Whether two sites' sums are equal, and not by chance."""
     if len(first) != len(second) or np.abs(first - second).max() > SAME * np.abs(first).max():
         return False
     scaled = np.full(len(first), np.inf)
