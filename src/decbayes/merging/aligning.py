@@ -85,39 +85,35 @@ def aligned(
     least: int = 0,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
     """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge."""
-    sent, chosen = as_sequence(posteriors), checked_solver(solver)
-    given = recentred(sent)
-    order, readings = canonical_order(given)
-    searched, decided, why, spare = sized_structure(given, readings, order, components, chosen, since)
+    received, chosen = as_sequence(posteriors), checked_solver(solver)
+    sites = recentred(received)
+    order, readings = canonical_order(sites)
+    searched, decided, why, spare = sized_structure(sites, readings, order, components, chosen, since)
     if most_components(searched) < least:
         searched, decided, why, spare = searched.with_components(least), "given", "", False
     structure = searched.with_components(most_components(searched) + 1) if spare else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
     solutions = {
-        coupled: solve_canonically(given, coupled, order, readings, searched, chosen, since, progress)
+        coupled: solve_canonically(sites, coupled, order, readings, searched, chosen, since, progress)
         for coupled in structure.symmetry
     }
     assignments = tuple(
-        {coupled: solution.slots[site] for coupled, solution in solutions.items()} for site in range(len(given))
+        {coupled: solution.slots[site] for coupled, solution in solutions.items()} for site in range(len(sites))
     )
-    divisions = {coupled: solved.division for coupled, solved in solutions.items() if solved.division is not None}
     proven = [STRENGTH.index(solution.optimality) for solution in solutions.values()]
-    weakest = STRENGTH[min(proven, default=-1)]
-    ids = slot_ids(given, readings, structure, assignments)
     alignment = Alignment(
         assignments,
-        (),
-        given,
-        tuple(order),
-        structure,
-        weakest,
-        divisions,
-        None,
-        ids,
-        reason,
-        decided,
-        given is not sent,
+        objective=(),
+        posteriors=sites,
+        order=tuple(order),
+        structure=structure,
+        optimality=STRENGTH[min(proven, default=-1)],
+        divisions={coupled: solved.division for coupled, solved in solutions.items() if solved.division is not None},
+        ids=slot_ids(sites, readings, structure, assignments),
+        reason=reason,
+        decided=decided,
+        moved=sites is not received,
     )
     traces = [solution.objective for solution in solutions.values()]
     return alignment if since is None else alignment.since(since), traces

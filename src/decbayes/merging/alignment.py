@@ -94,8 +94,8 @@ class Alignment(Displayed):
         """The size of the alignment, J, why there are this many slots, and remarks that are quick to compute."""
         counts = [self.structure.components(coupled) for coupled in self.structure.symmetry]
         slots = f"{', '.join(map(str, counts)) or 'no'} {'slot' if counts == [1] else 'slots'}"
-        reached = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
-        size = f"{len(self.posteriors)} posteriors in {slots}{reached}"
+        objective = f", J = {self.objective[-1]:,.1f}" if self.objective else ""
+        size = f"{len(self.posteriors)} posteriors in {slots}{objective}"
         why = [self.reason] if self.reason else []
         return "\n".join([size, *why, *lines(quick_remarks(self), rest="see `db.merging.remarks`")])
 

@@ -108,10 +108,8 @@ def split(alignment: Alignment, slot: int) -> Lineage:
     structure = merged.structure.with_components(size + 1)
     contribution = dict(merged.contribution)
     for factor in coupled.factors:
-        leaving = np.sum(
-            [dense(part.contribution[factor]) for part, label in zip(parts, labels, strict=True) if label == fewer],
-            axis=0,
-        )
+        half = [dense(parts[place].contribution[factor]) for place in np.flatnonzero(labels == fewer)]
+        leaving = np.sum(half, axis=0)
         rows = dense(merged.contribution[factor]).copy()
         rows[slot] -= leaving[0]
         contribution[factor] = np.vstack([rows, leaving])

@@ -24,8 +24,8 @@ def as_labelled(posteriors: Iterable[Posterior]) -> Alignment:
     order, _ = canonical_order(given, strictly=True)
     structure = given[0].structure
     stay = {coupled: identity(structure.components(coupled)) for coupled in structure.symmetry}
-    reached = (product(given).log_partition(),)
-    return Alignment((stay,) * len(given), reached, given, tuple(order), structure, decided="rounds")
+    objective = (product(given).log_partition(),)
+    return Alignment((stay,) * len(given), objective, given, tuple(order), structure, decided="rounds")
 
 
 def placed(posterior: Posterior, merged: Posterior) -> Posterior:

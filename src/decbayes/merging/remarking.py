@@ -187,9 +187,8 @@ def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
             "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
         )
         return
-    only = np.where(supports.sum(axis=0) == 1, evidence, 0.0).sum(axis=1) / np.maximum(
-        evidence.sum(axis=1), LEAST_EVIDENCE
-    )
+    unshared = np.where(supports.sum(axis=0) == 1, evidence, 0.0).sum(axis=1)
+    only = unshared / np.maximum(evidence.sum(axis=1), LEAST_EVIDENCE)
     alone = [int(site) for site in filled if only[site] > ALONE]
     if alone and len(filled) > 2:
         which = [f"{names[site]} ({only[site]:.0%})" for site in alone]
