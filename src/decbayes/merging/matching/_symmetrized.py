@@ -106,14 +106,14 @@ class Symmetrized:
 
 
 def log_permanents(scores: Array) -> Array:
-    """log Σ_P exp(Σ_k scores[:, k, P(k)]): row by row over sets of columns in use, so that all terms are positive."""
+    """log Σ_P exp(Σ_k scores[:, k, P(k)]), row by row over sets of used columns, so that all terms are positive."""
     draws, components, _ = scores.shape
     used = np.full((draws, 1 << components), -np.inf)
     used[:, 0] = 0.0
     sizes = np.array([index.bit_count() for index in range(1 << components)])
     for k in range(components):
         sets = np.flatnonzero(sizes == k + 1)
-        # A set without the column is one of this size itself, which has no value yet.
+        # A set without the column keeps its size, and has no value yet.
         terms = [used[:, sets & ~(1 << column)] + scores[:, k, [column]] for column in range(components)]
         used[:, sets] = logsumexp(terms, axis=0)
     return used[:, -1]

@@ -13,12 +13,12 @@ from decbayes.merging.base.problem import Assignments, Problem, Solution, Solver
 from decbayes.merging.matching.placement import Placement, ShortRows, placed
 from decbayes.structure import identity, inverse
 
-# J rises in every sweep except the last, so sweeps end by themselves; this only limits a pathological case.
+# J rises in every sweep but the last, so sweeps end by themselves; this only limits pathological cases.
 MOST_SWEEPS = 1000
 
 
-# Evaluations per sweep. Up to CHEAP (about 40 ms) a search is restarted by default; from WORTH_A_WORKER on (a few
-# milliseconds) restarts are handed to workers.
+# Evaluations per sweep. Up to CHEAP (about 40 ms), searches are restarted by default; from WORTH_A_WORKER on (a few
+# milliseconds), restarts run in parallel.
 CHEAP, CHEAP_RESTARTS = 8_000_000, 8
 WORTH_A_WORKER = 500_000
 
@@ -32,7 +32,7 @@ class Matching:
 
     Attributes:
         restarts: further searches, each adding the sites in another random order; the best J is kept. Default: eight in
-            small problems, where they are cheap and one start may end in a poor optimum, and none in large ones, where
+            small problems, where they are cheap and one start may end in a poor optimum; none in large ones, where
             optima hardly differ.
         seed: the seed of the random orders.
         sweeps: the largest number of sweeps over all sites per search. Default: until no site changes.
@@ -54,7 +54,7 @@ class Matching:
     def solve(self, problem: Problem) -> Solution:
         evaluations = problem.evaluations(most=CHEAP)
         if evaluations <= CHEAP:
-            # Restarts would reread the files each time; and files and memory must give the same result.
+            # Restarts would reread files each time; files and memory must give the same result.
             problem = problem.loaded()
         restarts = (CHEAP_RESTARTS if evaluations <= CHEAP else 0) if self.restarts is None else self.restarts
         starts = [None, *range(0 if problem.solved_by_folding else restarts)]
@@ -94,7 +94,7 @@ def improve(placement: Placement | ShortRows, *, most_sweeps: int | None = None)
     return Solution.permuted(placement.assignments, tuple(trace), "none")
 
 
-# The number of subtrees per worker, which evens out the work among them.
+# Subtrees per worker, to even out the work.
 SUBTREES_A_WORKER = 2
 
 
@@ -115,8 +115,8 @@ class Hierarchical:
 
     Attributes:
         fan_in: the size of a group.
-        inner: how a group is aligned. Default: its sites are added one at a time, since sweeps are better spent on the
-            whole than on each group.
+        inner: how a group is aligned. Default: its sites are added one at a time, because sweeps are better spent on
+            the whole than on each group.
         polish: the largest number of sweeps of flat matching at the end; None to sweep until no site changes. The first
             few repair nearly all errors of the tree.
 
@@ -172,7 +172,7 @@ def parts(problem: Problem, size: int) -> list[Problem]:
 
 
 def merge_group(problem: Problem, inner: Solver) -> Subtree:
-    """A handful of sites, aligned and added up."""
+    """A few sites, aligned and added up."""
     if problem.sites == 1:
         return Subtree(identity(problem.components)[None], problem.contents[0])
     assignments = np.array([inverse(slots) for slots in inner.solve(problem).slots])

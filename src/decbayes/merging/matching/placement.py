@@ -29,7 +29,7 @@ MOST_KEPT_BYTES = 1 << 28
 
 
 class Placement:
-    """The components of some or all sites in their slots; no site is placed at first, unless assignments are given."""
+    """The components of sites in their slots; no site is placed at first, unless assignments are given."""
 
     def __init__(self, problem: Problem, assignments: Assignments | None = None) -> None:
         sites, components = problem.sites, problem.components
@@ -114,7 +114,7 @@ class Placement:
 
 
 def rematch(placement: Placement, site: int) -> bool:
-    """Give one site its best assignment against all others; whether that changed anything."""
+    """Give one site its best assignment against all others; returns whether it changed."""
     gain = placement.gain(site)
     candidate = best_permutation(gain)
     changed = worthwhile(gain, candidate, placement.assignments[site])
@@ -133,7 +133,7 @@ def sweep(placement: Placement, step: Step) -> bool:
     return moved
 
 
-# Rows of all sites are held in one array up to this many numbers (32 MiB).
+# Up to this many numbers (32 MiB), the rows of all sites are kept in one array.
 MOST_NUMBERS = 1 << 22
 
 
@@ -194,9 +194,9 @@ class ShortRows:
 
 
 def placed(problem: Problem, assignments: Assignments | None = None) -> Placement | ShortRows:
-    """The state of a search for one-to-one labels; the same for files and memory."""
+    """The state of a one-to-one search; the same for files and memory."""
     numbers = problem.sites * sum(factor.prior.size for factor in problem.factors)
-    # Only for the exact class of a family: a derived one may have other terms.
+    # Only for a family's exact class: a derived one may have other terms.
     compiled = all(vars(type(factor.family)).get("term") is not None for factor in problem.factors)
     short = compiled and numbers <= MOST_NUMBERS
     return (ShortRows if short else Placement)(problem, assignments)

@@ -1,4 +1,4 @@
-"""Alignment of components with transitions among them: rows and columns move together, a quadratic assignment."""
+"""Alignment of components with transitions: rows and columns move together, which is a quadratic assignment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from decbayes.structure import Permutation, identity
 MOST_SWEEPS = 100
 # Up to this many components all permutations are tried, which is faster than a search.
 TRIED = 6
-# Up to this many components additional random starts are cheap.
+# Up to this many components, a few random starts are cheap.
 FEW, RANDOM_STARTS = 16, 4
 # Pairs are exchanged in blocks of about this many numbers.
 BLOCK = 1 << 20
@@ -33,13 +33,13 @@ class Quadratic:
 
         J(p) = Σ_k L[k, p_k] + Σ_kl lnΓ(R_kl + O_{p_k p_l})
 
-    R are the transitions of all other sites with the prior, O those of the site. Up to six components all permutations
-    are tried. Otherwise each match starts from the best assignment without the second term, from that of Gilmore and
-    Lawler, from one around the current assignment and, for few components, from some random ones; then pairs are
-    exchanged while J rises.
+    R are the transitions of all other sites and the prior, O those of the site. Up to six components, all permutations
+    are tried. With more, each match starts from the best assignment without the second term, from that of Gilmore and
+    Lawler, from one around the current assignment and, for few components, from random ones; then pairs are exchanged
+    while J rises.
 
     Attributes:
-        restarts: further searches, each beginning with the sites in another order; the best J is kept.
+        restarts: further searches, each adding the sites in another order; the best J is kept.
         seed: the seed of the orders and random starts.
 
     >>> model = db.HiddenMarkov(2, columns={"x": db.columns.Gaussian(0.0, 1.0)})
@@ -130,7 +130,7 @@ class Chains:
 
 
 class Match:
-    """One site against all others: a linear gain, and transitions `rest` (α) and `own` (counts)."""
+    """One site against all others: a linear gain, and pairs of transitions, the others' (α) and the site's (counts)."""
 
     def __init__(self, gain: Array, rest: Sequence[Array], site: Sequence[Array]) -> None:
         sums = [gammaln(r.sum(axis=1)[:, None] + o.sum(axis=1)[None, :]) for r, o in zip(rest, site, strict=True)]
@@ -142,7 +142,7 @@ class Match:
         return float(self.values(permutation[None])[0])
 
     def values(self, permutations: NDArray[np.intp]) -> Array:
-        """J, up to a constant, of each of some permutations."""
+        """J of each permutation, up to a constant."""
         step = max(1, BLOCK // len(self.slots) ** 2)
         return np.concatenate([self._values(permutations[at : at + step]) for at in range(0, len(permutations), step)])
 
@@ -153,7 +153,7 @@ class Match:
         return np.asarray(total)
 
     def best(self, current: Permutation | None, rng: np.random.Generator) -> Permutation:
-        """The best permutation of a few components; of many, the best one found."""
+        """The best permutation if components are few, else the best one found."""
         if len(self.slots) <= TRIED:
             everything = every_permutation(len(self.slots))
             return np.asarray(everything[self.values(everything).argmax()])
@@ -164,9 +164,9 @@ class Match:
         return max((self.climbed(start) for start in self.starts(current, rng)), key=self.value)
 
     def losses(self, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
-        """For each slot, the loss in J when its component must go elsewhere; slots that are `alike` count as one.
+        """Per slot: the loss in J if its component must go elsewhere; slots that are `alike` count as one.
 
-        With few components all permutations are tried, with more all exchanges of two.
+        All permutations are tried if components are few, else all exchanges of two.
         """
         few = len(self.slots) <= TRIED
         candidates = every_permutation(len(self.slots)) if few else exchanges(permutation)
@@ -181,7 +181,7 @@ class Match:
         return float(most[self.slots, best_permutation(most)].sum())
 
     def proves(self, permutation: Permutation) -> bool:
-        """Whether no other permutation is better, once `best` has been found."""
+        """Whether no permutation is better, once `best` has been found."""
         value = self.value(permutation)
         return len(self.slots) <= TRIED or value >= self.bound() - TOLERANCE * (1.0 + abs(value))
 
@@ -196,7 +196,7 @@ class Match:
     def bounds(self) -> Array:
         """(K, K): an upper bound on the transitions' part of J if slot k has component c (Gilmore and Lawler).
 
-        lnΓ is convex: sums are largest if the largest values are paired with each other, so sorting solves it.
+        lnΓ is convex, so sums are largest if large values are paired with large ones: sorting solves it.
         """
         total = np.zeros(self.linear.shape)
         for rest, site in self.pairs:
@@ -214,7 +214,7 @@ class Match:
         return total
 
     def climbed(self, permutation: Permutation) -> Permutation:
-        """Exchange the pair that raises J most, until none does."""
+        """Exchange the pair that raises J most until none does."""
         value = self.value(permutation)
         while len(permutation) > 1:
             candidates = exchanges(permutation)

@@ -16,15 +16,15 @@ from decbayes.posterior import Posterior
 
 Seen = TypeVar("Seen", Array, NDArray[np.bool_])
 
-# In nats: log Bayes factors below this are hardly chance, even with many sites and slots.
+# Log Bayes factors below this, in nats, are hardly chance, even with many sites and slots.
 DISAGREES = -10.0
-# A site is flagged if this share of its evidence disagrees, and if that is this much more than usual among the sites.
+# A site is flagged if MUCH of its evidence disagrees, and UNUSUAL median deviations more than is usual among the sites.
 MUCH, UNUSUAL = 0.1, 5.0
 # Honest sites are seldom more than this many times larger than the median site.
 LARGE = 5.0
-# The number of sites needed to know what is usual.
+# The fewest sites from which one can tell what is usual.
 FEW = 4
-# The most sites of one slot that are set apart before the others are compared.
+# The most sites excluded from one slot before the others are compared.
 MOST_EXCLUDED = 8
 
 
@@ -38,9 +38,9 @@ class Influence:
         evidence: sites × slots, the number of observations of each site.
         log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
             if one of them has no data. The others are those that agree: one bad site does not mark honest ones.
-        rest: the same for the sites that share slots, in an alignment without the sites that share none; None where
-            there are none. A site that is alone fills slots that the others then lack, and mixed in those that are
-            left, they seem to disagree.
+        rest: the same for sites that share slots, in an alignment without the sites that share none; None if all share
+            some. A site that is alone fills slots that the others then lack; squeezed into the remaining slots, they
+            seem to disagree.
 
     >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
     >>> found.share
@@ -68,14 +68,14 @@ class Influence:
 
     @cached_property
     def against(self) -> Array:
-        """The strength of each site's contradiction to the other sites, in nats per observation."""
+        """How strongly each site contradicts the other sites, in nats per observation."""
         evidence = self.evidence.sum(axis=1)
         nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
         return self._seen_without(per_observation(nats, evidence), "against")
 
     @cached_property
     def times_median(self) -> Array:
-        """Each site's evidence in units of the median site's; sites without evidence are no part of the median."""
+        """Each site's evidence relative to the median site's; sites without evidence do not count for the median."""
         evidence = self.evidence.sum(axis=1)
         filled = evidence[evidence > 0]
         return np.asarray(evidence / (np.median(filled) if len(filled) else 1.0))
@@ -88,9 +88,9 @@ class Influence:
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:
-        """Sites that share something, but disagree with the others, and more so than usual among the sites.
+        """Sites that share something but disagree with the others, and more so than is usual among the sites.
 
-        Such a site may be the one that is right, or one with different data.
+        Such a site may be right, or may have different data.
         """
         much = (self.apart > MUCH) & ~self.alone
         usual = self.against[self.evidence.sum(axis=1) > 0]
@@ -101,7 +101,7 @@ class Influence:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Sites with slots of their own that agree with no other site, although others agree: often other units."""
+        """Sites with slots of their own that agree with no other site although others agree: often a unit problem."""
         return self._seen_without(self._unshared, "alone")
 
     @cached_property
@@ -112,7 +112,7 @@ class Influence:
         return np.asarray((filled & (filled.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
 
     def _seen_without(self, amounts: Seen, name: str) -> Seen:
-        """The amounts, those of sites that share slots from the alignment without the sites that share none."""
+        """The amounts, but for sites that share slots those of the alignment without the sites that share none."""
         if self.rest is None:
             return amounts
         seen = amounts.copy()
@@ -160,7 +160,7 @@ def influence(alignment: Alignment) -> Influence:
 
 
 def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None:
-    """Influence among the sites that share slots, in the slots that are left to them, at least as many as they need."""
+    """Influence among the sites that share slots, in the slots left to them, at least as many as they need."""
     alone, structure = whole._unshared, alignment.structure
     if not alone.any():
         return None
@@ -174,10 +174,10 @@ def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None
 
 
 def odd_ones(factors: Array, filled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Sites × slots: in each slot that three or more sites have, the site that stands out most, if any disagrees.
+    """Sites × slots: in each slot of three or more sites, the site that disagrees most, if any does.
 
-    One bad site makes honest ones disagree with the sum of all others, which includes it. The most negative factor is
-    that of the site without which the others agree most.
+    One bad site makes honest ones disagree with the sum of all others, which includes it. The most negative factor
+    belongs to the site without which the others agree most.
     """
     worst = np.zeros(factors.shape, dtype=np.bool_)
     slots = np.arange(factors.shape[1])

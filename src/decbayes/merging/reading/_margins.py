@@ -1,4 +1,4 @@
-"""Margins of single matches (the loss in the objective elsewhere), and an upper bound over all alignments."""
+"""Margins of single matches: the loss in the objective if a component must go elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,13 +17,13 @@ from decbayes.merging.matching.quadratic import Chains
 from decbayes.structure import CoupledSet, Permutation, identity, inverse
 
 Losses = Callable[[int, NDArray[np.bool_]], Array]
-"""The loss of each slot of a site when its component must go elsewhere, given the slots that are alike."""
+"""The loss of each slot of a site if its component must go elsewhere, given the slots that are alike."""
 
 CLOSE = 3.0  # nats of the objective: matches with a smaller margin should be checked
 
 
 BySite = tuple[Mapping[CoupledSet, Array], ...]
-"""For each posterior and coupled set, one number per component."""
+"""Per posterior and coupled set: one number per component."""
 
 
 def margins(alignment: Alignment) -> BySite:
@@ -32,7 +32,7 @@ def margins(alignment: Alignment) -> BySite:
     All other posteriors stay in place. Zero means that the next best slot is as good; infinity, that there is no other.
     The objective is J if each site fills each slot once, otherwise that of `Grouping`; empty slots do not count. If a
     site has more than six states of sequences, only exchanges of two are tried, and its margins may be too large. A
-    margin is not a probability: the certainty of a match also depends on the quality of the sites' posteriors. See
+    margin is not a probability: how certain a match is also depends on how good the sites' posteriors are. See
     `confidence` for a probability.
 
     Args:
@@ -55,7 +55,7 @@ def margins(alignment: Alignment) -> BySite:
 def losses(alignment: Alignment) -> BySite:
     """How badly components fit their slots: the loss of each from sharing its slot, in nats.
 
-    Some of it is noise; components that belong elsewhere, or nowhere, lose far more.
+    Part of this is noise; components that belong elsewhere, or nowhere, lose far more.
 
     Args:
         alignment: what `align` returns.
@@ -85,13 +85,13 @@ def by_site(alignment: Alignment, values: Callable[[Problem, Sequence[Indices]],
 
 
 def component_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """For each site and component, the loss in the next best slot."""
+    """Per site and component: the loss in the next best slot."""
     complete = all(len(site_slots) == problem.components == len(np.unique(site_slots)) for site_slots in slots)
     return matched_margins(problem, slots) if complete else grouped_margins(problem, slots)
 
 
 def matched_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """For sites that fill each slot once: the loss in J when a match is forbidden and the next best is taken."""
+    """For sites that fill each slot once: the loss in J if a match is forbidden and the next best is taken."""
     permutations = np.array([inverse(order) for order in slots])
     filled = np.array([touched(rows)[order] for rows, order in zip(problem.contents, permutations, strict=True)])
     losses = chain_losses(problem, permutations) if problem.two_sided else plain_losses(problem, permutations)
@@ -121,7 +121,7 @@ def touched(contents: Sequence[Rows]) -> NDArray[np.bool_]:
 
 
 def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """The loss in the objective of `Grouping` when a component goes into the next best slot."""
+    """The loss in the objective of `Grouping` if a component goes into the next best slot."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     anchors = None if problem.exchangeable else prior_components(problem.factors)
@@ -130,7 +130,7 @@ def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
 
 
 def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
-    """For each site and component, the loss in nats from sharing its slot with others."""
+    """Per site and component: the loss in nats from sharing its slot."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
     search = SlotSearch(components, np.concatenate(slots), base, problem.components)
@@ -138,11 +138,10 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:
-    """For each slot, the loss when its component must go elsewhere and all slots are reassigned.
+    """Per slot: the loss if its component must go elsewhere and all slots are reassigned.
 
-    Slots that are `alike` count as one. Around an optimal assignment the loss is the cheapest exchange of
-    components along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and
-    Warshall).
+    Slots that are `alike` count as one. Around an optimal assignment the loss is the cheapest exchange of components
+    along a cycle through the slot, found for all slots at once from all-pairs shortest paths (Floyd and Warshall).
     """
     slots = identity(len(gain))
     optimal = best_permutation(gain)

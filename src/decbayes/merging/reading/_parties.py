@@ -1,9 +1,9 @@
 """Groups of sites that decide a merge together: reported only, nothing is excluded.
 
 Flags on single sites miss sites that agree on the same wrong thing, none of them large or alone. So candidate groups of
-up to a third of the sites are left out, one after the other, and the merge is made again. A group that lies changes it
-by far more than other groups of its size do. So does a group of honest sites that have seen something else: the figures
-say where to look, not who is right.
+up to a third of the sites are left out in turn, and the merge is repeated. A group that lies changes it by far more
+than other groups of its size. So does a group of honest sites with different data: the figures say where to look, not
+who is right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,18 +20,18 @@ from decbayes.merging.reading._influence import influence
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-# A merge depends on a group if it changes by more deviations without it. The group stands out if that is also so many
-# times the change without others of its size: else the merge is unsteady, whoever is left out.
+# A merge depends on a group if leaving it out changes the merge by MUCH deviations. The group stands out if that is
+# also UNUSUAL times the change without other groups of its size; otherwise the merge is unstable, whoever is left out.
 MUCH, UNUSUAL = 5.0, 2.0
-# With fewer sites there are no groups of less than half of them.
+# With fewer sites, no group of two or more is less than half of them.
 FEWEST = 5
-# How many groups are left out in turn: those that might stand out, and others of their size to compare with.
+# Groups that are left out in turn: those that might stand out, and others of their size for comparison.
 CANDIDATES, OTHERS = 4, 3
-# Merges of more numbers than this are not repeated so often.
+# Larger merges, in numbers, are not repeated this often.
 MOST_NUMBERS = 1 << 20
-# Components with a smaller share of the evidence are not compared: their values are hardly known.
+# Components with a smaller share of the evidence are not compared, because their values are hardly known.
 LITTLE = 0.02
-# A site is a supporter of a slot if at least this share of its own evidence is there.
+# A site supports a slot if at least this share of its evidence is there.
 SUPPORTS = 0.02
 
 
@@ -42,7 +42,7 @@ class Party:
     Attributes:
         sites: their numbers.
         share: their share of all evidence.
-        change: how far the component that changes most is from where it is without them, in its posterior deviations.
+        change: how far the component that changes most moves without them, in its posterior deviations.
         usual: the largest such change without other groups of the same size.
 
     >>> db.merging.Party(sites=(0, 1, 2), share=0.6, change=190.0, usual=2.0).stands_out
@@ -56,19 +56,19 @@ class Party:
 
     @property
     def stands_out(self) -> bool:
-        """Whether the merge depends on this group, and more than on others."""
+        """Whether the merge depends on this group, and more than on other groups."""
         return self.change > MUCH and self.change > UNUSUAL * self.usual
 
 
 @dataclass(frozen=True)
 class Parties:
-    """Which groups of sites a merge depends on.
+    """The groups of sites that a merge depends on.
 
     Attributes:
-        evidence: the evidence of each site in units of the median site's.
-        largest: how many sites a third is.
-        share: the share of all evidence that the largest third of the sites has.
-        groups: the groups that were left out, those that change most first; empty if not computed.
+        evidence: each site's evidence, relative to the median site's.
+        largest: the number of sites in a third.
+        share: the share of all evidence of the largest third of the sites.
+        groups: the groups that were left out, largest change first; empty if not computed.
 
     >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (db.merging.Party((0,), 0.67, 190.0, 2.0),))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS
@@ -82,7 +82,7 @@ class Parties:
 
     @property
     def change(self) -> float:
-        """The most that the merge changes without a group, in deviations."""
+        """The largest change of the merge without a group, in deviations."""
         return max((group.change for group in self.groups), default=0.0)
 
     @property
@@ -91,7 +91,7 @@ class Parties:
         return tuple(group for group in self.groups if group.stands_out)
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
-        """A warning about the group that the merge depends on most, or that it depends on several."""
+        """A warning about the group that the merge depends on most, or about a merge that depends on several."""
         sites = len(self.evidence)
         if self.outstanding:
             return (remark_on(self.outstanding[0], sites, names),)
@@ -145,7 +145,7 @@ def parties(alignment: Alignment) -> Parties:
 
 
 def is_small(alignment: Alignment) -> bool:
-    """Whether there are enough sites for groups, and few enough numbers to merge them a dozen times."""
+    """Whether there are enough sites for groups, and few enough numbers to merge a dozen times."""
     posteriors = alignment.posteriors
     if not FEWEST <= len(posteriors) <= MOST_NUMBERS:
         return False
@@ -154,7 +154,7 @@ def is_small(alignment: Alignment) -> bool:
 
 
 def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
-    """Each candidate group, and what the merge would be without it."""
+    """Each candidate group, and how far the merge moves without it."""
     evidence, groups = by_slot.sum(axis=1), []
     merged, usual = alignment.merged(), {}
     for group in list(candidates(alignment, by_slot))[:CANDIDATES]:
@@ -167,7 +167,7 @@ def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
 
 
 def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]]:
-    """Groups that might stand out: those who alone support a slot, those who agree far from the rest, the largest."""
+    """Groups that might stand out: sole supporters of a slot, sites that agree far from the rest, the largest sites."""
     sites = len(by_slot)
     most, seen = sites // 3, set()
     evidence = by_slot.sum(axis=1)
@@ -182,7 +182,7 @@ def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]
 
 
 def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[tuple[int, ...]]:
-    """In the two slots where a site is furthest from the merge: it, and the sites closer to it than to the merge."""
+    """For the two slots where a site is farthest from the merge: that site, and those closer to it than to the merge."""
     merged = Slots(alignment.merged())
     sites = [Slots(alignment.in_slots(site)).means for site in range(len(by_slot))]
     apart = np.array([[merged.distance(slot, mean) for slot, mean in enumerate(means)] for means in sites])
@@ -203,7 +203,7 @@ def usual_groups(sites: int, group: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ...]) -> float:
-    """How far the merge is from that without a group, in the deviations of the latter, where it is furthest."""
+    """How far the merge is from that without a group where it is farthest, in the deviations of the latter."""
     rest = [posterior for site, posterior in enumerate(alignment.posteriors) if site not in group]
     structure = alignment.structure
     size = structure.components(structure.symmetry[0]) if structure.resizable else None
@@ -217,7 +217,7 @@ def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ..
 
 
 class Slots:
-    """What a posterior says about each slot: means and deviations of all its values but the weights."""
+    """A posterior's means and deviations in each slot, of everything but the weights."""
 
     def __init__(self, posterior: Posterior) -> None:
         structure = posterior.structure
@@ -238,7 +238,7 @@ class Slots:
                 self.known.append(bool(evidence[row] > LITTLE * evidence.sum()))
 
     def rivals(self, slot: int) -> range:
-        """The slots that might hold the same component elsewhere: those of its coupled set."""
+        """The slots that might hold the same component in another merge: those of its coupled set."""
         return self._sets[slot]
 
     def distance(self, slot: int, mean: Array) -> float:

@@ -1,15 +1,15 @@
-"""What is proven about an alignment: bounds on its objective, and matches that every best alignment has.
+"""What is proven about an alignment: bounds on its objective, and matches that every best alignment contains.
 
 One to one, A is convex and λ0 + Σ_i c_i is the mean of λ0 + N c_i over sites and of λ0 + ½N (c_i + c_j) over pairs:
 
     J ≤ mean_i max_P Σ_k A(λ0_k + N c_iP(k)),    J ≤ mean_{i<j} max_P Σ_k A(λ0 + ½N (c_ik + c_jP(k)))
 
-Any pairs will do in which all sites occur equally often. The second bound is for priors that treat components alike; it
-is exact for two sites.
+Any set of pairs will do in which all sites occur equally often. The second bound needs a prior that treats components
+alike, and is exact for two sites.
 
-Many to one, the loss Σ_i F(c_i) − F(Σ_i c_i) of a slot is never less than that of a part of it, nor than the sum over
-disjoint parts. Of K + 1 components two must share one of K slots. So any alignment loses at least the sum, over
-disjoint sets of K + 1 components, of the cheapest join of two of them.
+Many to one, the loss Σ_i F(c_i) − F(Σ_i c_i) of a slot is at least that of any part of it, and at least the sum over
+disjoint parts. Of K + 1 components, two must share one of K slots. So any alignment loses at least the sum, over
+disjoint sets of K + 1 components, of each set's cheapest join.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,16 +30,16 @@ from decbayes.merging.matching.quadratic import Match
 from decbayes.merging.reading._margins import next_best_losses
 from decbayes.structure import CoupledSet, identity
 
-# Each site is paired with at most twice as many others.
+# Each site is paired with at most twice this many others.
 MOST_SHIFTS = 8
 # With more components than this, the largest ones bound the loss of all.
 MOST_PACKED = 400
-# Nats by which a bound must fall below J: far above rounding.
+# A bound must be below J by more nats than this, which is far above rounding.
 CLEARLY = 1e-6
 
 
 class Bounded(NamedTuple):
-    """The objective of `Grouping` and an upper bound on it over all ways to fill this number of slots."""
+    """The objective of `Grouping`, and an upper bound over all ways to fill this number of slots."""
 
     value: float
     bound: float
@@ -48,9 +48,9 @@ class Bounded(NamedTuple):
 def upper_bound(alignment: Alignment) -> float:
     """An upper bound on J over all permutations: no one-to-one alignment exceeds it.
 
-    It holds because A is convex: J is at most the mean, over pairs of posteriors, of the best J for ½N copies of both.
-    It is exact for two posteriors. It is infinite if a posterior is so much less certain than the prior that N copies
-    of it could not be merged.
+    A is convex, so J is at most the mean, over pairs of posteriors, of the best J for ½N copies of both. The bound is
+    exact for two posteriors, and infinite if a posterior is so much less certain than the prior that N copies of it
+    could not be merged.
 
     Args:
         alignment: what `align` returns.
@@ -70,11 +70,11 @@ def upper_bound(alignment: Alignment) -> float:
 
 
 def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]], ...]:
-    """Matches that every best one-to-one alignment has: without them J would be lower than it is.
+    """Matches that every best one-to-one alignment contains: without them J would be lower.
 
     A component is proven if it shares its slot with the same component of at least one other posterior in every
-    alignment whose J is as large as this one's, or larger. Nothing is proven of alignments in which components of one
-    posterior share a slot, nor of priors that treat components differently.
+    alignment whose J is at least as large. Nothing is proven for alignments in which components of one posterior share
+    a slot, or for priors that treat components differently.
 
     Args:
         alignment: what `align` returns, with a one-to-one solver.
@@ -103,7 +103,7 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
 
 
 def proven_in(alignment: Alignment, coupled: CoupledSet, gap: float) -> list[NDArray[np.bool_]]:
-    """For each posterior of one coupled set, padded to as many components as there are slots."""
+    """Proven components per posterior, each padded to the number of slots."""
     padded = all_padded(alignment.posteriors, alignment.structure)
     problem = coupled_problem(padded, coupled, alignment.structure)
     known = [np.zeros(problem.components, dtype=np.bool_) for _ in padded]
@@ -117,7 +117,7 @@ def proven_in(alignment: Alignment, coupled: CoupledSet, gap: float) -> list[NDA
         gain = pair_gain(problem, first, second)
         permutation = np.empty(problem.components, dtype=np.intp)
         permutation[fillings[first]] = fillings[second]
-        # What the bound loses if the pair may not be together, and its present pairing is not already worse.
+        # The loss of the bound if the pair must be apart, provided that its present pairing is optimal.
         lost = next_best_losses(gain, best_permutation(gain), nobody)
         sure = (best_permutation(gain) == permutation) & (lost / len(pairs) > gap + CLEARLY)
         known[first] |= sure
@@ -126,7 +126,7 @@ def proven_in(alignment: Alignment, coupled: CoupledSet, gap: float) -> list[NDA
 
 
 def filled(slots: Indices, count: int) -> NDArray[np.intp]:
-    """The component in each slot; components that are not there, of padded posteriors, in the remaining slots."""
+    """The component in each slot; padded components fill the remaining slots."""
     by_slot = np.full(count, -1, dtype=np.intp)
     by_slot[slots] = np.arange(len(slots))
     by_slot[by_slot < 0] = np.arange(len(slots), count)
@@ -134,7 +134,7 @@ def filled(slots: Indices, count: int) -> NDArray[np.intp]:
 
 
 def pairs_of(sites: int) -> Iterator[tuple[int, int]]:
-    """Pairs in which all sites occur equally often: each with its next neighbours on a circle."""
+    """Pairs in which all sites occur equally often: each site with its next neighbours on a circle."""
     shifts = range(1, min(sites // 2, MOST_SHIFTS) + 1)
     for shift in shifts:
         for site in range(sites // 2 if 2 * shift == sites else sites):
@@ -144,8 +144,8 @@ def pairs_of(sites: int) -> Iterator[tuple[int, int]]:
 
 
 def pair_gain(problem: Problem, first: int, second: int) -> Array:
-    """(components, components): Σ A of the rows of ½N copies of both, for each component of one with each of the other;
-    NaN where that leaves the domain."""
+    """(components, components): Σ A of ½N copies of both rows, for each component of one site with each of the other;
+    NaN outside the domain."""
     gains = np.zeros((problem.components, problem.components))
     for factor, one, other in zip(problem.factors, problem.contents[first], problem.contents[second], strict=True):
         half = 0.5 * problem.sites
@@ -157,7 +157,7 @@ def pair_gain(problem: Problem, first: int, second: int) -> Array:
 
 
 def pair_bound(problem: Problem) -> float:
-    """An upper bound on J of one coupled set from pairs of sites; infinite where there is none."""
+    """An upper bound on J of one coupled set from pairs of sites; infinite if it does not apply."""
     if problem.two_sided or not problem.exchangeable or problem.sites < 2:
         return np.inf
     values = []
@@ -181,9 +181,9 @@ def shared_terms(problem: Problem) -> float:
 
 
 def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
-    """The objective of a many-to-one alignment, Σ_k F(S_k), and an upper bound on it for as many slots.
+    """The objective of a many-to-one alignment, Σ_k F(S_k), and an upper bound for as many slots.
 
-    If both are the same, no other way to fill as many slots is better.
+    If they are equal, no other way to fill as many slots is better.
 
     Args:
         alignment: what `align` returns.
@@ -224,7 +224,7 @@ def packed_loss(components: Components, base: Sequence[Array], slots: int) -> fl
 
 
 def far_apart(losses: Array, count: int) -> list[int]:
-    """So many components, two or more, whose cheapest join is expensive: each is the farthest from those before it."""
+    """This many components, at least two, whose cheapest join is expensive: each is the farthest from those before."""
     off = np.where(np.isfinite(losses), losses, -np.inf)
     chosen = list(map(int, np.unravel_index(np.argmax(off), off.shape)))
     while len(chosen) < count:
@@ -253,7 +253,7 @@ def problem_bound(problem: Problem) -> float:
 
 
 def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
-    """An upper bound for N copies of one site over all permutations; `gain` is that of one-sided factors."""
+    """An upper bound for N copies of one site over all permutations; `gain` covers one-sided factors."""
     pairs = [(factor, rows) for factor, rows in zip(problem.factors, contents, strict=True) if factor.family.two_sided]
     rest = [factor.prior + 1.0 for factor, _ in pairs]
     match = Match(gain, rest, [problem.sites * rows.written_out() for _, rows in pairs])
@@ -262,7 +262,7 @@ def most_of(problem: Problem, contents: tuple[Rows, ...], gain: Array) -> float:
 
 
 def full_gain(problem: Problem, contents: tuple[Rows, ...]) -> Array:
-    """The gain of the prior from N copies of a site; NaN where that leaves the domain."""
+    """The gain of the prior from N copies of a site; NaN outside the domain."""
     slots = identity(problem.components)
     pairs = zip(problem.factors, contents, strict=True)
     gains = [

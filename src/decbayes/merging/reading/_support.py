@@ -11,7 +11,7 @@ from decbayes.structure import CoupledSet
 
 
 def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]:
-    """For each posterior, the number of observations (or words) in each component.
+    """Per posterior: the number of observations (or words) in each component.
 
     Args:
         alignment: what `align` returns.
@@ -29,9 +29,9 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
 
 
 def seen(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
-    """For each posterior, which components have data: half an observation or more.
+    """Per posterior: which components have data, half an observation or more.
 
-    The others are padding, or unused by a fit; their slot does not matter.
+    The others are padding or unused by a fit; their slot does not matter.
     """
     return tuple(counts >= LEAST_EVIDENCE for counts in observations(alignment, coupled))
 
@@ -57,7 +57,7 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
 
 
 def alone(alignment: Alignment, coupled: CoupledSet) -> tuple[NDArray[np.bool_], ...]:
-    """For each posterior, which components are alone in their slots."""
+    """Per posterior: which components are alone in their slots."""
     supported = support(alignment, coupled)
     others = supported.sum(axis=0) - supported
     return tuple(others[site, slots] < LEAST_EVIDENCE for site, slots in enumerate(alignment.slots(coupled)))
@@ -87,10 +87,10 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
 
 
 def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
-    """The median number of observations per parameter, if too few for sites to find the components by themselves.
+    """The median number of observations per parameter, if too few for sites to find the components alone.
 
-    None if they are enough, or if there is one site. Intervals of such a merge are too narrow and in the wrong place,
-    unless its posteriors were refined together.
+    None if there are enough, or only one site. Intervals of such a merge are too narrow and in the wrong place, unless
+    its posteriors were refined together.
 
     Args:
         alignment: what `align` returns.
