@@ -89,7 +89,7 @@ class Chains:
         places = [place for place, factor in enumerate(problem.factors) if factor.family.two_sided]
         self.priors = [problem.factors[place].prior for place in places]
         self.families = [problem.factors[place].family for place in places]
-        self.own = [[rows[place].written_out() for place in places] for rows in problem.contents]
+        self.transitions = [[rows[place].written_out() for place in places] for rows in problem.contents]
 
     def rematch(self, site: int, rng: np.random.Generator) -> bool:
         """Give one site the best assignment found against all others; returns whether it changed."""
@@ -103,7 +103,7 @@ class Chains:
 
     def match(self, site: int) -> "Match":
         """The site against all others."""
-        return Match(self.placement.gain(site), self._others(site), self.own[site])
+        return Match(self.placement.gain(site), self._others(site), self.transitions[site])
 
     def proven(self) -> Optimality:
         """What is proven once no site changes: a bound may show that no relabelling of one site is better."""
@@ -124,7 +124,7 @@ class Chains:
         sums = [prior + 1.0 for prior in self.priors]
         for other, assignment in enumerate(self.placement.assignments):
             if other != site and (assignment >= 0).all():
-                for total, transitions in zip(sums, self.own[other], strict=True):
+                for total, transitions in zip(sums, self.transitions[other], strict=True):
                     total += transitions[np.ix_(assignment, assignment)]
         return sums
 

@@ -1,6 +1,6 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -146,17 +146,22 @@ def influence(alignment: Alignment) -> Influence:
     array([False, False, False, False,  True])
     """
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
-    evidence = np.array([rows_of(alignment.in_slots(site), groups, group_evidence) for site in posteriors])
+    in_slots = alignment.in_slots  # one site at a time, for memory
+    evidence = np.array([evidence_in(in_slots(site), groups) for site in posteriors])
     excluded, total = np.zeros(evidence.shape, dtype=np.bool_), alignment.merged()
     for last in range(MOST_EXCLUDED, -1, -1):
         kept = without(alignment, total, groups, excluded)
-        factors = np.array([compared(alignment.in_slots(s), kept, groups, excluded[s]) for s in posteriors])
+        factors = np.array([compared(in_slots(site), kept, groups, excluded[site]) for site in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
             result = Influence(evidence, factors)
             return replace(result, rest=without_unshared(alignment, result))
         excluded |= worst
     raise AssertionError("the last pass returns")
+
+
+def evidence_in(posterior: Posterior, groups: "Groups") -> Array:
+    return np.concatenate([group_evidence(posterior, names) for names in groups])
 
 
 def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None:
@@ -219,7 +224,3 @@ def compared(posterior: Posterior, kept: Contributions, groups: Groups, excluded
         parts.append(np.asarray(total))
         first += size
     return np.concatenate(parts)
-
-
-def rows_of(posterior: Posterior, groups: Groups, measure: Callable[[Posterior, Sequence[str]], Array]) -> Array:
-    return np.concatenate([measure(posterior, names) for names in groups])

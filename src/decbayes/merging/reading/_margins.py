@@ -122,19 +122,25 @@ def touched(contents: Sequence[Rows]) -> NDArray[np.bool_]:
 
 def grouped_margins(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """The loss in the objective of `Grouping` if a component goes into the next best slot."""
-    components = Components.of(problem.factors, [*problem.contents])
-    base = bases(components.factors, float(components.evidence.sum()), problem.components)
     anchors = None if problem.exchangeable else prior_components(problem.factors)
-    search = SlotSearch(components, np.concatenate(slots), base, problem.components, anchors)
-    return np.split(search.margins(), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
+    return split(slot_search(problem, slots, anchors).margins(), slots)
 
 
 def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
     """Per site and component: the loss in nats from sharing its slot."""
+    return split(slot_search(problem, slots).lost(), slots)
+
+
+def slot_search(problem: Problem, slots: Sequence[Indices], anchors: Components | None = None) -> SlotSearch:
+    """The search of `Grouping` with all components in these slots."""
     components = Components.of(problem.factors, [*problem.contents])
     base = bases(components.factors, float(components.evidence.sum()), problem.components)
-    search = SlotSearch(components, np.concatenate(slots), base, problem.components)
-    return np.split(search.lost(), np.cumsum([len(site_slots) for site_slots in slots])[:-1])
+    return SlotSearch(components, np.concatenate(slots), base, problem.components, anchors)
+
+
+def split(values: Array, slots: Sequence[Indices]) -> list[Array]:
+    """Values of all components, site by site."""
+    return np.split(values, np.cumsum([len(site_slots) for site_slots in slots])[:-1])
 
 
 def next_best_losses(gain: Array, permutation: Permutation, alike: NDArray[np.bool_]) -> Array:

@@ -111,10 +111,10 @@ ROBUST = "merge with robust=True (`--robust`; in a charter `--rule robust=true`)
 
 
 def remark_on(group: Party, sites: int, names: Sequence[str] | None) -> Remark:
-    called = [names[site] if names else f"site {site}" for site in group.sites]
+    members = [names[site] if names else f"site {site}" for site in group.sites]
     return Remark(
         "group",
-        f"Without {', '.join(called)} ({len(called)} of {sites} sites) the merge changes by {group.change:,.0f} "
+        f"Without {', '.join(members)} ({len(members)} of {sites} sites) the merge changes by {group.change:,.0f} "
         "posterior standard deviations.",
         f"They may have seen something else, or be wrong together: compare their data with the others', and {ROBUST}.",
         f"Without other groups of this size it changes by at most {group.usual:,.1f}. These have {group.share:.0%} of "
@@ -134,13 +134,13 @@ def parties(alignment: Alignment) -> Parties:
     >>> db.merging.parties(db.align(sites)).outstanding[0].sites
     (7, 8)
     """
-    each_site = influence(alignment)
-    largest = len(each_site.evidence) // 3
+    sites = influence(alignment)
+    largest = len(sites.evidence) // 3
     return Parties(
-        evidence=each_site.times_median,
+        evidence=sites.times_median,
         largest=largest,
-        share=float(np.sort(each_site.share)[len(each_site.share) - largest :].sum()),
-        groups=left_out(alignment, each_site.evidence) if is_small(alignment) else (),
+        share=float(np.sort(sites.share)[len(sites.share) - largest :].sum()),
+        groups=left_out(alignment, sites.evidence) if is_small(alignment) else (),
     )
 
 
@@ -182,9 +182,9 @@ def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]
 
 
 def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[tuple[int, ...]]:
-    """For the two slots where a site is farthest from the merge: that site, and those closer to it than to the merge."""
-    merged = Slots(alignment.merged())
-    sites = [Slots(alignment.in_slots(site)).means for site in range(len(by_slot))]
+    """In the two slots where a site is farthest from the merge: that site, and the sites that are closer to it."""
+    merged = SlotValues(alignment.merged())
+    sites = [SlotValues(alignment.in_slots(site)).means for site in range(len(by_slot))]
     apart = np.array([[merged.distance(slot, mean) for slot, mean in enumerate(means)] for means in sites])
     apart = np.where(by_slot > SUPPORTS * by_slot.sum(axis=1, keepdims=True), apart, 0.0)
     for slot in np.argsort(-apart.max(axis=0))[:2].tolist():
@@ -207,7 +207,7 @@ def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ..
     rest = [posterior for site, posterior in enumerate(alignment.posteriors) if site not in group]
     structure = alignment.structure
     size = structure.components(structure.symmetry[0]) if structure.resizable else None
-    whole, without = Slots(merged), Slots(align(rest, components=size).merged())
+    whole, without = SlotValues(merged), SlotValues(align(rest, components=size).merged())
     changes = [
         min(without.distance(slot, whole.means[other]) for other in whole.rivals(slot))
         for slot in range(len(without.means))
@@ -216,7 +216,7 @@ def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ..
     return max(changes, default=0.0)
 
 
-class Slots:
+class SlotValues:
     """A posterior's means and deviations in each slot, of everything but the weights."""
 
     def __init__(self, posterior: Posterior) -> None:

@@ -22,12 +22,12 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
-from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components
 from decbayes.merging.base.coupled import all_padded, constant, coupled_problem
 from decbayes.merging.base.problem import Problem, best_permutation
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.quadratic import Match
-from decbayes.merging.reading._margins import next_best_losses
+from decbayes.merging.reading._margins import next_best_losses, slot_search
 from decbayes.structure import CoupledSet, identity
 
 # Each site is paired with at most twice this many others.
@@ -197,13 +197,9 @@ def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
     """
     bounds = {}
     for coupled in alignment.structure.symmetry:
-        problem, slots = alignment.problem(coupled), alignment.slots(coupled)
-        components = Components.of(problem.factors, [*problem.contents])
-        base = bases(components.factors, float(components.evidence.sum()), problem.components)
-        search = SlotSearch(components, np.concatenate(slots), base, problem.components)
-        bounds[coupled] = Bounded(
-            search.value(), float(search.alone().sum()) - packed_loss(components, base, problem.components)
-        )
+        search = slot_search(alignment.problem(coupled), alignment.slots(coupled))
+        loss = packed_loss(search.components, search.bases, search.count)
+        bounds[coupled] = Bounded(search.value(), float(search.alone().sum()) - loss)
     return bounds
 
 
