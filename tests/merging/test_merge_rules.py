@@ -11,7 +11,7 @@ from decbayes.families import IsotropicGaussian
 from decbayes.merging.base.compatibility import difference
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading._confidence import kept_together
-from decbayes.merging.reading._parties import LITTLE, Slots
+from decbayes.merging.reading._parties import LITTLE
 from decbayes.merging.remarking import separate, small_sites
 from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._ballot import main_party
@@ -225,7 +225,7 @@ def test_slots_are_known_that_hold_more_than_a_little():
     counts = [600, 399, 1]
     rows = np.repeat([[-50.0], [0.0], [50.0]], counts, axis=0)
     posterior = model.from_assignments(rows, np.repeat([0, 1, 2], counts))
-    slots = Slots(posterior)
+    slots = SlotValues(posterior)
     assert slots.known == [count > LITTLE * 1000 for count in counts]
     for slot, count in enumerate(counts):
         assert slots.rivals(slot) == range(3)
