@@ -15,16 +15,16 @@ from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals
 
-# Rows of `rest` are combined with all rows of `own` in blocks of about this many numbers (8 MiB).
+# `rest` and `own` are combined in blocks of about this many numbers (8 MiB).
 BLOCK = 1 << 20
 
-# Natural parameters are scaled up by this to find the maximum of a likelihood, which makes the prior negligible.
+# Natural parameters are scaled up by this to find the maximum of a likelihood, so that the prior is negligible.
 SHARP = 1e6
-# The relative step of finite differences in natural parameters.
+# Relative step of finite differences in natural parameters.
 DIFFERENCE = 1e-5
-# The number of samples for quantiles without a formula.
+# Samples for quantiles without a formula.
 SAMPLES = 20_000
-# The penalty in nats per observation for a sum outside the domain.
+# Penalty in nats per observation for a sum outside the domain.
 IMPOSSIBLE = 1e6
 
 
@@ -34,9 +34,9 @@ class Family(ABC):
 
         q(θ) = Π_k h(θ_k) · exp(Σ_k ⟨λ_k, T(θ_k)⟩ − A(λ))
 
-    A(λ) is a sum of one term per row, plus possibly a term that is invariant to permutations of the rows.
-    A family defines its columns, its row terms and their gradient; the rest follows. Merges use `rows`, `totals` and
-    `divergence`: the defaults work for any family, and a family may override them with faster versions.
+    A(λ) is a sum of one term per row, plus possibly a term that is invariant to permutations of the rows. A family
+    defines its columns, its row terms and their gradient; the rest follows. Merges use `rows`, `totals` and
+    `divergence`, whose defaults work for any family; a family may override them with faster versions.
 
     >>> family = db.families.Gamma()
     >>> natural = family.natural(shape=[4.0], rate=[2.0])
@@ -51,7 +51,7 @@ class Family(ABC):
         return type(self).__name__
 
     def laid_out(self, layout: str) -> "Family":
-        """The family with this layout of columns (in brackets behind its name); ValueError if it has only one."""
+        """The family with this layout of columns (in brackets after its name); ValueError if it has only one."""
         raise ValueError(f"{self.name} has one layout of columns, and no brackets behind its name")
 
     parameter_names: ClassVar[tuple[str, ...]]
@@ -63,8 +63,8 @@ class Family(ABC):
     """Whether the factor is over the components themselves (their weights): it then measures their evidence."""
 
     exclusive: ClassVar[bool] = False
-    """Whether each observation, or each part of one, comes from one component: then two components of a site
-    may belong together. Not so for features, because an observation has several at once."""
+    """Whether each observation, or each part of one, comes from one component, so that two components of a site may
+    belong together. Not so for features, as an observation has several at once."""
 
     follows: ClassVar[bool] = False
     """Whether the factor follows the others of its coupled set, without influence on the slots."""
@@ -73,22 +73,22 @@ class Family(ABC):
     """Whether a row holds counts in columns that could come from different components: words of topics."""
 
     inclusive: ClassVar[bool] = False
-    """Whether it counts the observations with a component, for the other factors of its set; they may have several."""
+    """Whether it counts the observations that have a component, on behalf of the other factors of its set."""
 
     two_sided: ClassVar[bool] = False
-    """Whether there is also a column per component, which relabelling moves like its row: transitions."""
+    """Whether there is also a column per component, which moves with its row, as in transitions."""
 
     categorical: ClassVar[bool] = False
-    """Whether it holds the probabilities of columns of yes and no, or of categories."""
+    """Whether it holds the probabilities of binary or categorical columns."""
 
     fixed_spread: ClassVar[bool] = False
-    """Whether components have a given variance, however far their data spread: then outliers cost much."""
+    """Whether components have a given variance, however far their data spread: outliers then cost much."""
 
     own_spread: ClassVar[bool] = False
-    """Whether each component has a variance of its own: that of few observations is often much too small."""
+    """Whether each component has its own variance, which is often much too small if estimated from few observations."""
 
     exact_alone: ClassVar[bool] = False
-    """Whether a posterior of such factors only, without components, is exact: its models are conjugate."""
+    """Whether a posterior of such factors alone, without components, is exact because its models are conjugate."""
 
     term: ClassVar[str | None] = None
     """The name of the row term in `kernels/terms.py`, if it is compiled there."""
@@ -154,8 +154,8 @@ class Family(ABC):
     def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Value:
         """The marginal quantile of each entry of θ, in the format of `expected`.
 
-        `stretch` widens each entry by this factor: a number, or one per entry in the format of `deviation`. A family
-        without a formula uses the quantile of a fixed set of samples.
+        `stretch` widens entries by this factor: one number, or one per entry in the format of `deviation`. Without a
+        formula, this is the quantile of a fixed set of samples.
         """
         drawn = self.quantities(self.sample(natural, SAMPLES, np.random.default_rng(0)))
         means, times = self.quantities(self.expected(natural)), self.stretches(natural, stretch)
@@ -167,7 +167,7 @@ class Family(ABC):
         )
 
     def stretches(self, natural: ArrayLike, stretch: Any = 1.0) -> dict[str, Array]:
-        """A stretch by the names of its parts."""
+        """A stretch, by the names of its parts."""
         if not isinstance(stretch, float):
             return self.quantities(stretch)
         return {
@@ -191,9 +191,9 @@ class Family(ABC):
         """Random natural parameters, to test the family; one-dimensional if the rows allow no more."""
 
     def apex(self, width: int) -> Array:
-        """The tip of the domain, (d,): a cone, so that apex + s (λ − apex) is inside for all λ there and all s > 0.
+        """The tip of the domain, (d,). The domain is a cone: apex + s (λ − apex) is inside for all λ in it and s > 0.
 
-        Data moves natural parameters along this cone: λ0 + (λ − apex) is inside, too.
+        Data move natural parameters along this cone: λ0 + (λ − apex) is inside, too.
         """
         return np.zeros(width)
 
@@ -269,11 +269,11 @@ class Family(ABC):
         return PlainTotals(self, prior)
 
     def groups(self, base: Array, slots: int) -> Groups:
-        """Empty slots for a search in which any component may go into any slot; for `base` see `peak`."""
+        """Empty slots for a search in which any component may go into any slot; see `peak` for `base`."""
         return PlainGroups(self, base, slots)
 
     def joins(self, base: Array, rows: Rows, evidence: Array) -> Joins:
-        """Components as groups to be joined two by two."""
+        """Components as groups to be joined in pairs."""
         return PlainJoins(self, base, rows, evidence)
 
     def peak(self, contribution: Array, evidence: Array, base: Array) -> Array:
@@ -281,7 +281,7 @@ class Family(ABC):
         groupings.
 
         Computed as A(apex + s c) / s with a large s. Each observation adds a little of λ0 − apex, `base`, so that a
-        maximum exists even if the likelihood alone has none. Zero without evidence.
+        maximum exists even if the likelihood has none. Zero without evidence.
         """
         peaks = np.zeros(len(contribution))
         (filled,) = np.nonzero(evidence > 0.0)
@@ -290,7 +290,7 @@ class Family(ABC):
         return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """The number of observations of each row, if it counts them; otherwise a multiple of the prior's weight."""
+        """The number of observations behind each row, if it counts them; otherwise a multiple of the prior's weight."""
         base = prior - self.apex(prior.shape[1])
         return np.asarray((rows.written_out() * base).sum(axis=1) / (base**2).sum(axis=1))
 
@@ -303,13 +303,13 @@ class Family(ABC):
         return self.freedom(rows.written_out())
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array] | None:
-        """A contribution about a vector θ as s, P of ⟨s, θ⟩ − ½ θᵀPθ, (K, D) and (K, D, D), with other
-        parameters at the posterior λ; None for other contributions."""
+        """A contribution about a vector θ as s, P of ⟨s, θ⟩ − ½ θᵀPθ, (K, D) and (K, D, D), with other parameters at
+        the posterior λ; None if it is not about a vector."""
         return None
 
     def squares(self, contribution: Array, natural: Array) -> tuple[Array, Array] | None:
-        """(K,) and (K,): the rows behind a contribution and their sum of squares, in variances of the noise at the
-        posterior λ; None if there is no noise of unknown size."""
+        """(K,) and (K,): the number of rows behind a contribution and their sum of squares, in units of the noise
+        variance at the posterior λ; None without noise of unknown size."""
         return None
 
     def divergence(self, prior: Array, rows: Rows) -> float:
@@ -317,7 +317,7 @@ class Family(ABC):
         return self.kl(prior + rows.written_out(), prior)
 
     def divergences(self, prior: Array, contributions: Sequence[Contribution], orders: Orders = None) -> Array:
-        """The divergence of each site's contribution, its components in the given order; zero outside the domain."""
+        """The divergence of each site's contribution, with components in the given order; zero outside the domain."""
         if self.two_sided or self.over_components or type(self).divergence is not Family.divergence:
             return singly(self, prior, contributions, orders)
         return row_divergences(self, prior, stacked(contributions, orders))
@@ -325,8 +325,8 @@ class Family(ABC):
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         """The gain in A when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
 
-        Exact up to a constant that is the same for all permutations: Σ_k gain[k, p[k]] ranks permutations p as A(rest +
-        own[p]) does. NaN where the sum leaves the domain.
+        Exact up to a constant that is the same for all permutations: Σ_k gain[k, p[k]] ranks permutations p as
+        A(rest + own[p]) does. NaN where the sum leaves the domain.
         """
         start = np.asarray(rest, dtype=np.float64)
         added = dense(own)

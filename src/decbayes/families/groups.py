@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Known = tuple[Array, NDArray[np.int64], NDArray[np.int64]]
-"""In a search: the gain of each slot from each row, the version of the slot that it is for, and the slots' versions."""
+"""State of a search: the gain of each slot from each row, the slot's version it was computed for, and all versions."""
 
 
 class Visited(NamedTuple):
-    """Rows that may move, what each must gain at least, its home (negative for none), and what it gains there."""
+    """Rows that may move, the least gain of each, its home slot (negative for none), and its bonus there."""
 
     rows: Indices
     least_gains: Array
@@ -37,7 +37,7 @@ class Groups(Protocol):
     """Slots of one factor. `evidence` is the number of observations of each row."""
 
     def fill(self, rows: Rows, slots: Indices, evidence: Array) -> None:
-        """Put rows into slots, in several calls if there are many, then call `update`. Negative numbers are no slot."""
+        """Put rows into slots, in several calls if there are many, then `update`. Negative numbers mean no slot."""
 
     def update(self) -> None:
         """Bring everything that depends on the sums up to date."""
@@ -72,11 +72,11 @@ class Visiting(Protocol):
     """Slots in which rows can be moved one after another by a single call."""
 
     def visit(self, rows: Rows, visited: Visited, labels: Indices, known: Known) -> bool:
-        """Move each row into its best slot if that gains, as `SlotSearch` does; returns whether any has moved."""
+        """Move each row into its best slot if that gains, as `SlotSearch` does; returns whether any moved."""
 
 
 class Joins(Protocol):
-    """Groups that are joined two by two; at first, each component is a group."""
+    """Groups that are joined in pairs; at first, each component is a group."""
 
     def losses(self, group: int, others: Indices) -> Array:
         """F(S) + F(T) − F(S ∪ T) of a group and each of the others."""
@@ -87,10 +87,10 @@ class Joins(Protocol):
 
 @runtime_checkable
 class Growing(Protocol):
-    """A family that makes a whole tree by a single call."""
+    """A family that builds a whole tree in a single call."""
 
     def tree(self, rows: Rows, fewest: int) -> tuple[Indices, Indices, Array]:
-        """The joins of the rows until this many groups are left: their first members, and what is lost."""
+        """Join rows until this many groups are left; returns the first members of both groups, and the losses."""
 
 
 class PlainGroups:

@@ -13,7 +13,7 @@ from decbayes.families.matrices import Array
 
 @dataclass(frozen=True)
 class LogOdds(Family):
-    """Outcomes by their probabilities; any log-odds are a distribution."""
+    """Outcomes by their probabilities; any finite log-odds are a distribution."""
 
     parameter_names = ("probability",)
 
@@ -28,7 +28,7 @@ class LogOdds(Family):
         return np.sqrt(probability * (1.0 - probability))
 
     def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        """For a single coin, 0 or 1: there is nothing in between."""
+        """0 or 1: a discrete outcome has nothing in between."""
         return np.asarray(self.expected(natural) > 1.0 - probability, dtype=np.float64)
 
 

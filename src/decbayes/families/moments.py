@@ -1,4 +1,4 @@
-"""Covariances of the statistics of Gaussians and Wishart matrices, used by families for ∇²A."""
+"""Covariances of the statistics of Gaussians and Wishart matrices (∇²A), and divergences from the prior."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from decbayes.families.family import Family
 
 
-# Below this, T does not vary in a direction: the off-diagonal entries of a symmetric matrix occur twice.
+# Directions with a smaller eigenvalue do not vary: off-diagonal entries of a symmetric matrix occur twice.
 NOTHING = 1e-12
 
 
 def round_covariances(mean: Array, variance: Array, apart: Array) -> Array:
-    """Cov[(x, |x|²)] of N(m, σ²I), (K, D + 1, D + 1); of the square it is 4σ²|m|² plus `apart`."""
+    """Cov[(x, |x|²)] of N(m, σ²I), (K, D + 1, D + 1); the variance of |x|² is 4σ²|m|² plus `apart`."""
     rows, side = mean.shape
     covariances = np.zeros((rows, side + 1, side + 1))
     covariances[:, :side, :side] = variance[:, None, None] * np.eye(side)
@@ -55,7 +55,7 @@ def wishart_covariances(degrees: Array, scale: Array) -> Array:
 
 
 def given_precision(mean: Array) -> Array:
-    """(K, D² + D + 2, 1 + D²): E[T | Λ] of a Normal-Wishart is this times (½ log|Λ|, Λ), and a constant."""
+    """(K, D² + D + 2, 1 + D²): up to a constant, E[T | Λ] of a Normal-Wishart is this times (½ log|Λ|, Λ)."""
     rows, side = mean.shape
     spread = np.zeros((rows, side * side + side + 2, 1 + side * side))
     spread[:, : 1 + side * side, :] = np.eye(1 + side * side)
@@ -76,9 +76,9 @@ def shifted_covariances(mean: Array, precision: Array, strength: Array) -> Array
 
 
 def root_and_inverse(covariance: Array) -> tuple[Array, Array]:
-    """L with L Lᵀ = V, and its pseudo-inverse; T is first scaled by its deviations, which may differ by many digits."""
+    """L with L Lᵀ = V, and its pseudo-inverse. T is first scaled by its deviations, which may differ by magnitudes."""
     variances = np.diag(covariance)
-    # Directions without variation are left out below, whatever they are divided by.
+    # Directions without variation are dropped below, whatever they are divided by.
     scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
     eigenvalues, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
     seen = eigenvalues > NOTHING * len(scale)

@@ -11,9 +11,9 @@ from scipy.special import betaincinv, gammainc, gammaincinv, ndtri, stdtrit
 
 from decbayes.families.matrices import Array
 
-# Points of the integral over a Gamma distribution, and bisections of a bracket of ± 12 deviations.
+# Nodes of the integral over a Gamma distribution, and bisections of a bracket of ± BRACKET deviations.
 POINTS, HALVINGS, BRACKET = 48, 32, 12.0
-# The least evidence of a share: stretched further it would not be a distribution.
+# The least total of α: stretched further, it would not be a distribution.
 LEAST_TOTAL = 1e-3
 
 
@@ -61,11 +61,11 @@ def product(freedom: ArrayLike, covariance: Array, scales: Array, probability: f
 
 @cache
 def unit_nodes() -> tuple[Array, Array]:
-    """Nodes and weights of an integral from 0 to 1: denser near both ends, where quantiles are steep."""
+    """Nodes and weights of an integral from 0 to 1, denser near both ends, where quantiles are steep."""
     nodes, weights = np.polynomial.legendre.leggauss(POINTS)
     return 0.5 * (nodes + 1.0), 0.5 * weights
 
 
 def around(mean: Array, quantile: Array, stretch: Array | float) -> Array:
-    """A quantile moved away from the mean, if there is no better way to stretch a marginal."""
+    """A quantile moved away from the mean, where there is no better way to stretch a marginal."""
     return np.asarray(mean + stretch * (quantile - mean))

@@ -1,4 +1,4 @@
-"""Families by name, with an example of each for tests of laws that hold for all."""
+"""Families by name."""
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def name_of(family: Family) -> str:
 
 class Families(Registry[Family]):
     def __getitem__(self, name: str) -> Family:
-        """The class of a built-in family is known."""
+        """Built-in families are registered as classes."""
         family: Family | type[Family] = super().__getitem__(name)
         return family() if isinstance(family, type) else family
 
@@ -58,11 +58,11 @@ FAMILIES = Families(
     },
     name_of,
 )
-"""Every family by the name of its class; a family with several layouts is represented by an example."""
+"""Every family by the name of its class; one with several layouts is represented by an example."""
 
 
 def registered(name: str) -> Family:
-    """The family of this name, with the layout in brackets behind it, if any."""
+    """The family of this name, with the layout in brackets after it, if any."""
     kind, bracket, layout = name.partition("(")
     if kind not in FAMILIES:
         raise ValueError(f"the family {kind!r} is not registered here; call `decbayes.families.register` first")
@@ -73,7 +73,7 @@ def registered(name: str) -> Family:
 
 
 def origin(family: Family) -> tuple[str, str]:
-    """The place where a family's class was defined: a notebook cell may be run again."""
+    """Where a family's class was defined: a notebook cell may be run again."""
     return type(family).__module__, type(family).__qualname__
 
 

@@ -1,4 +1,4 @@
-"""The components of one site in one factor, for merges: dense rows, or sparse ones that are never copied."""
+"""One site's components in one factor, for merges: dense rows, or sparse ones that are never copied."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +103,7 @@ class SparseRows:
 
     @property
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], Array]:
-        """The arrays as the kernels expect them: read-only, or kernels would be compiled once more for others."""
+        """The arrays as the kernels expect them; read-only, because kernels are compiled anew for writable ones."""
         return self.starts, self.stops, read_only(self.indices), read_only(self.data)
 
     @property
@@ -196,7 +196,7 @@ def sparse_rows(contribution: Contribution, order: Indices | None = None) -> Spa
     matrix = contribution if isinstance(contribution, csr_array) else csr_array(contribution)
     indptr = np.asarray(matrix.indptr, dtype=np.int32)
     indices, data = np.asarray(matrix.indices, dtype=np.int32), np.asarray(matrix.data, dtype=np.float64)
-    # For an empty row, reduceat takes an entry of the next row, and no start may lie past the end.
+    # For an empty row reduceat returns the next row's entry, and no start may lie past the end.
     sums = np.where(np.diff(indptr) > 0, np.add.reduceat(np.append(data, 0.0), indptr[:-1]), 0.0)
     rows = np.arange(matrix.shape[0]) if order is None else order
     return SparseRows(indptr[:-1][rows], indptr[1:][rows], indices, data, sums[rows], matrix.shape[1])

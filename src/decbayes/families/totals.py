@@ -20,7 +20,7 @@ class Totals(Protocol):
     """λ0 + Σ_i P_i c_i of one factor; a negative component means that the site is not placed."""
 
     def clear(self, slots: Indices) -> None:
-        """Empty the slots before they are summed again: `add` all sites, then `update`."""
+        """Empty the slots to sum them again: `add` all sites, then `update`."""
 
     def add(self, rows: Rows, slots: Indices, components: Indices) -> None:
         """Add a site's components to cleared slots."""

@@ -30,7 +30,7 @@ class RowsThere(NamedTuple):
 
 
 class GpuDirichletTotals:
-    """λ0 + Σ_i P_i c_i and a table of lnΓ(α), all on the GPU; the sums of the slots are on the CPU."""
+    """λ0 + Σ_i P_i c_i and a table of lnΓ(α) on the GPU; the sums of the slots are on the CPU."""
 
     def __init__(self, device: Device, prior: Array) -> None:
         xp = device.xp
@@ -111,7 +111,7 @@ class GpuDirichletTotals:
         return float(self._table.sum()) - float(gammaln(sums).sum()) if inside else -np.inf
 
     def _totals_without(self, rows: Rows, slots: Indices, held: Indices) -> Array:
-        """The sums of the slots without the rows that the site holds."""
+        """The sums of the slots without the site's rows in them."""
         held_sums = np.where(held >= 0, checked_sparse(rows).sums[np.maximum(held, 0)], 0.0)
         return self._start_sums[slots] + (self._added_sums[slots] - held_sums)
 

@@ -86,7 +86,7 @@ class DirichletGroups:
         self.table[kept] = plain_g(self.counts[kept])
 
     def freedom(self, slots: Indices) -> Array:
-        """The perplexity of the words, less one."""
+        """The perplexity of the words, minus one."""
         counts = np.maximum(self.counts[slots], 0.0)
         return np.asarray(
             np.exp(entr(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)).sum(axis=1)) - 1.0

@@ -19,7 +19,7 @@ from decbayes.families.registry import positive
 from decbayes.families.rows import Rows, SparseRows, sparse_rows
 from decbayes.families.totals import DirichletTotals, Totals, checked_sparse
 
-# The number of slots × components × columns above which a launch on a GPU is worth its time.
+# Slots × components × columns above which a GPU is worth its launches.
 LARGE = 1_000_000
 
 
@@ -130,7 +130,7 @@ class Dirichlet(DirichletRows):
         return checked_sparse(rows).sums
 
     def effective_freedom(self, rows: Rows) -> Array:
-        """The number of words that occur, less one."""
+        """The number of words that occur, minus one."""
         sparse = checked_sparse(rows)
         seen = np.concatenate([[0.0], np.cumsum(np.minimum(sparse.data, 1.0))])
         return np.asarray(seen[sparse.stops] - seen[sparse.starts] - np.minimum(sparse.sums, 1.0))
@@ -228,7 +228,7 @@ class Weights(Family):
 class Shares(Weights):
     """One Dirichlet over the K components, like `Weights`, but not of observations.
 
-    For example the shares of topics in the prior of documents. It does not measure the evidence of a component.
+    An example are the shares of topics in the prior of documents. It does not measure a component's evidence.
 
     >>> family = db.families.Shares()
     >>> family.expected(family.natural(alpha=[3.0, 1.0]))
@@ -239,18 +239,18 @@ class Shares(Weights):
 
 
 def share_deviation(share: Array, total: ArrayLike) -> Array:
-    """The deviation of a Dirichlet's coordinate with this mean, if the α add up to `total`."""
+    """The deviation of a coordinate with this mean, of a Dirichlet whose α add up to `total`."""
     return np.sqrt(share * (1.0 - share) / (np.asarray(total) + 1.0))
 
 
 def log_share_covariances(alpha: Array) -> Array:
-    """Cov[log θ] of Dirichlets: ψ'(α) on the diagonal, less ψ'(Σα) everywhere."""
+    """Cov[log θ] of Dirichlets: ψ'(α) on the diagonal, minus ψ'(Σα) everywhere."""
     apart = polygamma(1, alpha)[..., None] * np.eye(alpha.shape[-1])
     return np.asarray(apart - polygamma(1, alpha.sum(axis=-1))[..., None, None])
 
 
 def log_gamma_variates(shape: Array, size: int, rng: np.random.Generator) -> Array:
-    """Logarithms of Gamma(shape, 1) draws; with a shape far below 1, draws themselves would underflow."""
+    """Logarithms of Gamma(shape, 1) draws, which would underflow themselves if the shape is far below 1."""
     draws = (size, *np.shape(shape))
     boosted = rng.standard_gamma(np.asarray(shape) + 1.0, size=draws)
     return np.asarray(np.log(boosted) - rng.standard_exponential(size=draws) / shape)

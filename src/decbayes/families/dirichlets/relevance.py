@@ -1,18 +1,18 @@
-"""In which order the words of a topic are shown: everywhere the same."""
+"""The order in which a topic's words are shown, everywhere."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families.matrices import Array
 
-# How far words that all topics use move down. Larger weights make topics more different and less coherent.
+# How far words that all topics use move down. Larger values make topics more distinct and less coherent.
 COMMON = 0.2
 
 
 def relevance(shares: Array, evidence: Array, common: float = COMMON) -> Array:
-    """log p(w | k) − 0.2 log p(w): words that are frequent in a row, less so those that are frequent in all.
+    """log p(w | k) − 0.2 log p(w): high for words frequent in a row, lower if they are frequent in all rows.
 
-    `shares` are (rows, columns) and `evidence` says how much each row counts in p(w).
+    `shares` are (rows, columns); `evidence` weighs the rows in p(w).
     """
     total = float(evidence.sum())
     weights = evidence / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
@@ -21,9 +21,9 @@ def relevance(shares: Array, evidence: Array, common: float = COMMON) -> Array:
 
 
 def leading(scores: Array, count: int) -> NDArray[np.intp]:
-    """(rows, count): the columns with the largest scores, largest first and the first of equal ones first.
+    """(rows, count): the columns with the largest scores, in falling order; ties go to the first column.
 
-    Sorting whole vocabularies would take longer than all else.
+    It avoids sorting whole vocabularies, which would dominate the time.
     """
     count = min(count, scores.shape[1])
     if not count:

@@ -101,7 +101,7 @@ class Dirichlets(DirichletRows):
         return self.natural(alpha=positive(rng, components, sum(self.sizes)))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """The largest number over the columns, because values may be missing in some."""
+        """The largest count of all columns, because values may be missing in some."""
         return np.asarray(self.sums(rows.written_out()).max(axis=-1))
 
     def freedom(self, contribution: Array) -> Array:
@@ -122,7 +122,7 @@ class Dirichlets(DirichletRows):
         return np.repeat(values, self.sizes, axis=-1)
 
 
-# More columns than any table has; a file that claims more is refused before memory is allocated.
+# More groups than any table has: a file that claims more is refused before memory is allocated.
 MOST_GROUPS = 1_000_000
 
 
@@ -144,13 +144,13 @@ class Transitions(DirichletRows):
     two_sided = True
 
     def rows(self, contribution: Contribution, order: Indices | None = None) -> DenseRows:
-        """In another order, rows and columns move together if there are equally many."""
+        """Rows and columns are reordered together if there are equally many."""
         matrix = dense(contribution)
         square = order is not None and matrix.shape[0] == matrix.shape[1]
         return DenseRows(matrix if order is None else matrix[np.ix_(order, order)] if square else matrix[order])
 
     def observations(self, prior: Array, rows: Rows) -> Array:
-        """Moves into each component: with the first steps of sequences these are all its steps."""
+        """Moves into each component; together with first steps of sequences, these are all its steps."""
         moves = rows.written_out()
         return np.asarray(moves.sum(axis=0 if moves.shape[0] == moves.shape[1] else 1))
 
@@ -169,6 +169,6 @@ class Transitions(DirichletRows):
         return dense(contribution)[np.ix_(order, order)]
 
     def unlabelled(self, contribution: Contribution) -> Contribution:
-        """Each row's own entry, then its others and its column's others in order of size."""
+        """Each row's diagonal entry, then its entries and its column's in order of size."""
         matrix = dense(contribution)
         return np.column_stack([np.diag(matrix), np.sort(matrix, axis=1), np.sort(matrix.T, axis=1)])

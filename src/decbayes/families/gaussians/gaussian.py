@@ -14,7 +14,7 @@ from decbayes.families.moments import gaussian_covariances, round_covariances
 from decbayes.families.registry import covariances, positive
 from decbayes.families.rows import Rows
 
-# The least precision at which sites are compared in a direction: that of eight binary rows, or of two events.
+# Sites are compared only in directions with at least this precision: that of eight binary rows, or two events.
 LEAST_KNOWN = 2.0
 
 
@@ -95,7 +95,7 @@ class IsotropicGaussian(Family):
     def gain(self, rest: ArrayLike, own: Contribution) -> Array:
         start, added = np.asarray(rest, dtype=np.float64), dense(own)
         nu = start[:, -1:] + added[:, -1]
-        # |η + η'|² for all pairs is one matrix product, with no (K, K, D) array in between.
+        # |η + η'|² of all pairs is one matrix product, without a (K, K, D) array.
         squares = np.sum(start[:, :-1] ** 2, axis=1)[:, None] + np.sum(added[:, :-1] ** 2, axis=1)
         squares += 2.0 * (start[:, :-1] @ added[:, :-1].T)
         nu[nu >= 0] = np.nan
@@ -173,7 +173,7 @@ class DiagonalGaussian(Family):
 class FullGaussian(Family):
     """N(m, Σ) per row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
 
-    Only the symmetric part of the D² columns has a meaning; `natural` writes a symmetric matrix.
+    Only the symmetric part of the D² columns matters; `natural` writes a symmetric matrix.
 
     >>> family = db.families.FullGaussian()
     >>> family.expected(family.natural(mean=[[1.0, 2.0]], covariance=[[[2.0, 1.0], [1.0, 2.0]]]))
@@ -243,7 +243,7 @@ class FullGaussian(Family):
         return -0.5 * self.dimension(width) * log(2 * pi)
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
-        """Without directions of very low precision: with few rows the likelihood is far from Gaussian there."""
+        """Drops directions of very low precision: with few rows the likelihood is far from Gaussian there."""
         shift, precision = self._shift_and_precision(contribution)
         weights, directions = np.linalg.eigh(precision)
         known = directions * (weights >= LEAST_KNOWN)[..., None, :]
@@ -272,9 +272,9 @@ def diagonal(matrices: Array) -> Array:
 
 
 def positive_definite(matrices: Array) -> NDArray[np.bool_]:
-    """Which of the symmetric matrices are finite, have only positive eigenvalues, and can be inverted.
+    """Which of the symmetric matrices are finite, have only positive eigenvalues, and are invertible.
 
-    Rounding may give a singular matrix of large numbers tiny positive eigenvalues; its determinant is then 0.
+    Rounding can give a singular matrix of large numbers tiny positive eigenvalues; its determinant is then 0.
     """
     finite = np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
     finite_ones = np.where(finite[..., None, None], matrices, -np.eye(matrices.shape[-1]))

@@ -75,7 +75,7 @@ class GaussianGamma(Family):
         return terms
 
     def _inside(self, natural: ArrayLike) -> tuple[NDArray[np.bool_], tuple[Array, ...]]:
-        """Which rows are in the domain, and the columns of these: both need the same equations solved."""
+        """Which rows are in the domain, and their columns: both need the same equations solved."""
         matrix = np.asarray(natural, dtype=np.float64)
         side = square_side(matrix.shape[-1], extra=2)
         weight = -2.0 * symmetric(matrix[..., 2 + side :].reshape(*matrix.shape[:-1], side, side))
@@ -163,5 +163,5 @@ class GaussianGamma(Family):
 
 
 def log_normaliser(weight: Array, shape: Array, rate: Array) -> Array:
-    """A(λ), but for what depends on the dimension alone."""
+    """A(λ), up to a constant that depends on the dimension only."""
     return np.asarray(gammaln(shape) - shape * np.log(rate) - 0.5 * np.linalg.slogdet(weight)[1])

@@ -65,7 +65,7 @@ class NormalGamma(Family):
         mean, strength, shape, rate = self.columns(natural)
         expected = shape / rate
         spread = [np.ones(mean.shape), mean, mean**2]
-        # For τ times 1, μ and μ²: the variation from τ, then that from μ around its mean.
+        # For τ times 1, μ and μ²: first the variation of τ, then that of μ around its mean.
         blocks = [[first * second * expected / rate for second in spread] for first in spread]
         blocks[1][1] = blocks[1][1] + expected / strength
         blocks[1][2] = blocks[2][1] = blocks[1][2] + 2.0 * mean * expected / strength
@@ -267,7 +267,7 @@ class NormalWishart(Family):
 
 
 def over_positive(numerator: Array, denominator: Array) -> Array:
-    """The quotient, infinite if the denominator is not positive: the variance does not exist."""
+    """The quotient, or infinity where the denominator is not positive and the variance does not exist."""
     quotient = np.full(numerator.shape, np.inf)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
