@@ -11,7 +11,7 @@ from decbayes.families import IsotropicGaussian
 from decbayes.merging.base.compatibility import difference
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading._confidence import kept_together
-from decbayes.merging.reading._parties import LITTLE
+from decbayes.merging.reading._parties import LITTLE, SlotValues
 from decbayes.merging.remarking import separate, small_sites
 from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._ballot import main_party

@@ -90,6 +90,8 @@ class Family(ABC):
     exact_alone: ClassVar[bool] = False
     """Whether a posterior of such factors alone, without components, is exact because its models are conjugate."""
 
+    log_base_per_dimension: ClassVar[float] = 0.0
+
     term: ClassVar[str | None] = None
     """The name of the row term in `kernels/terms.py`, if it is compiled there."""
 
@@ -211,7 +213,7 @@ class Family(ABC):
 
     def log_base_measure(self, width: int) -> float:
         """log h of one row, a constant in all families here."""
-        return 0.0
+        return self.log_base_per_dimension * self.dimension(width)
 
     def contains(self, natural: ArrayLike) -> bool:
         """Whether λ is in the domain: all rows are, and nothing is NaN or infinite."""

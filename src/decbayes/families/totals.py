@@ -31,8 +31,8 @@ class Totals(Protocol):
     def move(self, rows: Rows, slots: Indices, before: Indices, after: Indices) -> None:
         """Replace a site's components in these slots."""
 
-    def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
-        """The gain of each slot from each component of a site that now has `held` there; NaN where undefined."""
+    def gains(self, rows: Rows, slots: Indices, current: Indices) -> Array:
+        """The gain of each slot from each component of a site that now has `current` there; NaN where undefined."""
 
     def objective(self) -> float:
         """A(λ), −∞ outside the domain."""
@@ -57,9 +57,9 @@ class PlainTotals:
         rows.add_to(self.added, slots, before, -1.0)
         rows.add_to(self.added, slots, after)
 
-    def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
+    def gains(self, rows: Rows, slots: Indices, current: Indices) -> Array:
         rest, places = self.added[slots], np.arange(len(slots))
-        rows.add_to(rest, places, held, -1.0)
+        rows.add_to(rest, places, current, -1.0)
         return self.family.gain(self.prior[slots] + rest, rows.written_out())
 
     def objective(self) -> float:
@@ -103,7 +103,7 @@ class DirichletTotals:
         for components in (before, after):
             update_rows(*slots_now, starts, stops, indices, slots, components)
 
-    def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
+    def gains(self, rows: Rows, slots: Indices, current: Indices) -> Array:
         from decbayes.base.workers import split_among_threads
         from decbayes.kernels.gain import place_gains
 
@@ -114,7 +114,7 @@ class DirichletTotals:
         slots_now = self.start, self.added, self.alpha, self.table, *sums, self.outside
 
         def gains_of(part: slice) -> None:
-            place_gains(*slots_now, *sparse.parts, sparse.sums, slots[part], held[part], gain[part], defined[part])
+            place_gains(*slots_now, *sparse.parts, sparse.sums, slots[part], current[part], gain[part], defined[part])
 
         split_among_threads(gains_of, len(slots), cost=len(slots) * len(sparse.data))
         gain[~defined] = np.nan

@@ -14,7 +14,7 @@ from decbayes.kernels.cuda.device import Device
 THREADS = 256
 
 
-class RowsThere(NamedTuple):
+class GpuRows(NamedTuple):
     """A site's rows on the GPU."""
 
     starts: Any
@@ -41,7 +41,7 @@ class GpuDirichletTotals:
         self._outside = xp.zeros(self._slots, dtype=np.int32)
         self._start_sums = np.broadcast_to(distinct.sum(axis=1) * (self._width // distinct.shape[1]), self._slots)
         self._added_sums = np.zeros(self._slots)
-        self._there: WeakKeyDictionary[SparseRows, RowsThere] = WeakKeyDictionary()
+        self._gpu_rows: WeakKeyDictionary[SparseRows, GpuRows] = WeakKeyDictionary()
         self.update(np.arange(self._slots))
 
     def clear(self, slots: Indices) -> None:
@@ -66,9 +66,9 @@ class GpuDirichletTotals:
         self.add(rows, slots, after)
         self.update(slots)
 
-    def gains(self, rows: Rows, slots: Indices, held: Indices) -> Array:
+    def gains(self, rows: Rows, slots: Indices, current: Indices) -> Array:
         xp, sent = self._xp, self._sent(rows)
-        places, current = self._numbers(slots), self._numbers(held)
+        places, held = self._numbers(slots), self._numbers(current)
         components, longest = len(sent.starts), np.int32(sent.longest)
         kept, wrong = xp.empty((len(slots), sent.longest, 2)), xp.empty(len(slots), dtype=np.int32)
         now, gains = (self._alpha, self._table), xp.empty((len(slots), components))
@@ -76,7 +76,7 @@ class GpuDirichletTotals:
             "take_out",
             len(slots),
             places,
-            current,
+            held,
             *sent.places,
             sent.data,
             self._columns,
@@ -96,13 +96,13 @@ class GpuDirichletTotals:
             *sent.places,
             sent.data,
             sent.sums,
-            xp.asarray(self._totals_without(rows, slots, held)),
+            xp.asarray(self._totals_without(rows, slots, current)),
             self._columns,
             *now,
             wrong,
             gains,
         )
-        self._launch("put_back", len(slots), places, current, *sent.places, self._columns, longest, kept, *now)
+        self._launch("put_back", len(slots), places, held, *sent.places, self._columns, longest, kept, *now)
         return np.asarray(self._device.to_host(gains))
 
     def objective(self) -> float:
@@ -110,10 +110,10 @@ class GpuDirichletTotals:
         inside = not bool(self._outside.any()) and bool(np.isfinite(sums).all())
         return float(self._table.sum()) - float(gammaln(sums).sum()) if inside else -np.inf
 
-    def _totals_without(self, rows: Rows, slots: Indices, held: Indices) -> Array:
+    def _totals_without(self, rows: Rows, slots: Indices, current: Indices) -> Array:
         """The sums of the slots without the site's rows in them."""
-        held_sums = np.where(held >= 0, checked_sparse(rows).sums[np.maximum(held, 0)], 0.0)
-        return self._start_sums[slots] + (self._added_sums[slots] - held_sums)
+        sums = np.where(current >= 0, checked_sparse(rows).sums[np.maximum(current, 0)], 0.0)
+        return self._start_sums[slots] + (self._added_sums[slots] - sums)
 
     @property
     def _columns(self) -> np.int32:
@@ -125,10 +125,10 @@ class GpuDirichletTotals:
     def _launch(self, name: str, blocks: int, *arguments: Any) -> None:
         self._device.launch("alignment.cu", name, blocks, THREADS, *arguments)
 
-    def _sent(self, rows: Rows) -> RowsThere:
+    def _sent(self, rows: Rows) -> GpuRows:
         sparse, send = checked_sparse(rows), self._xp.asarray
-        if sparse not in self._there:
+        if sparse not in self._gpu_rows:
             longest = int((sparse.stops - sparse.starts).max(initial=1))
             starts, stops, indices, data = (send(part) for part in sparse.parts)
-            self._there[sparse] = RowsThere(starts, stops, indices, data, send(sparse.sums), longest)
-        return self._there[sparse]
+            self._gpu_rows[sparse] = GpuRows(starts, stops, indices, data, send(sparse.sums), longest)
+        return self._gpu_rows[sparse]

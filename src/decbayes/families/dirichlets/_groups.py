@@ -38,11 +38,11 @@ class DirichletGroups:
 
         sparse = checked_sparse(rows)
         gains = np.zeros((len(chosen), len(self.counts)))
-        held_now = self.counts, self.table, self.totals
+        slots_now = self.counts, self.table, self.totals
 
         def gains_of(part: slice) -> None:
             selected = chosen[part], current[part], needed[part]
-            group_gains(*sparse.parts, sparse.sums, *selected, *held_now, gains[part])
+            group_gains(*sparse.parts, sparse.sums, *selected, *slots_now, gains[part])
 
         entries = int((sparse.stops[chosen] - sparse.starts[chosen]).sum())
         split_among_threads(gains_of, len(chosen), cost=entries * len(self.counts))
@@ -62,8 +62,8 @@ class DirichletGroups:
         from decbayes.kernels.joined_counts import group_visits
 
         sparse = checked_sparse(rows)
-        held_now = self.counts, self.table, self.totals
-        return bool(group_visits(*sparse.parts, sparse.sums, *visited, labels, *known, *held_now))
+        slots_now = self.counts, self.table, self.totals
+        return bool(group_visits(*sparse.parts, sparse.sums, *visited, labels, *known, *slots_now))
 
     def alone(self, rows: Rows, evidence: Array) -> Array:
         from decbayes.kernels.joined_counts import information_alone

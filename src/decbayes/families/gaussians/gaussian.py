@@ -1,5 +1,6 @@
 """Gaussians over R^D with an isotropic, a diagonal or a full covariance."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import isqrt, log, pi
 from typing import Any
@@ -18,8 +19,27 @@ from decbayes.families.rows import Rows
 LEAST_KNOWN = 2.0
 
 
+GAUSSIAN_BASE = -0.5 * log(2 * pi)  # log h per dimension
+
+
 @dataclass(frozen=True)
-class IsotropicGaussian(Family):
+class GaussianRows(Family):
+    """Base of Gaussian families, whose first column is the mean."""
+
+    log_base_per_dimension = GAUSSIAN_BASE
+
+    def expected(self, natural: ArrayLike) -> Array:
+        return self.columns(natural)[0]
+
+    @abstractmethod
+    def deviation(self, natural: ArrayLike) -> Array: ...
+
+    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
+        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
+
+
+@dataclass(frozen=True)
+class IsotropicGaussian(GaussianRows):
     """N(m, σ²I) per row. Columns: η = m / σ² (D of them), ν = −1 / 2σ². T(x) = (x, |x|²).
 
     >>> family = db.families.IsotropicGaussian()
@@ -59,15 +79,9 @@ class IsotropicGaussian(Family):
         variances = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape[:-1])
         return np.concatenate([centre / variances[..., None], -0.5 / variances[..., None]], axis=-1)
 
-    def expected(self, natural: ArrayLike) -> Array:
-        return self.columns(natural)[0]
-
     def deviation(self, natural: ArrayLike) -> Array:
         mean, variance = self.columns(natural)
         return np.broadcast_to(np.sqrt(variance)[..., None], mean.shape)
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
@@ -85,9 +99,6 @@ class IsotropicGaussian(Family):
     def example(self, components: int, dimension: int, rng: np.random.Generator) -> Array:
         return self.natural(mean=rng.normal(size=(components, dimension)), variance=positive(rng, components))
 
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
-
     def observations(self, prior: Array, rows: Rows) -> Array:
         """The precision as a multiple of the prior's."""
         return np.asarray(rows.written_out()[:, -1] / prior[:, -1])
@@ -104,7 +115,7 @@ class IsotropicGaussian(Family):
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian(Family):
+class DiagonalGaussian(GaussianRows):
     """N(m, diag(σ²)) per row. Columns: η = m / σ² (D), ν = −1 / 2σ² (D). T(x) = (x, x²).
 
     >>> family = db.families.DiagonalGaussian()
@@ -140,14 +151,8 @@ class DiagonalGaussian(Family):
         variances = np.broadcast_to(np.asarray(variance, dtype=np.float64), centre.shape)
         return np.concatenate([centre / variances, -0.5 / variances], axis=-1)
 
-    def expected(self, natural: ArrayLike) -> Array:
-        return self.columns(natural)[0]
-
     def deviation(self, natural: ArrayLike) -> Array:
         return np.sqrt(self.columns(natural)[1])
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
@@ -165,12 +170,9 @@ class DiagonalGaussian(Family):
             mean=rng.normal(size=(components, dimension)), variance=positive(rng, components, dimension)
         )
 
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
-
 
 @dataclass(frozen=True)
-class FullGaussian(Family):
+class FullGaussian(GaussianRows):
     """N(m, Σ) per row. Columns: Σ⁻¹m (D), −½Σ⁻¹ (D², row by row). T(x) = (x, xxᵀ).
 
     Only the symmetric part of the D² columns matters; `natural` writes a symmetric matrix.
@@ -210,14 +212,8 @@ class FullGaussian(Family):
         shift = (precision @ centre[..., None])[..., 0]
         return np.concatenate([shift, flat(-0.5 * symmetric(precision))], axis=-1)
 
-    def expected(self, natural: ArrayLike) -> Array:
-        return self.columns(natural)[0]
-
     def deviation(self, natural: ArrayLike) -> Array:
         return np.sqrt(diagonal(self.columns(natural)[1]))
-
-    def quantile(self, natural: ArrayLike, probability: float, stretch: Any = 1.0) -> Array:
-        return quantiles.normal(self.expected(natural), self.deviation(natural), probability, stretch)
 
     def statistics(self, value: ArrayLike) -> Array:
         point = np.asarray(value, dtype=np.float64)
@@ -238,9 +234,6 @@ class FullGaussian(Family):
         return self.natural(
             mean=rng.normal(size=(components, dimension)), covariance=covariances(rng, components, dimension)
         )
-
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
 
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
         """Drops directions of very low precision: with few rows the likelihood is far from Gaussian there."""

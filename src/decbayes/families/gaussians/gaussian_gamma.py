@@ -1,7 +1,6 @@
 """Coefficients of a regression and the precision of its noise, both unknown."""
 
 from dataclasses import dataclass
-from math import log, pi
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
-from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.gaussian import GAUSSIAN_BASE, diagonal, positive_definite, square_side, symmetric
 from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
 from decbayes.families.matrices import Array, flat, outer
 from decbayes.families.moments import gaussian_covariances
@@ -33,6 +32,7 @@ class GaussianGamma(Family):
     parameter_names = ("mean", "scaled_precision", "shape", "rate")
     own_spread = True
     value_type = MeanAndPrecision
+    log_base_per_dimension = GAUSSIAN_BASE
     exact_alone = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -157,9 +157,6 @@ class GaussianGamma(Family):
 
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
-
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
 
 
 def log_normaliser(weight: Array, shape: Array, rate: Array) -> Array:

@@ -1,7 +1,6 @@
 """The Normal-Gamma distribution with one precision for all dimensions."""
 
 from dataclasses import dataclass
-from math import log, pi
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
+from decbayes.families.gaussians.gaussian import GAUSSIAN_BASE
 from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
 from decbayes.families.matrices import Array, outer
 from decbayes.families.moments import round_covariances
@@ -31,6 +31,7 @@ class IsotropicNormalGamma(Family):
     parameter_names = ("mean", "strength", "shape", "rate")
     own_spread = True
     value_type = MeanAndPrecision
+    log_base_per_dimension = GAUSSIAN_BASE
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -126,6 +127,3 @@ class IsotropicNormalGamma(Family):
 
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
-
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)

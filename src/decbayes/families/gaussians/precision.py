@@ -1,7 +1,7 @@
 """Distributions of unknown means and scales: Normal-Gamma and Normal-Wishart."""
 
 from dataclasses import dataclass
-from math import log, pi
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, multigammaln, polygamma
 
 from decbayes.families import quantiles
 from decbayes.families.family import Family
-from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.gaussian import GAUSSIAN_BASE, diagonal, positive_definite, square_side, symmetric
 from decbayes.families.matrices import Array, as_rows, block_width, by_dimension, flat, outer, split
 from decbayes.families.moments import given_precision, shifted_covariances, wishart_covariances
 from decbayes.families.registry import covariances, positive
@@ -43,6 +43,7 @@ class NormalGamma(Family):
     parameter_names = ("mean", "strength", "shape", "rate")
     own_spread = True
     value_type = MeanAndPrecision
+    log_base_per_dimension = GAUSSIAN_BASE
     term = "normal-gamma"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -130,9 +131,6 @@ class NormalGamma(Family):
     def apex(self, width: int) -> Array:
         return np.repeat([-0.5, 0.0, 0.0, 0.0], self.dimension(width))
 
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
-
 
 @dataclass(frozen=True)
 class NormalWishart(Family):
@@ -150,6 +148,7 @@ class NormalWishart(Family):
     parameter_names = ("mean", "strength", "degrees", "inverse_scale")
     own_spread = True
     value_type = MeanAndPrecision
+    log_base_per_dimension = GAUSSIAN_BASE
     term = "normal-Wishart"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -261,9 +260,6 @@ class NormalWishart(Family):
 
     def apex(self, width: int) -> Array:
         return np.append(-1.0, np.zeros(width - 1))
-
-    def log_base_measure(self, width: int) -> float:
-        return -0.5 * self.dimension(width) * log(2 * pi)
 
 
 def over_positive(numerator: Array, denominator: Array) -> Array:
