@@ -1,4 +1,4 @@
-"""Data that keep coming, or do not fit into memory: SDA-Bayes, epochs, one pass, forgetting, and refinement."""
+"""Data that keep coming or do not fit in memory: SDA-Bayes, epochs, one pass, forgetting, and refinement."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Rounds of refinement: the order of refits, when to end, and the changes of each round."""
+"""Rounds of refinement: the order of refits, when to stop, and the changes in each round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ Schedule = Literal["sequential", "parallel", "asynchronous"]
 
 @dataclass(frozen=True)
 class Ends:
-    """When rounds end: after a given number, or when they move little, or after the maximum."""
+    """When rounds end: after a given number, once they move little, or after a maximum."""
 
     rounds: int | None
     tolerance: float
@@ -61,7 +61,7 @@ class Course:
         return self
 
     def bound(self, merged: Posterior) -> float:
-        """The bound of all data at a merged posterior: one number per site, less its divergence from the prior."""
+        """The bound of all data at a merged posterior: the sum over sites minus its divergence from the prior."""
         return bound(self.update.model, self.shards, merged, self.rng)
 
     def _next(self) -> list[Posterior]:
@@ -77,7 +77,7 @@ class Course:
 def fresh_round(
     update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
 ) -> list[Posterior]:
-    """Each site fits alone from one start: labels are common, and each site's own optimum is dropped."""
+    """Each site fits alone from one common start: labels agree, and each site's own optimum is dropped."""
     fits = update.model.fit_many(shards, starts=[product(contributions)] * len(contributions), rng=rng)
     return [fit.posterior for fit in fits]
 

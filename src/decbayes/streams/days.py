@@ -1,9 +1,9 @@
-"""One more epoch: new data on top of the earlier posterior or, with forgetting, of what is left of it.
+"""One more epoch: new data on top of the earlier posterior or, with forgetting, of the part that is kept.
 
-How much is left is learned in two steps. The evidence of the new data determines how much each component keeps
-(`updates.forgetting`). But it only considers the data assigned to a component, and overconfident inference assigns data
-that fit already. So predictions then cap the shares: one half of each site's new data is fitted on top of what several
-caps leave, and predicts the other half.
+The part to keep is learned in two steps. The evidence of the new data determines how much each component keeps
+(`updates.forgetting`). But that considers only data assigned to a component, and overconfident inference assigns data
+that already fit. So predictions then cap the shares: half of each site's new data is fitted on top of what each cap
+keeps, and predicts the other half.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from decbayes.posterior import Posterior
 from decbayes.updates import Epoch, Update
 from decbayes.updates.forgetting import KEEP, Forgetting, Kept, followed, forget, learned_shares
 
-# How often new data are refitted with what is left of the earlier ones, if that is learned.
+# Refits of new data on top of the learned part of the earlier ones.
 LEARNING_ROUNDS = 2
 
-# Caps on what any component keeps; the one that predicts best is used.
+# Caps on the share that any component keeps, averaged by how well they predict.
 CAPS = np.array([1.0, 0.85, 0.7, 0.5])
 
 
@@ -52,8 +52,7 @@ class Day:
     def again(self, left: Posterior) -> "Day":
         """Refit the same data on top of what is left, starting from the previous fit."""
         model, shards, rng, solver = self._settings
-        # Two components that have both changed are nearly the same after forgetting, and can no longer be
-        # distinguished.
+        # After forgetting, two components that have both changed are nearly the same and cannot be told apart.
         return Day(model, left, shards, rng, solver, start=Epoch(left).whole(self.added))
 
 
@@ -96,9 +95,9 @@ def capped(
     rng: np.random.Generator | None,
     solver: Solver | None,
 ) -> Kept:
-    """The mean of the capped shares, with each cap weighted by its predictive probability.
+    """The mean of the capped shares, each cap weighted by its predictive probability.
 
-    Without data to predict, the shares are unchanged.
+    Without data to predict, shares are unchanged.
     """
     halves = in_halves(model, shards)
     if not halves:

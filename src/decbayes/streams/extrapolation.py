@@ -21,21 +21,21 @@ from decbayes.updates.update import without
 
 Sites = Sequence[Posterior]
 
-# Step lengths towards the mix, tried until one is valid and better than the round alone.
+# Step lengths towards the mix, tried until one is valid and no worse than the round alone.
 PARTS = (1.0, 0.5, 0.25)
-# Added to the divergences of rounds, relative to the largest: moves that differ only by rounding are ignored.
+# Added to the divergences of rounds, relative to the largest, so that rounding differences are ignored.
 LEAST = 1e-10
 
 
 @dataclass
 class Extrapolation:
-    """The latest rounds, at most `most` and the current one: sites before and after, and the moves of the merge."""
+    """The latest rounds, the current one and at most `most` before: all sites' posteriors before and after each."""
 
     most: int
     rounds: list[tuple[Sites, Sites]] = field(default_factory=list)
 
     def followed(self, before: Sites, after: Sites, bound: Callable[[Posterior], float]) -> list[Posterior]:
-        """The sites after a round: a mix of rounds if its bound is no lower, otherwise the result of the round."""
+        """The sites after a round: a mix of rounds if its bound is no lower, else the result of the round."""
         self.rounds = [*self.rounds, (before, after)][-self.most - 1 :]
         if len(self.rounds) < 2:
             return list(after)
@@ -57,7 +57,7 @@ class Extrapolation:
         return np.asarray(solved / total) if total > 0.0 else np.append(np.zeros(len(solved) - 1), 1.0)
 
     def mixed(self, weights: Array) -> list[Posterior] | None:
-        """Each site's mix of its contributions after the rounds; None if a site, or all but one, would be invalid."""
+        """Each site's mix of its contributions after the rounds; None if a site or a cavity would be invalid."""
         after = [sites for _, sites in self.rounds]
         try:
             sites = [mix(site, weights) for site in zip(*after, strict=True)]
@@ -70,7 +70,7 @@ class Extrapolation:
 
 
 def steps(before: Posterior, after: Posterior) -> tuple[Array, Array]:
-    """ρ and σ, all factors one after another: the changes of natural parameters and means in a round."""
+    """ρ and σ of all factors: the changes of natural parameters and means in a round."""
     families = before.structure.families.items()
     natural = [np.ravel(after.natural[name] - before.natural[name]) for name, _ in families]
     mean = [

@@ -15,14 +15,14 @@ from decbayes.models.mixtures.mixture import Mixture
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of, without
 from decbayes.posterior import Posterior
 
-# The number of points at the beginning, and of later points without a component, that are fitted together: single
-# points do not reveal the shape of a component.
+# The first points, and later points without a component, are fitted together in groups of this size, because single
+# points do not reveal a component's shape.
 FIRST, ENOUGH = 1000, 10
 
-# The others are processed in blocks: at most this many, and at most this share of the points before them.
+# Other points are processed in blocks of at most this size, and at most this share of the points before them.
 LARGEST_BLOCK, BLOCK_SHARE = 1024, 1 / 16
 
-# Two components share a point if both have more than this share of it.
+# Two components share a point if both have at least this share of it.
 SHARED = 1e-6
 
 # A component of fewer points than this is small.
@@ -44,14 +44,14 @@ def sequential(
 
         concentration · p(x | prior) > Σ_k n_k p(x | q_k)
 
-    Otherwise it is divided among them. The points for new components are fitted together at the end of their chunk. Two
+    Otherwise it is divided among them. Points for new components are fitted together at the end of their chunk. Two
     components are joined when that raises the bound; one with fewer than ten points that gains none while the stream
     doubles is dropped.
 
     Args:
         model: a mixture with `components="auto"`.
         chunks: the points, in chunks.
-        rng: what fits are drawn by.
+        rng: the generator or seed of fits.
         concentration: how readily points start new components.
         start: a posterior to continue from, such as the last one of an interrupted stream.
 
@@ -90,7 +90,7 @@ class First:
         return len(self._points)
 
     def add(self, points: Array) -> Array:
-        """Fit these, too; returns the points beyond the limit."""
+        """Fit these points as well; returns those beyond the limit."""
         room = FIRST - len(self)
         self._points = np.concatenate([self._points, points[:room]])
         search = len(self) >= min(self._next_search, FIRST)
@@ -109,7 +109,7 @@ class Seen:
         self._log_concentration = float(np.log(concentration))
         self._natural: Natural = dict(start.natural)
         self._waiting: list[Array] = []
-        # The earlier overlap is unknown: two are joined only when new points add a reason.
+        # The earlier overlap is unknown: join two components only when new points add a reason.
         self._shared = np.maximum(join_gains(self._structure, self._natural), 0.0)
         self._marked, self._doubling = self._evidence, 2.0 * self._evidence.sum()
 
@@ -133,7 +133,7 @@ class Seen:
         return evidence(self._structure, self._natural)
 
     def _take(self, points: Array) -> None:
-        """Divide points among the existing components, and let the others wait."""
+        """Divide points among the existing components; those that fit none wait."""
         new, responsibilities = self._compare(points)
         self._waiting.extend(points[new])
         self._share(points[~new], responsibilities[~new])
@@ -161,7 +161,7 @@ class Seen:
             self._shared[second, first] = self._shared[first, second]
 
     def _open(self) -> None:
-        """New components for the points that wait."""
+        """Fit new components to the waiting points."""
         if not self._waiting:
             return
         opened_natural = self._model.fit(np.array(self._waiting), rng=self._rng).posterior.natural
@@ -173,7 +173,7 @@ class Seen:
         self._join()
 
     def _join(self) -> None:
-        """Join components as long as the bound gains more than the uncertainty about the points that two share."""
+        """Join components while the bound gains more than the uncertainty about the points that two share."""
         while self._count > 1:
             gains = join_gains(self._structure, self._natural) - self._shared
             np.fill_diagonal(gains, -np.inf)
@@ -188,7 +188,7 @@ class Seen:
             self._drop(second)
 
     def _forget(self) -> None:
-        """Each time the stream has doubled, drop small components that have gained nothing since."""
+        """When the stream has doubled, drop small components that have gained nothing since."""
         if self._evidence.sum() < self._doubling:
             return
         idle = (self._evidence < SMALL) & (self._evidence - self._marked < 1.0)

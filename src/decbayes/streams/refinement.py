@@ -1,4 +1,4 @@
-"""Further broadcasts: each site refits its data with all other sites' contributions as its prior."""
+"""Further rounds: each site refits its data with all other sites' contributions as its prior."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ from decbayes.updates.rounds import ROUNDS_BEFORE, slots_of
 
 # Rounds after which restarts are compared.
 TRIED = 3
-# If more than this share of the slots is left after joining, there were too few to begin with.
+# If more than this share of the slots remains after joining, there were too few at the start.
 FULL = 0.75
 
 
 @dataclass(frozen=True, repr=False)
 class Refinement(Displayed):
-    """The result of `refine`; `merged` is the posterior of all data, with its remarks.
+    """The result of `refine`; `merged` is the posterior of all data, with remarks.
 
     Attributes:
         posteriors: each site's newest contribution, in common slots.
@@ -65,13 +65,13 @@ class Refinement(Displayed):
 
     @property
     def headline(self) -> str:
-        """How many sites and rounds, and whether these were enough."""
+        """The number of sites and rounds, and whether they converged."""
         state = "converged" if self.converged else "not converged: more rounds would move it further"
         sites, rounds = len(self.posteriors), len(self.shifts)
         return f"{sites} site{'' if sites == 1 else 's'}, {rounds} round{'' if rounds == 1 else 's'}, {state}"
 
     def followed_by(self, later: "Refinement") -> "Refinement":
-        """The whole of two refinements, the second with fewer slots."""
+        """Both refinements in sequence, the second with fewer slots."""
         return Refinement(later.posteriors, self.rounds + later.rounds, self.shifts + later.shifts, later.converged)
 
 
@@ -92,21 +92,21 @@ def refine(
     components: Target | None = None,
     restarts: int = 0,
 ) -> Refinement:
-    """Refit every shard against the cavity of the merged posterior, for a number of rounds or until it has converged.
+    """Refit every shard against the cavity of the merged posterior, for a number of rounds or until convergence.
 
         c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
-    Each new contribution replaces the site's old one, so nothing is counted twice. The fixed points are those of batch
-    variational Bayes. The first round of topics takes less of the prior and goes further, since a merge is blurred.
-    Several solvers, both ways of `afresh`, and `restarts` give several starts: each is refined for a few rounds, and
-    the one with the best bound of all data continues, a way out of local optima.
+    Each new contribution replaces the site's old one, so nothing counts twice. The fixed points are those of batch
+    variational Bayes. Because a merge is blurred, the first round of topics uses less of the prior and goes further.
+    Several solvers, both settings of `afresh`, and `restarts` give several starts: each is refined for a few rounds,
+    and the one with the best bound of all data continues, which helps against local optima.
 
     Args:
         model: the model that was fitted. Its `ascent` limits the passes of a refit; a few are enough, because the next
             round continues from there.
         shards: each site's data.
         posteriors: each site's posterior, fitted to its data alone. If they have more components than the model, they
-            are first merged into as many as it has: topics of sites that fit twice as many read better after a round.
+            are first merged into as many as it has: topics from sites that fit twice as many are more coherent.
         rounds: the number of rounds. Default: until the parameters converge.
         tolerance: they have converged when a round moves them by less than this many standard deviations (root mean
             square).
@@ -118,14 +118,14 @@ def refine(
         solver: how components are aligned first, an object of `db.solvers` or its name; or several.
         damping: below 1, a site goes only that part of the way to its new contribution. "parallel" rounds that
             oscillate then converge.
-        afresh: in the first round each site drops its own result and fits its data alone, starting from the merged
+        afresh: in the first round each site drops its result and fits its data alone, starting from the merged
             posterior: small sites may have ended in poor optima. `(False, True)` tries both.
-        extrapolate: rounds are slow if components overlap, like expectation maximisation. Sites then extrapolate from
-            this many earlier rounds, if the bound of all data (one number per site) is no lower there.
+        extrapolate: like expectation maximisation, rounds are slow if components overlap. Sites then extrapolate from
+            this many earlier rounds, provided that the bound of all data (one number per site) is no lower there.
         components: join slots afterwards and refine the rest: down to this number, or "auto" to the one with the best
             bound of all data. Each site computes its part of the bound for every number of slots. With "auto", sites
-            of a mixture or of classes first fit their data again with more components than there should be, since
-            small sites find too few.
+            of a mixture or of classes first refit their data with more components than there should be, because small
+            sites find too few.
         restarts: the number of additional random starts of all sites.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -160,7 +160,7 @@ def refine(
 
 
 def remarked(refinement: Refinement) -> tuple[Refinement, tuple[Remark, ...]]:
-    """The refinement with remarks on its slots, and which of them are warnings."""
+    """The refinement with remarks on its slots, and the warnings among them."""
     if not refinement.merged.structure.symmetry:
         return refinement, ()
     remarks, doubts = remarks_in_time(as_labelled(refinement.posteriors))
@@ -170,7 +170,7 @@ def remarked(refinement: Refinement) -> tuple[Refinement, tuple[Remark, ...]]:
 
 @dataclass(frozen=True)
 class Search:
-    """Refinements of the same data from several starts, with slots that are joined afterwards."""
+    """Refinements of the same data from several starts; slots may be joined afterwards."""
 
     model: Model
     shards: Sequence[Any]
@@ -193,7 +193,7 @@ class Search:
         return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
 
     def begun(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
-        """Rounds from the best of all starts, up to a limit; then joins and rounds as long as any join gains."""
+        """Rounds from the best of all starts, up to a limit; then joins and rounds as long as a join gains."""
         starts = [begun_at(model, posteriors, solver) for posteriors in fits for solver in self.solvers]
         trials = [self.course(model, start, afresh=fresh) for start, fresh in product(starts, self.afresh)]
         first = self.ends if most is None else self.ends.at_most(most)
@@ -201,7 +201,7 @@ class Search:
         return refinement if self.components is None else self.joined(refinement, rest=most is not None)
 
     def joined(self, refinement: Refinement, rest: bool) -> Refinement:
-        """Joins, and rounds after them; `rest`: there are rounds to come even if no join gains."""
+        """Joins, and rounds after them; with `rest`, rounds follow even if no join gains."""
         assert self.components is not None
         while True:
             left = narrowed(self.model, self.shards, list(refinement.posteriors), self.components, self.rng)
@@ -211,7 +211,7 @@ class Search:
             refinement, rest = refinement.followed_by(refined(later, self.ends)), False
 
     def widened(self, numbers: Sequence[int], times: int) -> Refinement | None:
-        """The best of larger and larger starts, the first that has slots to spare."""
+        """The best of ever larger starts, up to the first that has slots to spare."""
         best, height = None, -inf
         for number in numbers:
             wide = self.model.sized(number)
@@ -245,7 +245,7 @@ def refined(course: Course, ends: Ends) -> Refinement:
 
 
 def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
-    """Sites' contributions in common slots: as many as the model has, where sites have fitted more."""
+    """The sites' contributions in common slots: as many as the model has, if sites fitted more."""
     wanted = getattr(model, model.number) if model.number else "auto"
     wider = not isinstance(wanted, str) and bool(fitted) and fitted[0].structure.resizable
     narrow = wider and max(map(slots_of, fitted)) > int(wanted)

@@ -64,7 +64,7 @@ def sda_bayes(
 
 
 def numbered(model: Model) -> Model:
-    """The model; refused if its number of components or its prior is open."""
+    """The model; refused if its number of components or its prior is undecided."""
     if model.undecided and not model.auto:
         raise ValueError(
             f"Every step here adds to the same prior, so the model needs a fixed {model.undecided}. "
@@ -88,7 +88,7 @@ def merge_batches(
     Args:
         model: the model to fit.
         shards: `shards[i][b]` is sub-batch b of site i.
-        rng: what fits are drawn by.
+        rng: the generator or seed of fits.
         solver: how components are aligned, an object of `db.solvers` or its name.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -120,11 +120,11 @@ def epochs(
     Args:
         model: the model, with its number of components.
         stream: one epoch at a time, a sequence with each site's data.
-        rng: what fits are drawn by.
+        rng: the generator or seed of fits.
         solver: how components are aligned, an object of `db.solvers` or its name.
-        forgetting: for data that change over time, the share of the earlier evidence that is forgotten from one epoch
-            to the next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids,
-            which components keep as long as they are the same.
+        forgetting: for data that change over time, the share of the earlier evidence to forget from one epoch to the
+            next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids, which
+            components keep as long as they stay the same.
         start: a posterior to continue from, such as yesterday's.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)

@@ -1,8 +1,8 @@
-"""A shared folder of rounds: what lies there, whose turn it is, and what a site needs for its next round.
+"""A shared folder of rounds: what is there, whose turn it is, and what a site needs for its next round.
 
-Files are named SITE.posterior for a first fit and SITE.ROUND.posterior later; what they are is in their notes, not in
-their names. A round is complete when all its members have sent it. A site without any file there has left. A first
-posterior of a site that is no member yet comes late: it takes part in the next round, and nobody waits for it.
+Files are named SITE.posterior for a first fit and SITE.ROUND.posterior later; their notes, not their names, say what
+they are. A round is complete once all its members have sent it. A site without any file has left. A first posterior
+from a site that is not yet a member joins late: it takes part in the next round, and nobody waits for it.
 """
 
 import re
@@ -20,10 +20,10 @@ SUFFIX = ".posterior"
 
 @dataclass(frozen=True)
 class Turn:
-    """What a site does next: the `round` to make from `inputs`, its own newest first; or whom it is `waiting` for.
+    """What a site does next: make `round` from `inputs` (its own newest first), or wait for the sites in `waiting`.
 
-    `slots` is the number of slots that other sites have chosen, if they have begun this round and it is the first.
-    `auto`: they look for the number together, and in round 0 fit their data with more components than needed.
+    `slots` is the number of slots that other sites have chosen, if they have already started the first round. `auto`:
+    sites choose the number together, and in round 0 fit their data with more components than needed.
     """
 
     site: str
@@ -45,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The posteriors of all sites and rounds, by the names of their files.
+    """The posteriors of all sites and rounds, by file name.
 
     >>> from decbayes.updates.exchange import Exchange
     >>> from decbayes.updates.rounds import Sent
@@ -61,14 +61,14 @@ class Exchange:
 
     @classmethod
     def read(cls, folder: Path) -> "Exchange":
-        """What lies in a folder; merges of several sites are left out."""
+        """The posteriors in a folder, without merges of several sites."""
         paths = [check_inside(path, folder) for path in sorted(folder.glob(f"[!.]*{SUFFIX}"))]
         sent = {path.name: sent_in(path) for path in paths}
         return cls({name: posterior for name, posterior in sent.items() if not posterior.several})
 
     @cached_property
     def sites(self) -> Mapping[str, Mapping[int, str]]:
-        """By the name of each site, its file of each round, the first round first."""
+        """By site name: its file of each round, first round first."""
         by_site: dict[str, dict[int, str]] = {}
         for name in sorted(self.files, key=lambda name: (self.files[name].round, len(self.files[name].holds), name)):
             sent = self.files[name]
@@ -86,7 +86,7 @@ class Exchange:
 
     @cached_property
     def newest(self) -> Mapping[str, Sent]:
-        """The newest posterior of each site, by the site's name."""
+        """The newest posterior of each site, by site name."""
         return {site: self.files[rounds[max(rounds)]] for site, rounds in self.sites.items()}
 
     @property
@@ -96,12 +96,12 @@ class Exchange:
 
     @property
     def auto(self) -> bool:
-        """Whether the sites look for the number of slots together."""
+        """Whether the sites choose the number of slots together."""
         return any(sent.auto for sent in self.newest.values())
 
     @cached_property
     def members(self) -> tuple[str, ...]:
-        """The sites that the others wait for: those of the latest round and of the one before it."""
+        """The sites that others wait for: those of the latest round and of the one before."""
         began = {site for sent in self.newest.values() if sent.round == self.round for site in sent.sites}
         return tuple(
             name
@@ -116,7 +116,7 @@ class Exchange:
 
     @property
     def inputs(self) -> Mapping[str, Sent]:
-        """The files of the last complete round, and the newest of sites that come late: one per site."""
+        """The files of the last complete round, and the newest of late sites: one per site."""
         complete = self.round - 1 if self.behind else self.round
         return dict(self._inputs(self.sites, complete))
 
@@ -143,7 +143,7 @@ class Exchange:
             rounds = self.sites[site]
             later = [self.files[name] for n, name in rounds.items() if n > number]
             known = {self.files[name].posterior.digest: name for n, name in rounds.items() if n <= number}
-            # A site that came late has no file of some rounds; what its later one was made from is in its note.
+            # A late site lacks files of some rounds; the note of its later one says what it was made from.
             name = known.get(later[0].holds[-1]) if later else rounds[max(rounds)]
             if name is None:
                 raise StructureMismatch(
@@ -159,5 +159,5 @@ class Exchange:
 
 
 def site_name(file: str) -> str:
-    """The name of the site in the name of its file: of "a.2.posterior" it is "a"."""
+    """The site in a file's name: "a" for "a.2.posterior"."""
     return re.sub(r"(\.\d+)?$", "", file.removesuffix(SUFFIX), count=1)

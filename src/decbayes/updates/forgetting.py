@@ -6,7 +6,7 @@ learned. The contribution c′ of the new data determines how probable each ρ i
     log p(c′ | ρ) = A(λ0 + ρ c + c′) − A(λ0 + ρ c) + constant,
 
 the evidence of the new data given that prior. The prior of ρ is a truncated exponential distribution, p(ρ) ∝ exp(KEEP
-ρ). Its posterior mean is used: near 1 for a component whose new data agree with the earlier ones, near 0 for one that
+ρ). We use its posterior mean: near 1 for a component whose new data agree with the earlier ones, near 0 for one that
 has changed.
 """
 
@@ -24,7 +24,7 @@ from decbayes.merging.base.products import weighted
 from decbayes.posterior import Posterior
 
 Forgetting = float | Literal["learn"] | None
-"""The share that is forgotten from one epoch to the next, or "learn"; None to forget nothing."""
+"""The share to forget from one epoch to the next, or "learn"; None to forget nothing."""
 
 # The grid of ρ, denser near 0 and 1.
 GRID = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, 41)) ** 2
@@ -37,11 +37,11 @@ Kept = Mapping[str, Array]
 
 
 def forget(posterior: Posterior, forgetting: Forgetting, *, new: Posterior | None = None) -> Posterior:
-    """The posterior after forgetting part of its evidence: the prior of new data when the world changes.
+    """The posterior after forgetting part of its evidence, as the prior of new data in a changing world.
 
     Args:
         posterior: the posterior of the earlier data.
-        forgetting: the share that is forgotten, from 0 to below 1; "learn" finds it for each component.
+        forgetting: the share to forget, from 0 to below 1; "learn" finds it for each component.
         new: for "learn", the posterior of the new data, in the same slots (fitted with `start=posterior`, for example).
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
@@ -71,12 +71,12 @@ def checked_forgetting(forgetting: Any) -> Forgetting:
 
 
 def all_kept(posterior: Posterior, share: float) -> Kept:
-    """The same share of every row."""
+    """The same share for every row."""
     return {name: np.full(prior.shape[0], share) for name, prior in posterior.structure.prior.items()}
 
 
 def learned_shares(earlier: Posterior, added: Posterior) -> Kept:
-    """E[ρ] of each row, given the new data's contribution in the same slots; one value for all weights."""
+    """E[ρ] of each row, given the new data's contribution in the same slots; all weights share one value."""
     return {
         name: kept_shares(family, earlier.structure.prior[name], earlier.contribution[name], added.contribution[name])
         for name, family in earlier.structure.families.items()
@@ -96,14 +96,14 @@ def kept_shares(family: Family, prior: Array, earlier: Any, added: Any) -> Array
 
 
 def terms(family: Family, natural: Array) -> Array:
-    """A(λ) by rows, or of all rows together if they are one distribution."""
+    """A(λ) of each row, or of all rows together if they are one distribution."""
     if family.over_components:
         return np.array([family.log_partition(natural)])
     return family.row_terms(natural)
 
 
 def spacing() -> Array:
-    """The part of [0, 1] that each value on the grid represents."""
+    """The part of [0, 1] that each grid value represents."""
     edges = np.concatenate([[0.0], 0.5 * (GRID[1:] + GRID[:-1]), [1.0]])
     return np.diff(edges)
 

@@ -1,12 +1,12 @@
-"""The number of slots, found by all sites together: begin with more than needed, then join those the data do not need.
+"""The number of slots, chosen by all sites together: start with more than needed, then join those the data do not need.
 
-Small sites find too few components by themselves, so they first fit their data again with many. With all sites at one
-merged posterior q, the bound of all data is
+Small sites find too few components alone, so they first fit their data again with many. If all sites use one merged
+posterior q, the bound of all data is
 
     Σ_i L_i(q) − KL(q ‖ prior)
 
-and L_i, the bound of site i's data given q, is one number that the site computes in one pass over its data. Which slots
-to join first follows from q; each site computes L_i, and its share of the rest, for every number on the way down.
+where L_i, the bound of site i's data given q, is one number that the site computes in one pass over its data. The order
+of joins follows from q; each site computes L_i, and its share of the rest, for every number of slots.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,10 +33,10 @@ Target = int | Literal["auto"]
 
 
 def wide_numbers(posteriors: Sequence[Posterior]) -> list[int]:
-    """Numbers of components to begin with, each twice the one before; none if sites have enough.
+    """Numbers of components to start with, each twice the one before; none if sites have enough.
 
-    There are at least twice as many as a merge has slots, if there are ten rows for each. The number of topics is a
-    budget, and stays.
+    They are at least twice the number of slots of a merge, with at least ten rows each. The number of topics is a
+    budget and stays.
     """
     if not posteriors or not joinable(posteriors[0]):
         return []
@@ -46,9 +46,9 @@ def wide_numbers(posteriors: Sequence[Posterior]) -> list[int]:
 
 
 def wide_start(sent: Mapping[str, Sent]) -> int:
-    """With how many components this site, the first, fits its data before the first round of `auto`; 0 if it need not.
+    """How many components this site, the first, should fit before the first round of `auto`; 0 if it need not.
 
-    It need not if it has done so, if rounds have begun, or if sites have as many components as they have rows for.
+    It need not if it already has, if rounds have started, or if sites have as many components as their rows allow.
     """
     this_site, *_ = sent.values()
     if this_site.auto or any(each.round for each in sent.values()):
@@ -61,7 +61,7 @@ def wide_start(sent: Mapping[str, Sent]) -> int:
 
 
 def doubled(first: int, most: int) -> Iterator[int]:
-    """A number, twice as much, and so on; at most a given number."""
+    """A number, twice that number, and so on, up to a maximum."""
     while first < most:
         yield first
         first *= 2
@@ -71,7 +71,7 @@ def doubled(first: int, most: int) -> Iterator[int]:
 def narrowed(
     model: Model, shards: Sequence[Any], contributions: list[Posterior], target: Target, rng: np.random.Generator | None
 ) -> list[Posterior]:
-    """The sites' contributions in fewer slots: a given number, or the one with the best summed bound."""
+    """The sites' contributions in fewer slots: a given number, or the one with the highest bound of all data."""
     merged = product(contributions)
     joins = cheapest_joins(merged)
     if target == "auto":
@@ -82,7 +82,7 @@ def narrowed(
 
 
 def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) -> tuple[Posterior, ...]:
-    """Slots of the latest round joined, if all its sites have said what each number of slots is worth to them."""
+    """Posteriors with slots joined, if all sites of the latest round have sent their heights."""
     number = max(each.round for each in sent.values())
     latest = {name: each for name, each in sent.items() if each.round == number}
     name, first = next(iter(latest.items()))
@@ -114,7 +114,7 @@ def cheapest_joins(merged: Posterior) -> Joins:
 
 
 def joined(posterior: Posterior, joins: Joins) -> Posterior:
-    """A contribution with slots added to others."""
+    """A contribution after these joins of slots."""
     if not joins:
         return posterior
     (coupled,) = posterior.structure.symmetry
@@ -132,23 +132,23 @@ def joined(posterior: Posterior, joins: Joins) -> Posterior:
 def site_heights(
     model: Model, shard: Any, merged: Posterior, joins: Joins, sites: int, rng: np.random.Generator | None
 ) -> tuple[float, ...]:
-    """A site's part of the height after no join, after the first, after the first two, and so on."""
+    """A site's part of the height before any join, after the first, after the first two, and so on."""
     after = (joined(merged, joins[:count]) for count in range(len(joins) + 1))
     return tuple(site_bound(model, shard, q, rng) + (log_orders(q) - learned(q)) / sites for q in after)
 
 
 def best_number(heights: Sequence[Sequence[float]]) -> int:
-    """The number of joins after which the sum over all sites is highest."""
+    """The number of joins with the largest height, summed over sites."""
     return int(np.argmax(np.sum(heights, axis=0)))
 
 
 def height_of(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
-    """The bound of all sites' data, plus the logarithm of the number of equivalent orders of the slots."""
+    """The bound of all sites' data, plus the log of the number of equivalent orders of the slots."""
     return bound(model, shards, merged, rng) + log_orders(merged)
 
 
 def bound(model: Model, shards: Sequence[Any], merged: Posterior, rng: np.random.Generator | None) -> float:
-    """The bound of all sites' data at this posterior, less its divergence from the prior."""
+    """The bound of all sites' data at this posterior, minus its divergence from the prior."""
     return sum(site_bound(model, shard, merged, rng) for shard in shards) - learned(merged)
 
 
@@ -159,7 +159,7 @@ def learned(merged: Posterior) -> float:
 
 
 def log_orders(merged: Posterior) -> float:
-    """A bound counts one order of the slots. Empty ones are alike: K slots of which E are empty have K! / E! orders."""
+    """The bound counts one order of the slots. With E empty ones, which are alike, K slots have K! / E! orders."""
     evidence = as_components(merged).evidence
     empty = int((evidence < LEAST_EVIDENCE).sum())
     return lgamma(len(evidence) + 1) - lgamma(empty + 1)

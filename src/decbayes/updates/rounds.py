@@ -1,10 +1,10 @@
 """Rounds of refinement by files: each file records its site and the data it holds, so that none count twice.
 
 A site is identified by the digest of its first posterior. In each round every site refits its data against the
-posteriors that all others sent in the round before; the cavity is the same as on a network and in `refine`.
+posteriors that all others sent in the previous round; the cavity is the same as on a network and in `refine`.
 
-The first round fixes common slots. A site that comes later puts its first posterior into these. What a site has sent
-holds its own data only, so that the others go on without it if it leaves. `exchange.py` says whose turn it is.
+The first round fixes common slots. A site that joins later puts its first posterior into them. Each site sends only its
+own data's contribution, so the others can continue without it if it leaves. `exchange.py` says whose turn it is.
 """
 
 from collections.abc import Mapping
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
 LONGEST_NOTE = 100_000
-# Slots of a wide start are joined after this many rounds.
+# Slots of a wide start are joined from this round on.
 ROUNDS_BEFORE = 3
 
 Joins = tuple[tuple[int, int], ...]
-"""One after another: the slot that stays, and a later one that is added to it and whose number the last slot takes."""
+"""Joins in order: the slot that stays, and a later one that is added to it; the last slot then takes its number."""
 
 
 @dataclass(frozen=True)
 class Sent:
     """A posterior as sites send it to each other.
 
-    `holds` are the digests of earlier posteriors whose data are in this one; the first identifies the site. In `round`
-    1 and later the components are in common slots, `sites` are those that took part in the round, and `exchange` says
-    which slots they are: a digest of the first posteriors that were aligned. `several` is whether it is a merge.
+    `holds` are the digests of earlier posteriors whose data are in this one; the first identifies the site. From
+    `round` 1 on, components are in common slots, `sites` are those that took part in the round, and `exchange`, a
+    digest of the first posteriors that were aligned, identifies the slots. `several` is whether it is a merge.
 
-    `auto`: the sites look for the number of slots together. A first posterior then has more components than needed,
-    and later ones say how this site's bound changes with each of the `joins` of slots (`joining.py`).
+    `auto`: the sites choose the number of slots together. A first posterior then has more components than needed, and
+    later ones say how this site's bound changes with each of the `joins` of slots (`joining.py`).
     """
 
     posterior: Posterior
@@ -66,7 +66,7 @@ class Sent:
 
     @classmethod
     def of(cls, posterior: Posterior, note: Mapping[str, Any]) -> "Sent":
-        """A posterior and the note in its file, which is not authenticated."""
+        """A posterior and the note in its file, which is checked but not authenticated."""
         try:
             holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
             number, exchange = note.get("round", 0), note.get("exchange", "")
@@ -85,7 +85,7 @@ class Sent:
         return cls(posterior, holds, number, sites, exchange, several, auto, joins, heights)
 
     def note(self) -> dict[str, Any]:
-        """The note for the file of a posterior; none for a first fit."""
+        """The note for a posterior's file; empty for a first fit."""
         note = {
             "holds": list(self.holds),
             "round": self.round,
@@ -104,12 +104,12 @@ class Sent:
 
     @property
     def data(self) -> frozenset[str]:
-        """All posteriors whose data are in this one, itself included."""
+        """Digests of all posteriors whose data are in this one, including itself."""
         return frozenset({self.posterior.digest, *self.holds})
 
 
 def check_joins(joins: Joins, heights: tuple[float, ...], posterior: Posterior) -> None:
-    """Raise `ValueError` unless these are joins of a posterior's slots, and a finite number before and after each."""
+    """Raise `ValueError` unless these are joins of a posterior's slots, with a finite height before and after each."""
     whole = all(type(slot) is int for pair in joins for slot in pair)
     left = range(slots_of(posterior) - 1, slots_of(posterior) - 1 - len(joins), -1)
     within = all(0 <= kept < absorbed <= last for (kept, absorbed), last in zip(joins, left, strict=True))
@@ -134,7 +134,7 @@ def check_once(sent: Mapping[str, Sent]) -> None:
 
 
 def check_slots(sent: Mapping[str, Sent]) -> None:
-    """Refuse posteriors that hold the same data, and those whose slots do not mean the same."""
+    """Refuse posteriors that hold the same data or whose slots differ in meaning."""
     check_once(sent)
     begun = {name: posterior for name, posterior in sent.items() if posterior.round}
     name = next(iter(begun), "")
@@ -147,7 +147,7 @@ def check_slots(sent: Mapping[str, Sent]) -> None:
 
 
 def check_round(sent: Mapping[str, Sent]) -> None:
-    """Refuse posteriors unless all belong to one round of one exchange, one per site, or come late."""
+    """Refuse posteriors unless all belong to one round of one exchange, one per site, or join late."""
     check_slots(sent)
     name, latest = max(sent.items(), key=lambda item: item[1].round)
     for other, posterior in sent.items():
@@ -172,10 +172,10 @@ class Round:
     def of(
         cls, sent: Mapping[str, Sent], components: Number = "largest", *, in_step: bool = True, auto: bool = False
     ) -> "Round":
-        """Align first posteriors, with the same bits at every site; those of a round are aligned already.
+        """Align first posteriors, with the same bits at every site; those of a round are already aligned.
 
         A late site's first posterior is put into the slots of the round. `in_step` refuses any other mix of rounds.
-        `auto`: the number of slots is looked for, even if no file says so yet.
+        `auto`: sites choose the number of slots, even if no file says so yet.
         """
         auto = auto or any(each.auto for each in sent.values())
         (check_round if in_step else check_slots)(sent)
@@ -202,7 +202,7 @@ class Round:
 
     @property
     def alignment(self) -> "Alignment":
-        """Which site has what in each slot."""
+        """The alignment of the sites' components, already in common slots."""
         from decbayes.merging.placing import OF_ROUND, as_labelled
 
         alignment = as_labelled(self.slots)
@@ -217,7 +217,7 @@ class Round:
 
     @property
     def missing(self) -> int:
-        """How many sites took part in the round and are not here: what they had sent does not count."""
+        """The number of sites of the round that are missing here; their contributions do not count."""
         took_part = frozenset().union(*(posterior.sites for posterior in self.sent.values()))
         return len(took_part - {posterior.site for posterior in self.sent.values()})
 
@@ -227,7 +227,7 @@ class Round:
 
     @property
     def exchange(self) -> str:
-        """The digest of all first posteriors, by which sites know that their slots mean the same."""
+        """The digest of all first posteriors, which tells sites that their slots mean the same."""
         begun = {posterior.exchange for posterior in self.sent.values() if posterior.round}
         first = "\n".join(sorted(posterior.site for posterior in self.sent.values()))
         return begun.pop() if begun else sha256(first.encode()).hexdigest()
@@ -253,7 +253,7 @@ class Round:
 
             c_i ← fit(data_i, prior = λ0 + Σ_{j≠i} c_j, start = λ0 + Σ_j c_j) − prior
 
-        When all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
+        Once all sites have done this, the bits are those of a round of `refine(schedule="parallel")`.
         """
         model = self.model if ascent is None else replace(self.model, ascent=ascent)
         latest = self._last_sent(data)
@@ -271,10 +271,10 @@ class Round:
         return replace(sent, joins=joins, heights=heights if joins else ())
 
     def _last_sent(self, data: Any) -> Sent:
-        """What this site has sent last; refused if it is not of these data."""
+        """What this site sent last; refused if it does not belong to these data."""
         name, latest = next(iter(self.sent.items()))
         known = latest.posterior.structure
-        # Where words have joined since, rare words may have traded places with these; it is not known how many.
+        # If words were added since, rare words may have been exchanged for them; how many is unknown.
         most = None if known.labels == self.model.structure.labels else float(np.sum(self.model.units(data)))
         check_data(model_for(known), self.model.restricted(data, known), latest.posterior, name, most)
         return latest
@@ -282,7 +282,7 @@ class Round:
     def fitted_wide(
         self, data: Any, components: int, *, rng: np.random.Generator, ascent: Ascent, progress: OnPass | None = None
     ) -> Sent:
-        """This site's first posterior again, with more components, before the first round."""
+        """This site's first posterior again with more components, before the first round."""
         first = self._last_sent(data)
         model = replace(self.model.sized(components), ascent=ascent)
         posterior = model.fit(data, rng=rng, progress=progress).posterior
@@ -290,26 +290,26 @@ class Round:
 
     @property
     def others(self) -> Posterior:
-        """The merge of what all other sites have sent."""
+        """The merge of all other sites' contributions."""
         return merging.product(self.slots[1:])
 
     def evened(self, data: Any, least: int, persons: Persons = EACH) -> "Round":
-        """The round for a fit that cannot tell words of fewer than `least` documents or authors apart."""
+        """The round for a fit that cannot distinguish words of fewer than `least` documents or authors."""
         return replace(self, slots=tuple(self.model.rare_evened(self.slots, data, least, persons)))
 
     def after(self, sent: Sent) -> Posterior:
-        """The merge after this site has sent this contribution."""
+        """The merge after this site sends this contribution."""
         return merging.product([sent.posterior, *self.slots[1:]])
 
 
 def joinable(posterior: Posterior) -> bool:
-    """Whether sites can look for the number of slots in rounds. The number of topics is a budget."""
+    """Whether sites can choose the number of slots in rounds; not for topics, whose number is a budget."""
     structure, families = posterior.structure, posterior.structure.families.values()
     return structure.resizable and not any(family.two_sided or family.countable for family in families)
 
 
 def slots_of(posterior: Posterior) -> int:
-    """The number of components; 0 for a model without."""
+    """The number of components; 0 for a model without components."""
     structure = posterior.structure
     return max((structure.components(coupled) for coupled in structure.symmetry), default=0)
 
@@ -332,7 +332,7 @@ def check_data(model: Model, data: Any, posterior: Posterior, name: str, most: f
 
 
 def together(sent: Mapping[str, Sent]) -> Round | None:
-    """A whole round, which needs no alignment; None for first posteriors."""
+    """A complete round, which needs no alignment; None for first posteriors."""
     return Round.of(sent) if any(posterior.round for posterior in sent.values()) else None
 
 

@@ -1,8 +1,8 @@
-"""Whether sites hold the same documents: keyed sketches, of which nobody without the group's key can make anything.
+"""Whether sites hold the same documents: keyed sketches, which are useless without the group's key.
 
-A sketch has the smallest 64-bit keyed hashes of a site's documents, and how many documents there are. Equal documents
-have equal hashes at all sites of a group. From the smallest hashes of all sites follows how many different documents
-there are; if sites are not larger than a sketch, that is exact.
+A sketch holds the smallest 64-bit keyed hashes of a site's documents, and the number of documents. Equal documents have
+equal hashes at all sites of a group. The smallest hashes of all sites tell how many different documents there are,
+exactly if no site is larger than a sketch.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ FORMAT = "decbayes sketch 1"
 SIZE = 1024  # hashes in a sketch
 LARGEST = 1 << 64
 LEAST_KEY = 16  # bytes
-# The share of documents that count more than once from which on that is worth a warning.
+# Warn if at least this share of documents counts more than once.
 NOTABLE = 0.02
-# By this share, three of its standard errors, an estimate must be below the number of documents to count.
+# An estimate below the number of documents counts only if it is lower by this share, three standard errors.
 CLEARLY = 3.0 / sqrt(SIZE)
 SPACES = re.compile(r"\s+")
 MOST_NAMED = 3
@@ -47,7 +47,7 @@ class Sketch:
 
     @classmethod
     def of(cls, texts: Iterable[str], key: bytes, *, least: int = 0) -> "Sketch":
-        """The sketch of texts; spaces and upper case make no difference. Fewer than `least` documents are refused."""
+        """The sketch of texts, ignoring whitespace and case. Fewer than `least` documents are refused."""
         if len(key) < LEAST_KEY:
             raise InvalidData(
                 f"The group's key has {len(key)} bytes; it needs {LEAST_KEY} or more, from a random source."
@@ -66,13 +66,13 @@ class Sketch:
         return len(self.hashes) < SIZE
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The sketch as JSON values."""
         hashes = [f"{value:016x}" for value in self.hashes]
         return {"format": FORMAT, "documents": self.documents, "group": self.group, "hashes": hashes}
 
     @classmethod
     def of_plain(cls, stored: Any) -> "Sketch":
-        """What `plain` has made; anything else is refused."""
+        """The inverse of `plain`; anything else is refused."""
         try:
             hashes = tuple(int(text, 16) for text in stored["hashes"])
             documents, group = stored["documents"], stored["group"]
@@ -98,7 +98,7 @@ def hashed(text: str, key: bytes) -> int:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many documents sites have together, and how many different ones; `shared` are those of pairs of sites."""
+    """Documents of all sites, how many of them differ, and the estimated number that each pair of sites shares."""
 
     documents: int
     different: float
@@ -106,11 +106,11 @@ class Overlap:
 
     @property
     def twice(self) -> float:
-        """The share of documents that are counted once more."""
+        """The share of documents that are counted again."""
         return max(1.0 - self.different / self.documents, 0.0)
 
     def remarks(self, names: Sequence[str]) -> tuple[Remark, ...]:
-        """A warning if much is counted more than once, with the pairs that share most."""
+        """A warning if many documents count more than once, with the pairs that share most."""
         if self.twice < NOTABLE:
             return ()
         pairs = sorted(self.shared.items(), key=lambda item: -item[1])[:MOST_NAMED]
@@ -129,7 +129,7 @@ class Overlap:
 
 
 def overlap(sketches: Sequence[Sketch]) -> Overlap:
-    """How many documents the sites share, as their sketches say."""
+    """The number of documents that sites share, according to their sketches."""
     if len({sketch.group for sketch in sketches}) > 1:
         raise InvalidData("These sketches were made with different keys, so that they cannot be compared.")
     pairs = combinations(range(len(sketches)), 2)
@@ -138,10 +138,10 @@ def overlap(sketches: Sequence[Sketch]) -> Overlap:
 
 
 def different(sketches: Sequence[Sketch]) -> float:
-    """How many different documents there are: exact if all are in the sketches, else from the smallest hashes of all.
+    """The number of different documents: exact if sketches have all, else estimated from the smallest hashes of all.
 
-    Each site that has one of these has it in its sketch. So their mean number of sites is known, and is one where
-    nothing is shared.
+    Every site that has one of these documents has it in its sketch. This gives the mean number of sites per document,
+    which is one if nothing is shared.
     """
     hashes = sorted(set().union(*(sketch.hashes for sketch in sketches)))
     if all(sketch.whole for sketch in sketches):
@@ -152,7 +152,7 @@ def different(sketches: Sequence[Sketch]) -> float:
 
 
 def different_at(sketch: Sketch) -> float:
-    """A site's different documents: all of them, unless its smallest hash after `SIZE` clearly says fewer."""
+    """A site's number of different documents: all of them, unless its largest stored hash clearly implies fewer."""
     if sketch.whole:
         return float(len(sketch.hashes))
     estimate = (SIZE - 1) * LARGEST / max(sketch.hashes[-1], 1)
@@ -160,5 +160,5 @@ def different_at(sketch: Sketch) -> float:
 
 
 def shared_by(first: Sketch, second: Sketch) -> float:
-    """Documents of both sites: |A| + |B| − |A ∪ B|, from different documents of each."""
+    """Documents of both sites: |A| + |B| − |A ∪ B|."""
     return max(different_at(first) + different_at(second) - different([first, second]), 0.0)

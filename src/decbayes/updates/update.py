@@ -1,4 +1,4 @@
-"""Epochs: the merged posterior of earlier data becomes the prior of new data, and its data never count again."""
+"""A site's updates; and epochs, in which the merged posterior of earlier data is the prior of new data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class Epoch:
-    """A prior made of earlier contributions, the shards of each member that are in it, and how many observations.
+    """A prior made of earlier contributions: which shards of each member it includes, and how many observations.
 
     >>> from decbayes.updates import Epoch
     >>> first = db.models.GaussianMean(dimension=1).fit(np.ones((4, 1))).posterior
@@ -39,7 +39,7 @@ class Epoch:
 
     @cached_property
     def structure(self) -> Structure:
-        """The model's structure with this prior, relative to which the epoch's contributions are counted."""
+        """The model's structure with this prior; the epoch's contributions are relative to it."""
         return self.prior.structure.with_prior(self.prior.natural)
 
     def whole(self, posterior: Posterior) -> Posterior:
@@ -57,9 +57,9 @@ class Update:
     """A site's updates: a model, and the epoch if earlier data are in the prior.
 
     With `damping` below 1 a site goes only that part of the way to its new contribution, which stabilises updates that
-    would overshoot because all sites make them at the same time. In the `first` round after a merge, which blurs what
-    sites have found, a model may trust others less (`Model.first_refit`) and go further than its refit says
-    (`Model.overstepped`); later rounds would not converge.
+    would overshoot because all sites make them at once. In the `first` round after a merge, which blurs the sites'
+    components, a model may trust others less (`Model.first_refit`) and go further than its refit says
+    (`Model.overstepped`); in later rounds that would not converge.
     """
 
     model: Model
@@ -81,7 +81,7 @@ class Update:
     ) -> Posterior:
         """Fit new data on top of the site's earlier contribution; returns the contribution of both.
 
-        The fit starts from `start`, or from the earlier posterior.
+        The fit starts from `start`, or else from the earlier posterior.
         """
         earlier = self.whole(previous)
         # A prior without data has no labels to start from.
@@ -143,7 +143,7 @@ class Update:
         return Posterior.of_prior(self.model.structure)
 
     def _refit(self, data: Any, previous: Posterior, merged: Posterior) -> tuple[Model, Posterior]:
-        """The model that refits a site's data, and what it takes from the others."""
+        """The model that refits a site's data, and the cavity it uses."""
         first, cavity = self.first and self.damping == 1.0, without(merged, previous)
         return self.model.first_refit(data, cavity, merged) if first else (self.model, cavity)
 
@@ -160,9 +160,9 @@ class Update:
 
 
 def without(posterior: Posterior, other: Posterior) -> Posterior:
-    """λ0 + (λ − λ_other): the contribution in one posterior that is not in the other.
+    """λ0 + (λ − λ_other): the part of one posterior's contribution that is not in the other.
 
-    The *cavity* of a site is the merge without its own contribution; after a refit, a site publishes the new posterior
+    The *cavity* of a site is the merge without its contribution; after a refit, the site publishes the new posterior
     without that cavity.
     """
     structure = common_structure([posterior, other])
