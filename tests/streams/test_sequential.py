@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.models.mixtures.moves import join_gains
-from decbayes.streams.one_pass import Seen, mixed
+from decbayes.streams.one_pass import Stream, mixed
 
 GRID = 7.0 * np.stack(np.meshgrid(range(3), range(2)), axis=-1).reshape(-1, 2)
 KINDS = [{"variance": 1.0, "prior_variance": 60.0}, {"covariance": "diagonal"}, {"covariance": "full"}]
@@ -72,7 +72,7 @@ def test_a_component_opens_where_the_dirichlet_process_says_so(rng):
     points = np.column_stack([np.linspace(3.0, 8.0, 200), np.zeros(200)])
     mean, variance = start.parameters("components").values()
     for concentration in (0.01, 1.0, 100.0):
-        new, _ = Seen(model, start, concentration, rng)._compare(points)
+        new, _ = Stream(model, start, concentration, rng)._compare(points)
         there = 1000 * normal(points - mean, 1.0 + variance)
         np.testing.assert_array_equal(new, concentration * normal(points, 61.0) > there)
         assert 0 < new.sum() < 200

@@ -39,11 +39,11 @@ class Extrapolation:
         self.rounds = [*self.rounds, (before, after)][-self.most - 1 :]
         if len(self.rounds) < 2:
             return list(after)
-        weights, reached = self.weights(), bound(product(after))
+        weights, round_bound = self.weights(), bound(product(after))
         alone = np.append(np.zeros(len(weights) - 1), 1.0)
         for part in PARTS:
             mix = self.mixed(alone + part * (weights - alone))
-            if mix is not None and bound(product(mix)) >= reached:
+            if mix is not None and bound(product(mix)) >= round_bound:
                 return mix
         return list(after)
 

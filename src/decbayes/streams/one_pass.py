@@ -66,20 +66,20 @@ def sequential(
     if not isinstance(model, Mixture) or not model.auto:
         raise ValueError('sequential finds how many components there are; give it a mixture with components="auto".')
     model = model if start is None else model.for_posterior(start)
-    first, seen = None, None if start is None else Seen(model, start, concentration, random)
+    first, stream = None, None if start is None else Stream(model, start, concentration, random)
     for chunk in chunks:
         model = model.for_data(chunk)
-        first = First(model, random) if first is None else first
+        first = FirstPoints(model, random) if first is None else first
         points = as_points(chunk, model.dimension)
-        if seen is None:
+        if stream is None:
             points = first.add(points)
-            seen = Seen(model, first.posterior, concentration, random) if len(first) == FIRST else None
-        if seen is not None:
-            seen.add(points)
-        yield (seen or first).posterior
+            stream = Stream(model, first.posterior, concentration, random) if len(first) == FIRST else None
+        if stream is not None:
+            stream.add(points)
+        yield (stream or first).posterior
 
 
-class First:
+class FirstPoints:
     """The first points of a stream, fitted together; the number of components is searched again when they double."""
 
     def __init__(self, model: Mixture, rng: np.random.Generator) -> None:
@@ -100,7 +100,7 @@ class First:
         return points[room:]
 
 
-class Seen:
+class Stream:
     """The state of a stream: natural parameters, and the overlap of each pair of components."""
 
     def __init__(self, model: Mixture, start: Posterior, concentration: float, rng: np.random.Generator) -> None:

@@ -154,7 +154,7 @@ def refine(
         several(afresh), components,
     )  # fmt: skip
     wide = search.widened(wide_numbers(fitted), 1 + restarts) if components == "auto" else None
-    refinement, doubts = remarked(wide or search.begun(model, [fitted, *search.fitted(model, restarts)]))
+    refinement, doubts = remarked(wide or search.from_starts(model, [fitted, *search.fitted(model, restarts)]))
     warn_of(doubts)
     return refinement
 
@@ -192,9 +192,9 @@ class Search:
         """Fits of all shards, `times` times."""
         return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
 
-    def begun(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
+    def from_starts(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:
         """Rounds from the best of all starts, up to a limit; then joins and rounds as long as a join gains."""
-        starts = [begun_at(model, posteriors, solver) for posteriors in fits for solver in self.solvers]
+        starts = [in_common_slots(model, posteriors, solver) for posteriors in fits for solver in self.solvers]
         trials = [self.course(model, start, afresh=fresh) for start, fresh in product(starts, self.afresh)]
         first = self.ends if most is None else self.ends.at_most(most)
         refinement = refined(most_promising(trials, self.ends).until(first), self.ends)
@@ -215,13 +215,12 @@ class Search:
         best, height = None, -inf
         for number in numbers:
             wide = self.model.sized(number)
-            candidate = self.begun(wide, self.fitted(wide, times), ROUNDS_BEFORE)
-            left = slots_of(candidate.merged)
-            reached = height_of(sized(self.model, candidate.merged), self.shards, candidate.merged, self.rng)
-            if reached <= height:
+            candidate = self.from_starts(wide, self.fitted(wide, times), ROUNDS_BEFORE)
+            new_height = height_of(sized(self.model, candidate.merged), self.shards, candidate.merged, self.rng)
+            if new_height <= height:
                 break
-            best, height = candidate, reached
-            if left <= FULL * number:
+            best, height = candidate, new_height
+            if slots_of(candidate.merged) <= FULL * number:
                 break
         return best
 
@@ -244,7 +243,7 @@ def refined(course: Course, ends: Ends) -> Refinement:
     )
 
 
-def begun_at(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
+def in_common_slots(model: Model, fitted: Sequence[Posterior], solver: Solver | str | None) -> list[Posterior]:
     """The sites' contributions in common slots: as many as the model has, if sites fitted more."""
     wanted = getattr(model, model.number) if model.number else "auto"
     wider = not isinstance(wanted, str) and bool(fitted) and fitted[0].structure.resizable

@@ -102,11 +102,11 @@ class Exchange:
     @cached_property
     def members(self) -> tuple[str, ...]:
         """The sites that others wait for: those of the latest round and of the one before."""
-        began = {site for sent in self.newest.values() if sent.round == self.round for site in sent.sites}
+        started = {site for sent in self.newest.values() if sent.round == self.round for site in sent.sites}
         return tuple(
             name
             for name, sent in self.newest.items()
-            if sent.round == self.round or (sent.round == self.round - 1 and (sent.round or sent.site in began))
+            if sent.round == self.round or (sent.round == self.round - 1 and (sent.round or sent.site in started))
         )
 
     @property

@@ -91,8 +91,8 @@ def kept_shares(family: Family, prior: Array, earlier: Any, added: Any) -> Array
     )
     weights = softmax(log_evidence + KEEP * GRID[:, None], axis=0) * spacing()[:, None]
     mean = (GRID @ weights) / weights.sum(axis=0)
-    untold = np.broadcast_to(~new.any(axis=1) if not family.over_components else ~new.any(), mean.shape)
-    return np.broadcast_to(np.where(untold, 1.0, mean), len(before)).copy()
+    unseen = np.broadcast_to(~new.any(axis=1) if not family.over_components else ~new.any(), mean.shape)
+    return np.broadcast_to(np.where(unseen, 1.0, mean), len(before)).copy()
 
 
 def terms(family: Family, natural: Array) -> Array:

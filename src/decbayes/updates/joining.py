@@ -51,12 +51,12 @@ def wide_start(sent: Mapping[str, Sent]) -> int:
     It need not if it already has, if rounds have started, or if sites have as many components as their rows allow.
     """
     this_site, *_ = sent.values()
-    if this_site.auto or any(each.round for each in sent.values()):
+    if this_site.auto or any(message.round for message in sent.values()):
         return 0
-    known = [slots_of(each.posterior) for each in sent.values() if each.auto]
+    known = [slots_of(message.posterior) for message in sent.values() if message.auto]
     if known:
         return known[0]
-    numbers = wide_numbers(same_columns([each.posterior for each in sent.values()]))
+    numbers = wide_numbers(same_columns([message.posterior for message in sent.values()]))
     return numbers[0] if numbers else 0
 
 
@@ -83,20 +83,20 @@ def narrowed(
 
 def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) -> tuple[Posterior, ...]:
     """Posteriors with slots joined, if all sites of the latest round have sent their heights."""
-    number = max(each.round for each in sent.values())
-    latest = {name: each for name, each in sent.items() if each.round == number}
+    number = max(message.round for message in sent.values())
+    latest = {name: message for name, message in sent.items() if message.round == number}
     name, first = next(iter(latest.items()))
-    if not all(each.heights for each in latest.values()):
+    if not all(message.heights for message in latest.values()):
         return posteriors
-    for other, each in latest.items():
-        if each.joins != first.joins:
+    for other, message in latest.items():
+        if message.joins != first.joins:
             raise StructureMismatch(
                 f"{other} and {name} would join different slots: they have not made round {number} from the same "
                 "files. All sites use the same files of the round before."
             )
-    joins = first.joins[: best_number([each.heights for each in latest.values()])]
+    joins = first.joins[: best_number([message.heights for message in latest.values()])]
     pairs = zip(posteriors, sent.values(), strict=True)
-    return tuple(joined(posterior, joins) if each.round == number else posterior for posterior, each in pairs)
+    return tuple(joined(posterior, joins) if message.round == number else posterior for posterior, message in pairs)
 
 
 def cheapest_joins(merged: Posterior) -> Joins:

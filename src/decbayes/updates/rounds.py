@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from itertools import combinations
+from itertools import combinations, compress
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,10 +70,8 @@ class Sent:
         try:
             holds, sites = (tuple(note.get(name, ())) for name in ("holds", "sites"))
             number, exchange = note.get("round", 0), note.get("exchange", "")
-            begun = (exchange,) if number else ()
-            proper = all(
-                isinstance(digest, str) and len(digest) == len(posterior.digest) for digest in (*holds, *sites, *begun)
-            )
+            digests, length = (*holds, *sites, *((exchange,) if number else ())), len(posterior.digest)
+            proper = all(isinstance(digest, str) and len(digest) == length for digest in digests)
             proper = proper and type(number) is int and number >= 0 and (number > 0) == bool(sites) == bool(exchange)
             if not proper or len(holds) + len(sites) > LONGEST_NOTE or len(set(sites)) < len(sites):
                 raise ValueError
@@ -121,9 +119,8 @@ def check_joins(joins: Joins, heights: tuple[float, ...], posterior: Posterior) 
 
 def check_once(sent: Mapping[str, Sent]) -> None:
     """Refuse posteriors that hold the same data, naming their files."""
-    if sum(len(posterior.data) for posterior in sent.values()) == len(
-        frozenset().union(*(posterior.data for posterior in sent.values()))
-    ):
+    data = [posterior.data for posterior in sent.values()]
+    if sum(map(len, data)) == len(frozenset().union(*data)):
         return
     for (one, first), (other, second) in combinations(sent.items(), 2):
         if first.data & second.data:
@@ -136,10 +133,10 @@ def check_once(sent: Mapping[str, Sent]) -> None:
 def check_slots(sent: Mapping[str, Sent]) -> None:
     """Refuse posteriors that hold the same data or whose slots differ in meaning."""
     check_once(sent)
-    begun = {name: posterior for name, posterior in sent.items() if posterior.round}
-    name = next(iter(begun), "")
-    for other, posterior in begun.items():
-        if posterior.exchange != begun[name].exchange:
+    in_rounds = {name: posterior for name, posterior in sent.items() if posterior.round}
+    name = next(iter(in_rounds), "")
+    for other, posterior in in_rounds.items():
+        if posterior.exchange != in_rounds[name].exchange:
             raise StructureMismatch(
                 f"{other} and {name} are rounds of different exchanges: they began with other posteriors. All sites "
                 "begin with the same first posteriors and options."
@@ -177,28 +174,27 @@ class Round:
         A late site's first posterior is put into the slots of the round. `in_step` refuses any other mix of rounds.
         `auto`: sites choose the number of slots, even if no file says so yet.
         """
-        auto = auto or any(each.auto for each in sent.values())
+        auto = auto or any(message.auto for message in sent.values())
         (check_round if in_step else check_slots)(sent)
         posteriors = same_columns([posterior.posterior for posterior in sent.values()])
-        rounds = [each.round for each in sent.values()]
+        rounds = [message.round for message in sent.values()]
         if not any(rounds):
             return cls(sent, tuple(merging.align(posteriors, components=components).relabelled()), auto)
-        if any(each.heights for each in sent.values()):
+        if any(message.heights for message in sent.values()):
             from decbayes.updates.joining import in_fewer_slots
 
             posteriors = in_fewer_slots(sent, posteriors)
         structure = posteriors[rounds.index(max(rounds))].structure
-        aligned = [
-            bool(number) and each.structure == structure for number, each in zip(rounds, posteriors, strict=True)
-        ]
+        pairs = zip(rounds, posteriors, strict=True)
+        aligned = [bool(number) and posterior.structure == structure for number, posterior in pairs]
         if all(aligned):
             return cls(sent, posteriors, auto)
         from decbayes.merging.base.recentring import recentred
         from decbayes.merging.placing import placed  # loads the solvers, which a fit does not need
 
-        pairs = [*zip(posteriors, aligned, strict=True)]
-        merged = merging.product([each for each, known in pairs if known])
-        return cls(sent, tuple(recentred([each if known else placed(each, merged) for each, known in pairs])), auto)
+        merged = merging.product([*compress(posteriors, aligned)])
+        slots = [one if known else placed(one, merged) for one, known in zip(posteriors, aligned, strict=True)]
+        return cls(sent, tuple(recentred(slots)), auto)
 
     @property
     def alignment(self) -> "Alignment":
@@ -206,13 +202,10 @@ class Round:
         from decbayes.merging.placing import OF_ROUND, as_labelled
 
         alignment = as_labelled(self.slots)
-        before = max(map(slots_of, (each.posterior for each in self.sent.values() if each.round == self.number)))
-        left = slots_of(self.slots[0])
-        why = (
-            f" {before} were joined into {left}: the bound of all sites' data is highest there."
-            if left < before
-            else ""
-        )
+        before = max(slots_of(message.posterior) for message in self.sent.values() if message.round == self.number)
+        left, why = slots_of(self.slots[0]), ""
+        if left < before:
+            why = f" {before} were joined into {left}: the bound of all sites' data is highest there."
         return replace(alignment, reason=f"{OF_ROUND} {self.number}, in common slots.{why}")
 
     @property
@@ -228,9 +221,9 @@ class Round:
     @property
     def exchange(self) -> str:
         """The digest of all first posteriors, which tells sites that their slots mean the same."""
-        begun = {posterior.exchange for posterior in self.sent.values() if posterior.round}
+        known = {posterior.exchange for posterior in self.sent.values() if posterior.round}
         first = "\n".join(sorted(posterior.site for posterior in self.sent.values()))
-        return begun.pop() if begun else sha256(first.encode()).hexdigest()
+        return known.pop() if known else sha256(first.encode()).hexdigest()
 
     @cached_property
     def merged(self) -> Posterior:

@@ -85,10 +85,11 @@ class Update:
         """
         earlier = self.whole(previous)
         # A prior without data has no labels to start from.
-        if start is None:
-            if earlier == self._ignorant and self.epoch is None:
+        if start is None and earlier == Posterior.of_prior(self.model.structure):
+            if self.epoch is None:
                 return self.model.fit_site(data, rng=rng).posterior
-            start = None if earlier == self._ignorant else earlier
+        elif start is None:
+            start = earlier
         return self.part(self.model.fit(data, prior=earlier, start=start, rng=rng).posterior)
 
     def relearn(
@@ -137,10 +138,6 @@ class Update:
     def part(self, posterior: Posterior) -> Posterior:
         """The part of a posterior of the model beyond the epoch's prior."""
         return posterior if self.epoch is None else self.epoch.part(posterior)
-
-    @cached_property
-    def _ignorant(self) -> Posterior:
-        return Posterior.of_prior(self.model.structure)
 
     def _refit(self, data: Any, previous: Posterior, merged: Posterior) -> tuple[Model, Posterior]:
         """The model that refits a site's data, and the cavity it uses."""
