@@ -3,7 +3,7 @@
 from decbayes import errors as errors
 from decbayes.base.lazily import exported
 
-# As `typing` has it; importing that would take longer than all of this file.
+# `typing` would take longer to import than this whole file.
 TYPE_CHECKING = False
 
 __version__ = "0.1.0"
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from decbayes.reporting import report as report
     from decbayes.streams import refine as refine
 else:
-    # Each public name is loaded on first use, so that importing decbayes costs nothing that is not used.
+    # Each public name is loaded on first use, so importing decbayes costs only what is used.
     __getattr__, __all__ = exported(
         __name__,
         {
@@ -80,7 +80,7 @@ else:
             ".streams": "refine",
         },
         rooms="checking columns disclosure merging plot secure solvers streams",
-        # For special work: found by name, not listed.
+        # For special purposes: found by name, not listed.
         further="devices extending families interop models privacy sklearn study texts",
     )
 

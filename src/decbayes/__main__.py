@@ -1,10 +1,10 @@
 """`python -m decbayes`, and the command `decbayes`: Ctrl-C ends it quietly, even while Python still imports."""
 
-# What `signal` rests on. That imports `enum`, and Ctrl-C during an import is shown with its traceback.
+# `signal` rests on `_signal` but also imports `enum`, and Ctrl-C during an import shows a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 
-TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
+TYPE_CHECKING = False  # importing `typing` for it would take longer than everything here
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -14,7 +14,7 @@ INTERRUPTED = 130
 
 def main() -> "NoReturn":
     """The `decbayes` command."""
-    # An exception in the middle of an import would be shown with its traceback, or taken for a missing library.
+    # An exception during an import would show a traceback, or be mistaken for a missing library.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from decbayes.cli import main as run
 

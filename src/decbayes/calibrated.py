@@ -1,4 +1,4 @@
-"""Deviations that do not come from mean field: what calibration has found, and how."""
+"""Deviations found by calibration in place of mean field's, and the method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from decbayes.families.matrices import Value
 
 LONGEST_METHOD = 200
 QUANTILES = "quantiles"
-"""The name of an array of quantiles in files, in the place of a quantity's."""
+"""The name of an array of quantiles in files, in place of a quantity's name."""
 
-# Where skewed quantities are known: at these probabilities, every quarter of a standard deviation of a Gaussian.
+# Quantiles of skewed quantities are stored at these probabilities: every quarter of a Gaussian's standard deviation.
 SIDES = np.linspace(-3.0, 3.0, 25)
 PROBABILITIES = np.array([NormalDist().cdf(side) for side in SIDES])
 
@@ -26,8 +26,8 @@ PROBABILITIES = np.array([NormalDist().cdf(side) for side in SIDES])
 class Calibration:
     """The standard deviation of every entry of a posterior, by factor and quantity, and where it comes from.
 
-    A factor may have `quantiles` besides, (probabilities, entries) of what a model makes of it: where a deviation does
-    not tell enough, as for a regression's standard deviations between sites.
+    A factor may also have `quantiles`, (probabilities, entries), of what a model derives from it where a deviation does
+    not say enough, such as a regression's standard deviations between sites.
 
     It belongs to one posterior: a merge of calibrated posteriors is not calibrated, and says so.
     """
@@ -57,7 +57,7 @@ class Calibration:
         return Calibration, (self.method, deviations, dict(self.quantiles))
 
     def check(self, factor: str, means: Mapping[str, Array]) -> None:
-        """Refuse deviations that are not one for each entry of the means, or not deviations."""
+        """Refuse deviations that do not match the means' entries, or are negative or NaN."""
         expected = {name: np.shape(part) for name, part in means.items()}
         shapes = {name: part.shape for name, part in self.deviations.get(factor, {}).items()}
         if expected != shapes:
@@ -66,23 +66,23 @@ class Calibration:
             raise InvalidPosterior(f"The calibration of '{factor}' holds deviations below zero, or NaN.")
 
     def deviation(self, factor: str, family: Family) -> Value:
-        """The deviations of a factor, as the family has them."""
+        """A factor's deviations in the family's format."""
         return family.of_quantities(self.deviations[factor])
 
     def stretch(self, factor: str, family: Family, natural: Array) -> Value:
-        """How many times wider each entry is than the family says; 1 where that has no deviation to compare with."""
+        """Each entry's width relative to the family's; 1 where the family has no deviation to compare with."""
         plain = family.quantities(family.deviation(natural))
         return family.of_quantities(
             {name: ratio(wide, plain[name]) for name, wide in self.deviations[factor].items()},
         )
 
     def quantile(self, factor: str, probability: float) -> Array:
-        """(entries,): quantiles of a factor that has some."""
+        """(entries,): a quantile of a factor that has quantiles."""
         side = NormalDist().inv_cdf(probability)
         return np.array([np.interp(side, SIDES, column) for column in self.quantiles[factor].T])
 
     def arrays(self) -> dict[str, Array]:
-        """All deviations and quantiles by the names that they have in files."""
+        """All deviations and quantiles by the names of their arrays in files."""
         deviations = {
             f"calibration/{factor}/{name}": values
             for factor, parts in self.deviations.items()
@@ -92,7 +92,7 @@ class Calibration:
 
     @classmethod
     def of_arrays(cls, method: str, arrays: Mapping[str, Any]) -> "Calibration":
-        """What `arrays` gave."""
+        """The inverse of `arrays`."""
         deviations: dict[str, dict[str, Any]] = {}
         quantiles: dict[str, Any] = {}
         for path, values in arrays.items():

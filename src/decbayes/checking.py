@@ -1,4 +1,4 @@
-"""How far to believe a result: data set aside, diagnoses, probabilities of matches, plans tried in advance."""
+"""How reliable a result is: held-out data, diagnoses, probabilities of matches, plans tried in advance."""
 
 from decbayes.calibration import (
     Accuracy,

@@ -1,7 +1,7 @@
-"""Where heavy work is done: on the processor, or on a GPU where there is one.
+"""Where heavy work runs: on the CPU, or on a GPU if there is one.
 
-As with `joblib.parallel_config`, the caller decides for everything that follows, in all threads. What has no GPU path
-stays on the processor.
+As with `joblib.parallel_config`, the caller decides for everything that follows, in all threads. Work without a GPU
+version stays on the CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _alike: ContextVar[bool] = ContextVar("alike", default=False)
 
 
 class use_device:
-    """Do what follows on the processor ("cpu"), on a GPU ("cuda"), or on a GPU if there is one ("auto").
+    """Run everything that follows on the CPU ("cpu"), on a GPU ("cuda"), or on a GPU if there is one ("auto").
 
     db.devices.use_device("cuda")  # from here on
 
@@ -42,7 +42,7 @@ class use_device:
     def __init__(self, name: DeviceName) -> None:
         global _used
         wanted = checked(name)
-        if wanted == "auto":  # decided here, so that one line says it for everything that follows
+        if wanted == "auto":  # decided once, so that there is one warning for everything that follows
             wanted = "cpu" if gpu_if_present("auto", level=3) is None else "cuda"
         self._before, _used = _used, wanted
 
@@ -56,9 +56,9 @@ class use_device:
 
 @contextmanager
 def everywhere_alike() -> Iterator[None]:
-    """Stay on the processor, whatever device is set: for results that several computers must reproduce to the last bit.
+    """Stay on the CPU, whatever device is set, for results that several computers must reproduce to the last bit.
 
-    In this thread only: others may use a GPU meanwhile.
+    This affects the current thread only; others may use a GPU meanwhile.
     """
     before = _alike.set(True)
     try:
@@ -68,7 +68,7 @@ def everywhere_alike() -> Iterator[None]:
 
 
 def device_for(name: DeviceName | None = None) -> Device | None:
-    """The GPU to use, or None for the processor; without a name, the device that was set last."""
+    """The GPU to use, or None for the CPU; without a name, the device that was set last."""
     if name is None and _alike.get():
         return None
     wanted = _used if name is None else checked(name)
@@ -76,7 +76,7 @@ def device_for(name: DeviceName | None = None) -> Device | None:
 
 
 def gpu_if_present(wanted: DeviceName, *, level: int) -> Device | None:
-    """The GPU. For "auto" without one: None, and a warning that points `level` calls up."""
+    """The GPU. Without one, "auto" returns None and issues a warning that points `level` calls up."""
     try:
         return gpu()
     except (MissingExtra, MissingDevice) as error:

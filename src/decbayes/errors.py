@@ -1,15 +1,15 @@
-"""Everything decbayes raises on purpose, as one tree: catch `DecbayesError` to catch it all. And its one warning."""
+"""Everything decbayes raises on purpose, as one tree (catch `DecbayesError` for all of it), and its one warning."""
 
 
 class MergeWarning(UserWarning):
-    """A merge that should be looked at before it is used: `posterior.remarks` says why.
+    """A merge that should be checked before it is used: `posterior.remarks` says why.
 
     Silence it with `warnings.simplefilter("ignore", decbayes.errors.MergeWarning)`.
     """
 
 
 def printable(text: str) -> str:
-    """Text that somebody else may have written, with characters that steer a terminal or hide others written out."""
+    """Untrusted text with control and invisible characters escaped."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 class DecbayesError(Exception):
     """Anything that decbayes refuses to do, with the reason and the likely remedy.
 
-    Reasons name what files and neighbours say; whatever that is, it is safe to print.
+    Messages may quote files and neighbours, and are safe to print whatever those contain.
     """
 
     def __str__(self) -> str:
@@ -26,7 +26,7 @@ class DecbayesError(Exception):
 
 
 class StructureMismatch(DecbayesError):
-    """Posteriors, files or data that do not belong to one and the same structure."""
+    """Posteriors, files or data that do not share one structure."""
 
 
 class InvalidStructure(DecbayesError):
@@ -70,11 +70,11 @@ class NotDisclosed(DecbayesError):
 
 
 class SumRefused(DecbayesError):
-    """A secure sum that is not begun, joined or opened, because it would show more than the sum, or be wrong."""
+    """A secure sum that is not started, joined or opened, because it would reveal more than the sum, or be wrong."""
 
 
 class NotPrivate(DecbayesError):
-    """What cannot be released under differential privacy, or would be useless: the model, the plan, or the anchor."""
+    """Something that cannot usefully be released under differential privacy: the model, the plan, or the anchor."""
 
 
 class BudgetExceeded(NotDisclosed):
@@ -86,27 +86,27 @@ class NotConvertible(DecbayesError):
 
 
 class CannotDraw(DecbayesError, NotImplementedError):
-    """A model or likelihood that does not say how observations are drawn, so that nothing can be simulated."""
+    """A model or likelihood that does not define how observations are drawn, so nothing can be simulated."""
 
 
 class NotCalibrated(DecbayesError):
-    """Intervals or probabilities of matches that cannot be calibrated in this way: the model, or how it was merged."""
+    """Intervals or match probabilities that cannot be calibrated this way, because of the model or the merge."""
 
 
 class MissingExtra(DecbayesError, ImportError):
-    """A library that is only needed for this task and is not installed."""
+    """A library that only this task needs and that is not installed."""
 
 
 class MissingDevice(DecbayesError):
-    """A GPU that was asked for and is not there."""
+    """A GPU that was requested but is not available."""
 
 
 class InvalidKey(DecbayesError):
-    """A key file or a public key that is no Ed25519 key."""
+    """A key file or public key that is not an Ed25519 key."""
 
 
 class InvalidCertificate(DecbayesError):
-    """A certificate, or its key, that is malformed, expired, signed by somebody else, or cannot be made."""
+    """A certificate, or its key, that is malformed, expired, signed by someone else, or cannot be made."""
 
 
 class InvalidCharter(DecbayesError):
@@ -118,13 +118,13 @@ class InvalidProtocol(DecbayesError):
 
 
 class StoreFailed(DecbayesError):
-    """A store that cannot write or read: the disk is full, or the file belongs to somebody else."""
+    """A store that cannot write or read: the disk is full, or the file belongs to someone else."""
 
 
 class Refused(DecbayesError):
-    """Bytes from the network that are not used; `reason` is the one-word name under which they are counted.
+    """Bytes from the network that are not used; `reason` is a one-word name by which they are counted.
 
-    `entry` names the origin, version and digest of a record that will be refused whoever sends it.
+    `entry` has the origin, version and digest of a record that will be refused whoever sends it.
     """
 
     def __init__(self, reason: str, text: str) -> None:
@@ -134,4 +134,4 @@ class Refused(DecbayesError):
 
 
 class TransportFailed(DecbayesError):
-    """A network that cannot be opened or does not answer: a port that is taken, an unknown host, nobody there, …"""
+    """A network that cannot be opened or does not answer: a port in use, an unknown host, nobody there, …"""

@@ -1,4 +1,4 @@
-"""What a model, a family or a solver of your own is made of."""
+"""What you need to write your own model, family or solver."""
 
 from decbayes.base.arguments import Seed
 from decbayes.merging.base.problem import Problem, Solution, Solver

@@ -27,19 +27,19 @@ from decbayes.structure import CoupledSet, Structure, canonical_json
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
-REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and people's names for components
+REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and its components' names
 MOST_BYTES = 1 << 30
-# Bytes that are written to see whether there is room for any.
+# Bytes written to test whether there is room.
 PROBE = 1 << 12
-# A description of more bytes than this is not read: as Python's objects it takes many times as much memory.
+# Longer descriptions, in bytes, are not read: Python's objects would take many times as much memory.
 MOST_DESCRIPTION = 1 << 25
-# A prior may repeat its numbers, so that a small file can claim a large matrix: so many bytes, and so many for each
-# byte of the file.
+# A prior may repeat its numbers, so a small file can describe a large matrix: at most ROOM bytes, plus EXPANSION for
+# each byte of the file.
 ROOM, EXPANSION = 1 << 26, 1 << 10
-# No data adds up to more, and sums of squares of such numbers do not overflow. A prior is no closer to zero than this.
+# No data add up to more, and squares of such numbers do not overflow. A prior is no closer to zero than SMALLEST.
 LARGEST, SMALLEST = 1e30, 1e-60
 
-# Other files that are taken for posteriors, by how they begin or how their names end, and what to do with them.
+# Other files mistaken for posteriors, by their first bytes or the end of their name, and what to do with them.
 DATA = "data, not a posterior: run `decbayes fit` first"
 DAMAGED = "damaged, or another kind of file: make it or copy it again"
 BEGINNINGS = {
@@ -63,31 +63,31 @@ ENDINGS = {
     ".information": "one site's part of a calibration: `decbayes calibrate MERGED` adds the parts up",
 }
 
-# Thousands of loaded posteriors share one structure object, not one copy of the vocabulary each; and a description that
-# was checked once, byte for byte the same, need not be checked again.
+# Thousands of loaded posteriors share one structure object rather than a copy of the vocabulary each. A description
+# that was checked once need not be checked again.
 _known: "WeakValueDictionary[str, Structure]" = WeakValueDictionary()
 
 
 def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
-    """Write a posterior to a file, whole or not at all.
+    """Write a posterior to a file, completely or not at all.
 
-    A `note` of plain values goes with it and is not part of the posterior: `load_note` reads it.
+    A `note` of plain values goes with it but is not part of the posterior; `load_note` reads it.
     """
     check_kind(Posterior, posterior=posterior)
     write_whole(Path(path), to_bytes(posterior, note))
 
 
 def check_inside(path: Path, folder: Path) -> Path:
-    """The same path; refused if it is a link out of a shared folder, which would read or write any file here."""
+    """The path; refused if it is a link that leads out of a shared folder, which could read or write any file here."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise InvalidFile(f"{path} is a link that leads out of {folder}. Remove it, or copy its target there.")
     return path
 
 
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file's content in one step: readers see the old or the new, never half of it.
+    """Replace a file's content in one step: readers see the old or the new content, never part of it.
 
-    A `private` file can be read by its owner only. An error has what any other one would have held, as its `content`.
+    Only its owner can read a `private` file. An error keeps what was to be written in `content`, unless `private`.
     """
     temporary = beside(target)
     try:
@@ -99,7 +99,7 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        # The caller knows the target, not the temporary file beside it.
+        # The caller knows the target, not the temporary file.
         unwritten = OSError(error.errno, error.strerror, str(target))
         unwritten.content = None if private else content  # type: ignore[attr-defined]
         raise unwritten from error
@@ -108,7 +108,7 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def check_writable(target: Path) -> None:
-    """Raise OSError if `write_whole` would fail here, as far as a few bytes can tell."""
+    """Raise OSError if `write_whole` would fail here, as far as a few bytes can show."""
     temporary = beside(target)
     try:
         with temporary.open("xb") as file:
@@ -118,18 +118,18 @@ def check_writable(target: Path) -> None:
 
 
 def beside(target: Path) -> Path:
-    """Where a file is written before it gets its name."""
+    """The temporary file that is written before it gets its name."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}")
 
 
 def remove(temporary: Path) -> None:
-    """Remove a file that may not be there; why it is not was said before."""
+    """Remove a file that may not exist."""
     with suppress(OSError):
         temporary.unlink()
 
 
 def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file that must not exist yet, durably and whole or not at all; a private one is its owner's alone."""
+    """Write a new file durably, completely or not at all; only its owner can read a private one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -142,7 +142,7 @@ def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    """A table as the text of a TOML file."""
+    """A table as TOML text."""
     return f"[{name}]\n" + "".join(f"{toml_key(key)} = {toml_value(key, value)}\n" for key, value in table.items())
 
 
@@ -152,7 +152,7 @@ def toml_key(key: str) -> str:
 
 
 def toml_value(key: str, value: Any) -> str:
-    """JSON's strings, numbers and lists of them are TOML's, too; objects are tables in a line."""
+    """Strings, numbers and lists are as in JSON; objects become inline tables."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml_value(key, part) for part in value)}]"
     if isinstance(value, Mapping):
@@ -192,7 +192,7 @@ def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Poste
 
 
 def other_kind(path: Path, content: bytes) -> str:
-    """What a file is if it is not a posterior, by its first bytes or name, and what to do with it; "" if unknown."""
+    """What a file is if not a posterior, by its first bytes or name, and what to do with it; "" if unknown."""
     if not content:
         return "empty"
     begun = (text for beginning, text in BEGINNINGS.items() if content[:20].lower().startswith(beginning))
@@ -201,7 +201,7 @@ def other_kind(path: Path, content: bytes) -> str:
 
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says about its posterior; untrusted."""
+    """The note in a posterior's file; untrusted."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, MOST_DESCRIPTION))
@@ -216,11 +216,11 @@ def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 class Library(Sequence[Posterior]):
-    """Posteriors in files, each read when it is asked for: merge more of them than memory holds.
+    """Posteriors in files, each read on access: merge more of them than memory holds.
 
         db.merge(db.merging.Library(sorted(folder.glob("*.posterior"))), solver=db.solvers.Hierarchical())
 
-    Files must not change while they are in use. A worker in another process needs the same paths.
+    Files must not change while in use. A worker in another process needs the same paths.
 
     Args:
         paths: the files, as `save` writes them.
@@ -250,7 +250,7 @@ class Library(Sequence[Posterior]):
         if isinstance(index, slice):
             return Library(self.paths[index])
         posterior = load(self.paths[index])
-        # Held so that the next file of the same structure finds it.
+        # Kept so that the next file with the same structure finds it.
         self._structure = posterior.structure
         return posterior
 
@@ -259,7 +259,7 @@ class Library(Sequence[Posterior]):
 
 
 def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> bytes:
-    """The canonical bytes of a posterior: equal posteriors, remarks and notes have equal bytes."""
+    """The canonical bytes of a posterior: equal for equal posteriors, remarks and notes."""
     from safetensors.numpy import save as serialize
 
     structure = posterior.structure
@@ -280,7 +280,7 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
 
 
 def from_bytes(content: bytes) -> Posterior:
-    """The posterior that `to_bytes` wrote; anything else is refused."""
+    """The posterior written by `to_bytes`; anything else is refused."""
     description, tensors = parse(content)
     check_numbers(tensors)
     structure = structure_from(description, tensors)
@@ -293,7 +293,7 @@ def check_numbers(tensors: Arrays) -> None:
     """Refuse numbers that no data can give, before they overflow in a sum; records have such a limit, too."""
     for name, array in tensors.items():
         sizes = np.abs(array) if array.dtype.kind == "f" else np.zeros(1)
-        # NaN and infinity are refused with the posterior.
+        # NaN and infinity are refused by the posterior.
         if ((sizes > LARGEST) & (sizes < np.inf)).any() or (
             name.startswith("prior/") and ((sizes > 0.0) & (sizes < SMALLEST)).any()
         ):
@@ -301,7 +301,7 @@ def check_numbers(tensors: Arrays) -> None:
 
 
 def check_registered(structure: Structure) -> None:
-    """Refuse families that could not be read again."""
+    """Refuse families that could not be read back."""
     for name, family in structure.families.items():
         if FAMILIES.get(type(family).__name__) is None or registered(family.name) != family:
             raise InvalidStructure(
@@ -311,7 +311,7 @@ def check_registered(structure: Structure) -> None:
 
 
 def contribution_arrays(contributions: Mapping[str, Contribution]) -> dict[str, np.ndarray[Any, Any]]:
-    """A posterior's contributions by the names they have in files and records."""
+    """Contributions by the names of their arrays in files and records."""
     return {
         f"contribution/{name}/{part}": array
         for name, contribution in contributions.items()
@@ -320,7 +320,7 @@ def contribution_arrays(contributions: Mapping[str, Contribution]) -> dict[str, 
 
 
 def ids_from(description: str) -> tuple[str, ...]:
-    """The components' ids, if there are any: most files have none, and are not parsed for them."""
+    """The components' ids, if any; most files have none, and are not parsed for them."""
     ids = parsed_header(description).get("ids", []) if '"ids":' in description else []
     if not isinstance(ids, list):
         raise InvalidFile("The ids of the components are not a list.")
@@ -328,7 +328,7 @@ def ids_from(description: str) -> tuple[str, ...]:
 
 
 def names_from(description: str) -> tuple[str, ...]:
-    """The names that people have given to components, if there are any."""
+    """The names that people gave to components, if any."""
     note = parsed_header(description).get("note", {}) if f'"{NAMES}":' in description else {}
     names = note.get(NAMES, []) if isinstance(note, dict) else []
     if not isinstance(names, list):
@@ -337,13 +337,13 @@ def names_from(description: str) -> tuple[str, ...]:
 
 
 def remarks_from(description: str) -> tuple[Remark, ...]:
-    """The remarks in the file's note, if there are any; untrusted."""
+    """The remarks in the file's note, if any; untrusted."""
     note = parsed_header(description).get("note", {}) if f'"{REMARKS}":' in description else {}
     return from_plain(note.get(REMARKS, [])) if isinstance(note, dict) else ()
 
 
 def calibration_from(description: str, tensors: Arrays) -> Calibration | None:
-    """Deviations that a calibration has found, if there are any."""
+    """Calibrated deviations, if any."""
     calibration = {name: tensors[name] for name in sorted(tensors) if name.startswith(CALIBRATION)}
     method = parsed_header(description).get("calibration") if calibration or '"calibration":' in description else None
     if bool(calibration) != (method is not None) or any(name.count("/") != 2 for name in calibration):
@@ -368,7 +368,7 @@ def parse(content: bytes) -> tuple[str, Arrays]:
 
 
 def structure_from(description: str, tensors: Arrays) -> Structure:
-    """The structure a file describes, compared with the fingerprint it claims."""
+    """The structure that a file describes, checked against the fingerprint it claims."""
     key = description_digest(description, tensors)
     structure = _known.get(key) or described_structure(description, tensors)
     check_names(structure, tensors)
@@ -396,7 +396,7 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
             sparse=frozenset(described["sparse"]),
             model=described["model"],
         )
-        # Values that no fingerprint can be taken of (NaN, half a surrogate pair) are found here.
+        # Fails for values that have no fingerprint, such as NaN or half a surrogate pair.
         fingerprint = structure.fingerprint
     except (KeyError, TypeError, ValueError, AttributeError, MemoryError) as error:
         raise InvalidFile(f"The structure is not described properly ({type(error).__name__}: {error}).") from None
@@ -406,7 +406,7 @@ def described_structure(description: str, tensors: Arrays) -> Structure:
 
 
 def check_room(shapes: Mapping[str, Any], size: int) -> None:
-    """Refuse a small file that claims large matrices, before there is memory for them."""
+    """Refuse a small file that describes large matrices, before memory is allocated for them."""
     for name, shape in shapes.items():
         if len(shape) != 2 or not all(isinstance(side, int) and side > 0 for side in shape):
             raise ValueError(f"'{name}' is not a matrix")
@@ -441,7 +441,7 @@ def check_names(structure: Structure, tensors: Arrays) -> None:
     }
     expected = {f"prior/{name}" for name in structure.families}
     expected |= {f"contribution/{name}/{part}" for name in structure.families for part in parts[name]}
-    # What a calibration adds is checked with the posterior.
+    # Arrays of a calibration are checked with the posterior.
     present = {name for name in tensors if not name.startswith(CALIBRATION)}
     if expected != present:
         raise InvalidFile(f"The arrays {sorted(expected ^ present)} are missing or unexpected.")

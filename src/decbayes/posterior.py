@@ -27,9 +27,9 @@ Row = dict[str, Any]
 def value_rows(
     values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], leading: Mapping[str, NDArray[np.intp]]
 ) -> Iterator[tuple[int, str, str, Row]]:
-    """Each entry of each component, its quantity's name, its own, and its values: a mean, and whatever comes with it.
+    """Each entry of each component: its component, quantity, name, and values (the mean and whatever comes with it).
 
-    Of a quantity with long rows only the `leading` columns.
+    Quantities with long rows are limited to their `leading` columns.
     """
     for quantity, mean in values["mean"].items():
         for component in range(len(mean)):
@@ -48,11 +48,11 @@ def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> 
 LONGEST_ID = 64
 VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
-# All parameters have one posterior together, which is close to the exact one: nothing to calibrate.
+# One posterior of all parameters together, close to the exact one: there is nothing to calibrate.
 JOINT = "approximate, for all parameters jointly"
-# A kind of remark, and what `uncertainty` says then: intervals would not hold, so there are none.
+# A kind of remark, and the `uncertainty` that goes with it: intervals would not hold, so there are none.
 NO_INTERVALS, UNKNOWN = "no intervals", "not known: use the means only"
-# Intervals that cover far less than they say after one broadcast of many sites.
+# Intervals that cover far less than stated after one broadcast of many sites.
 PRECISION, NARROW = "precision", "too narrow to be used until refined and calibrated"
 
 
@@ -67,11 +67,10 @@ class Interval(NamedTuple):
 class Posterior(Displayed):
     """What data has added to the prior: contributions λ − λ0 per factor, sparse where the structure says so.
 
-    `ids` are names of the components that last from one merge to the next; `follow` and `merge(since=…)` give them.
-    Components of a site that are parts of one thing have one id.
-    `calibration` holds deviations that are better than the families' own; `calibrate` finds them.
-    `remarks` are what to know before relying on it, the most important first. They are not part of its value: equal
-    posteriors may have different remarks.
+    `ids` identify components from one merge to the next; `follow` and `merge(since=…)` assign them. Components of a
+    site that are parts of one share its id. `names` are given by people. `calibration` holds better deviations than the
+    families' own; `calibrate` computes them. `remarks` say what to know before relying on the posterior, most important
+    first. They are not part of its value: equal posteriors may have different remarks.
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 
@@ -119,7 +118,7 @@ class Posterior(Displayed):
 
     @classmethod
     def of_prior(cls, structure: Structure) -> "Posterior":
-        """The posterior of no data. The structure has checked its prior."""
+        """The posterior without data."""
         check_kind(Structure, structure=structure)
         return unchecked(
             structure,
@@ -130,7 +129,7 @@ class Posterior(Displayed):
         )
 
     def lessened(self, contribution: Mapping[str, Contribution]) -> "Posterior":
-        """With a part of each row of the contribution. Domains are convex, so that nothing is checked again."""
+        """With only part of each row's contribution. Domains are convex, so nothing needs to be checked again."""
         sparse = self.structure.sparse
         frozen = {
             name: part if part is self.contribution[name] else (frozen_sparse if name in sparse else frozen_dense)(part)
@@ -166,7 +165,7 @@ class Posterior(Displayed):
     def interval(self, factor: str, level: float = 0.9, quantity: str = "") -> Interval:
         """Bounds between which each entry of θ lies with that probability, in the shape of `mean(factor, quantity)`.
 
-        Each entry by itself, with equal tails. `uncertainty` says whether they are calibrated.
+        Each entry is considered by itself, with equal tails. `uncertainty` says whether they are calibrated.
         """
         check_level(level)
         natural, family, stretch = self.natural[factor], self._family(factor), self.stretch(factor)
@@ -175,7 +174,7 @@ class Posterior(Displayed):
         return Interval(lower, upper)
 
     def stretch(self, factor: str) -> Any:
-        """How many times wider calibrated intervals are than the family's, in its format; 1 without a calibration."""
+        """The width of calibrated intervals relative to the family's, in its format; 1 without a calibration."""
         natural = self.natural[factor]
         if self.means_only:
             return np.nan
@@ -183,11 +182,11 @@ class Posterior(Displayed):
 
     @property
     def means_only(self) -> bool:
-        """Whether a remark says that there are no intervals; deviations and intervals are then NaN."""
+        """Whether a remark says that there are no intervals: then deviations and intervals are NaN."""
         return any(remark.kind == NO_INTERVALS for remark in self.remarks)
 
     def check_uncertainty(self, task: str) -> None:
-        """Refuse what would count deviations that mean nothing as if they did."""
+        """Refuse a task that needs deviations if there are none."""
         if self.means_only:
             raise NotCalibrated(
                 f"{task} needs intervals, and private releases of classes and clusters have none that would hold. "
@@ -196,7 +195,7 @@ class Posterior(Displayed):
 
     @property
     def uncertainty(self) -> str:
-        """Where deviations and intervals come from, in words, and where they should not be used."""
+        """Where deviations and intervals come from, and when not to use them."""
         if self.means_only:
             return UNKNOWN
         if self.calibration is not None:
@@ -209,7 +208,7 @@ class Posterior(Displayed):
         return f"{MEAN_FIELD}; {NARROW}" if any(family.two_sided for family in families) else MEAN_FIELD
 
     def _uncertainty(self, quantity: str) -> str:
-        """The same for one quantity: mean field is much too sure of the precisions of components."""
+        """The same for one quantity: mean field is far too certain about the precisions of components."""
         narrow = quantity == PRECISION and self.uncertainty == MEAN_FIELD and bool(self.structure.symmetry)
         return f"{MEAN_FIELD}; {NARROW}" if narrow else self.uncertainty
 
@@ -219,26 +218,26 @@ class Posterior(Displayed):
         return self.structure.families[factor].parameters(natural)
 
     def sample(self, size: int, rng: Seed) -> dict[str, Any]:
-        """Independent draws of every factor, the first axis counting the draws."""
+        """Independent draws of every factor; the first axis counts the draws."""
         check_whole(0, size=size)
         self.check_uncertainty("A draw of parameters")
         random, families = generator(rng), self.structure.families
         return {name: family.sample(self.natural[name], size, random) for name, family in families.items()}
 
     def summary(self, *, top: int = 20, level: float = 0.9) -> list[dict[str, Any]]:
-        """Mean, standard deviation and interval of every parameter, as rows that `pandas.DataFrame` takes.
+        """Mean, standard deviation and interval of every parameter, as rows for `pandas.DataFrame`.
 
         Real columns of tables and coefficients are in the units that sites agreed on; `decbayes export`, `profiles` and
-        `coefficients` have those of the data. Of a component with more than `top` columns (a topic, say) only the
-        leading ones are listed, as `leading` has them. The last column says where the intervals come from.
+        `coefficients` use those of the data. A component with more than `top` columns, such as a topic, is limited to
+        its `leading` ones. The last column says where the intervals come from.
         """
         check_whole(1, top=top)
         return [row for name in self.structure.families for row in self._rows(name, top=top, level=level)]
 
     def leading(self, factor: str, top: int, quantity: str = "") -> NDArray[np.intp]:
-        """(components, top): the columns of a factor that describe each component best, the first ones first.
+        """(components, top): the columns of a factor that describe each component best, best first.
 
-        Those with the largest means; for topics, words that all topics use count a little less (`relevance`).
+        These have the largest means; for topics, words that all topics use count a little less (`relevance`).
         """
         mean = self.mean(factor, quantity)
         if not self._family(factor).countable:
@@ -246,15 +245,15 @@ class Posterior(Displayed):
         return leading(relevance(mean, np.asarray(self.contribution[factor].sum(axis=1)).ravel()), top)
 
     def untouched(self, coupled: CoupledSet) -> NDArray[np.bool_]:
-        """Which components of the set are exactly the prior: empty slots, say.
+        """Which components of the set equal the prior, such as empty slots.
 
-        A fit may leave a trace in a component that it does not need, which then counts as touched.
+        A fit may leave traces in a component that it does not need, which then counts as touched.
         """
         rows = [csr_array(self.contribution[name]) for name in coupled.factors]
         return np.asarray(np.sum([np.diff(part.indptr) for part in rows], axis=0) == 0)
 
     def log_partition(self) -> float:
-        """Σ_j A_j(λ_j), the objective of the merge that made this posterior."""
+        """Σ_j A_j(λ_j), the objective of a merge that results in this posterior."""
         return sum(family.log_partition(self.natural[name]) for name, family in self.structure.families.items())
 
     @cached_property
@@ -263,7 +262,7 @@ class Posterior(Displayed):
         digest = hashlib.sha256(bytes.fromhex(self.structure.fingerprint))
         for contribution in self.contribution.values():
             for part in arrays(contribution).values():
-                # Lengths keep the parts apart: without them other parts could have the same bytes in a row.
+                # Lengths separate the parts: otherwise different parts could form the same byte string.
                 digest.update(part.size.to_bytes(8, "little") + part.tobytes())
         digest.update("\n".join(self.ids).encode())
         if self.calibration is not None:
@@ -279,7 +278,7 @@ class Posterior(Displayed):
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A read-only view cannot be pickled; workers in other processes get a posterior that is checked again.
+        # A read-only view cannot be pickled; other processes get a posterior that is checked again.
         return Posterior, (
             self.structure,
             dict(self.contribution),
@@ -290,7 +289,7 @@ class Posterior(Displayed):
         )
 
     def __str__(self) -> str:
-        """What was learned, for people: components or coefficients with intervals, and the remarks."""
+        """A summary for people: components or coefficients with intervals, and the remarks."""
         return text_of(self)
 
     def __repr__(self) -> str:
@@ -316,7 +315,7 @@ class Posterior(Displayed):
         return self.structure.families[factor]
 
     def _expected(self, factor: str) -> Value:
-        natural = self.natural[factor]  # says which factors there are if this is none of them
+        natural = self.natural[factor]  # raises an error that lists the factors if there is no such one
         return self._family(factor).expected(natural)
 
     def _part(self, factor: str, quantity: str, value: Value) -> Array:
@@ -352,7 +351,7 @@ class Posterior(Displayed):
 
 
 def unchecked(structure: Structure, frozen: Mapping[str, Contribution], ids: Sequence[str] = ()) -> Posterior:
-    """The posterior of contributions that are known to be within the domain."""
+    """A posterior from contributions that are known to be within the domain."""
     posterior = object.__new__(Posterior)
     fields = {"structure": structure, "contribution": MappingProxyType(frozen), "ids": ids}
     for field, value in {**fields, "calibration": None, "remarks": (), "names": ()}.items():
@@ -362,7 +361,7 @@ def unchecked(structure: Structure, frozen: Mapping[str, Contribution], ids: Seq
 
 @dataclass(frozen=True)
 class Derived(Mapping[str, Array]):
-    """A mapping whose values are computed when they are asked for, and not kept."""
+    """A mapping whose values are computed on access and not kept."""
 
     names: Mapping[str, Any]
     value: Callable[[str], Array]
@@ -380,7 +379,7 @@ class Derived(Mapping[str, Array]):
 
 
 def shaped(name: str, values: Any, structure: Structure) -> Contribution:
-    """Real numbers in the shape that a factor has, sparse or dense."""
+    """Real numbers in a factor's shape, sparse or dense."""
     matrix = csr_array(values) if issparse(values) else values
     try:
         numbers = real_array(matrix.data if issparse(matrix) else matrix)
@@ -398,7 +397,7 @@ def shaped(name: str, values: Any, structure: Structure) -> Contribution:
 
 
 def checked_labels(field: str, labels: Any, structure: Structure) -> tuple[str, ...]:
-    """One id or name for each component, or none at all."""
+    """One id or name per component, or none at all."""
     given = tuple(labels)
     sets = structure.symmetry
     fits = len(sets) == 1 and len(given) == structure.components(sets[0])
@@ -415,7 +414,7 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
         raise InvalidPosterior(f"The calibration has the factors {unknown}, which the posterior lacks.")
     for name, values in calibration.quantiles.items():
         entries = len(posterior.structure.labels.get(name, ()))
-        # One for each entry; or for each pair, too.
+        # One per entry, or one per pair of entries as well.
         if values.shape[1] not in (entries, entries * (entries + 1) // 2):
             raise InvalidPosterior(f"The calibration has quantiles of '{name}' that do not fit its labels.")
     for name in posterior.structure.families:
@@ -441,7 +440,7 @@ def frozen_sparse(contribution: Any) -> csr_array:
 
 
 def arrays(contribution: Contribution) -> dict[str, np.ndarray[Any, Any]]:
-    """The little-endian arrays a contribution consists of: one when dense, three when sparse."""
+    """A contribution's little-endian arrays: one if dense, three if sparse."""
     if is_sparse(contribution):
         return {
             "data": contribution.data.astype("<f8"),

@@ -1,4 +1,4 @@
-"""Remarks: what somebody should know about a result before relying on it."""
+"""Remarks: what to know about a result before relying on it."""
 
 import re
 import warnings
@@ -11,11 +11,11 @@ from decbayes.errors import InvalidFile, MergeWarning
 
 Severity = Literal["warning", "note"]
 
-# The number of remarks that are shown unless somebody asks for all.
+# Remarks shown unless all are requested.
 MOST_SHOWN = 3
-# The number of sites that a remark names.
+# Sites named in a remark.
 MOST_NAMED = 5
-# Limits for remarks in files, which anybody may have written.
+# Limits on remarks in files, which anybody may have written.
 MOST_REMARKS, LONGEST = 50, 2_000
 
 
@@ -49,7 +49,7 @@ class Remark:
 
 
 class Later(Sequence[Remark]):
-    """Remarks that are found when they are first read, so that a merge need not wait for them."""
+    """Remarks computed when first read, so that a merge need not wait for them."""
 
     def __init__(self, find: Callable[[], tuple[Remark, ...]]) -> None:
         self._find: Callable[[], tuple[Remark, ...]] | None = find
@@ -57,7 +57,7 @@ class Later(Sequence[Remark]):
     @cached_property
     def found(self) -> tuple[Remark, ...]:
         assert self._find is not None
-        remarks, self._find = self._find(), None  # which may hold much
+        remarks, self._find = self._find(), None  # release what the function holds
         return remarks
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ def warnings_in(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = "") -> list[str]:
-    """A line for each of the most important remarks; then how many more there are, and where to see them (`rest`)."""
+    """One line for each of the most important remarks, then the number of others and where to see them (`rest`)."""
     shown = [str(remark) for remark in remarks[:most]]
     left = len(remarks) - len(shown)
     further = "1 further remark" if left == 1 else f"{left} further remarks"
@@ -101,13 +101,13 @@ def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = 
 
 
 def warn_of(doubts: Sequence[Remark]) -> None:
-    """Raise one warning with the most important doubts about a merge, at the place that called its function."""
+    """Issue one warning with the most important doubts about a merge, at the line that called its function."""
     if doubts:
         warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=3)
 
 
 def to_plain(remarks: Iterable[Remark]) -> list[dict[str, str]]:
-    """Remarks as files hold them."""
+    """Remarks as plain values for files."""
     return [asdict(remark) for remark in remarks]
 
 
@@ -134,6 +134,6 @@ def by_number(name: str) -> list[str | int]:
 
 
 def listed(items: Sequence[str], between: str = ", ") -> str:
-    """The first few items by name, and how many more there are."""
+    """The first few items by name, and the number of others."""
     shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])
     return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown

@@ -1,4 +1,4 @@
-"""How components find their slots: give one to `merge`, `align` or `refine` as `solver=`, or its name."""
+"""How components find their slots: pass one, or its name, as `solver=` to `merge`, `align` or `refine`."""
 
 from decbayes.merging.base.problem import register
 from decbayes.merging.grouping import Grouping

@@ -1,4 +1,4 @@
-"""What sites must agree on before their posteriors can be merged; which factors are relabelled together, and how."""
+"""What sites must agree on before their posteriors can be merged, including which factors are relabelled together."""
 
 import hashlib
 import json
@@ -39,11 +39,11 @@ class CoupledSet:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """All that sites must agree on beforehand: families, prior λ0, symmetry, labels and the likelihood's settings.
+    """Everything that sites must agree on in advance: families, prior λ0, symmetry, labels and model settings.
 
-    `labels` names the dimensions of a factor (the words of a vocabulary, say). `sparse` lists the factors whose
+    `labels` names the dimensions of a factor, such as the words of a vocabulary. `sparse` lists the factors whose
     contributions are kept and sent as CSR matrices. `model` describes the likelihood (its name and known constants),
-    because two sites that assumed different noise variances must not merge. Everything is part of the fingerprint.
+    because sites that assume different noise variances must not merge. All of this is part of the fingerprint.
 
     `families` names the family of each factor, `prior` holds its natural parameters, and `symmetry` lists the factors
     that are relabelled together.
@@ -87,16 +87,16 @@ class Structure:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical bytes: people compare it to check that they agree."""
+        """SHA-256 of the canonical bytes, by which people check that they agree."""
         digest = hashlib.sha256(canonical_json(self.description()))
         for part in map(smallest, self.prior.values()):
-            # The numbers alone do not tell equal rows from equal columns, nor where one prior ends.
+            # Numbers alone do not distinguish equal rows from equal columns, or show where one prior ends.
             digest.update(canonical_json(part.shape))
             digest.update(part.astype("<f8").tobytes())
         return digest.hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """Everything but the prior's numbers, as plain JSON values."""
+        """Everything except the prior's numbers, as plain JSON values."""
         return {
             "families": {name: family.name for name, family in self.families.items()},
             "shapes": {name: list(prior.shape) for name, prior in self.prior.items()},
@@ -111,12 +111,12 @@ class Structure:
         return len(self.prior[coupled.factors[0]])
 
     def exchangeable(self, coupled: CoupledSet) -> bool:
-        """Whether the prior treats all components of the set alike, so that their order means nothing."""
+        """Whether the prior treats all components of the set alike, so that their order has no meaning."""
         return all(self.families[name].exchangeable(self.prior[name]) for name in coupled.factors)
 
     @property
     def resizable(self) -> bool:
-        """Whether there is one set of components that share a prior, so that there may be more or fewer of them."""
+        """Whether there is one set of components that share a prior, so that their number can change."""
         return len(self.symmetry) == 1 and self.exchangeable(self.symmetry[0])
 
     def with_prior(self, prior: Mapping[str, Array]) -> "Structure":
@@ -124,7 +124,7 @@ class Structure:
         return Structure(self.families, prior, self.symmetry, self.labels, self.sparse, self.model)
 
     def with_components(self, count: int) -> "Structure":
-        """The same structure with another number of components, all with the prior that they share here."""
+        """The same structure with another number of components, all with the prior they share here."""
         check_whole(1, components=count)
         if not self.resizable:
             raise InvalidStructure(
@@ -144,7 +144,7 @@ class Structure:
         return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Read-only views cannot be pickled; a prior travels as its distinct part.
+        # Read-only views cannot be pickled; a prior is sent as its distinct part.
         parts = {name: (smallest(prior), prior.shape) for name, prior in self.prior.items()}
         return unpickled, (dict(self.families), parts, self.symmetry, dict(self.labels), self.sparse, dict(self.model))
 
@@ -160,7 +160,7 @@ def unpickled(families: Any, parts: Mapping[str, Any], *others: Any) -> Structur
 
 
 def canonical_json(value: Any) -> bytes:
-    """One byte string for one value: sorted keys, no spaces, no NaN."""
+    """The canonical JSON of a value: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -169,7 +169,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def compact(name: str, prior: Any) -> Array:
-    """A read-only matrix that holds equal rows or equal entries only once (a topic prior is one number, not K × W)."""
+    """A read-only matrix that stores equal rows or entries once (a topic prior is one number, not K × W)."""
     try:
         matrix = np.array(real_array(prior), dtype=np.float64, ndmin=2)
     except (TypeError, ValueError) as error:
@@ -241,7 +241,7 @@ def inverse(permutation: Permutation) -> Permutation:
 
 
 def is_permutation(candidate: Sequence[int] | Permutation, size: int) -> bool:
-    """Whether every number below `size` is there once, as an integer: others would not do as indices."""
+    """Whether every number below `size` occurs once, as an integer that can be used as an index."""
     array = np.asarray(candidate)
     whole = array.ndim == 1 and array.dtype.kind in "ui" and not np.ma.is_masked(candidate)
     return whole and np.array_equal(np.sort(array), np.arange(size))

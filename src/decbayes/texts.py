@@ -1,4 +1,4 @@
-"""What topics need beside the model: how texts become words, priors, quality; topics found and compared."""
+"""What topics need besides the model: words from texts, priors, quality, finding and comparing topics."""
 
 from decbayes.inputs.recipes import Recipe
 from decbayes.models.covariates import Effects, effects

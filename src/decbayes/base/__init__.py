@@ -1,2 +1,2 @@
-"""What every part stands on and no user types: checks of arguments, lazy rooms, things by name, optional packages,
-tensors in files, numbers of threads and how results are shown."""
+"""Shared foundations that no user types: checks of arguments, lazy rooms, registries, optional packages, tensors in
+files, workers, and how results are displayed."""

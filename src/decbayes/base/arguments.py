@@ -1,4 +1,4 @@
-"""What callers pass in: refused here, by name and with the remedy, before NumPy makes something else of it."""
+"""Checks of arguments: bad ones are refused by name and with the remedy, before NumPy reinterprets them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from decbayes.errors import InvalidStructure
 
-# Where a caller who passed something else finds what is needed.
+# Where to get an object of the required type.
 REMEDIES = {
     "Alignment": "`align(posteriors)` finds one",
     "Ascent": "Ascent(passes=…, restarts=…) makes one",
@@ -27,14 +27,14 @@ REMEDIES = {
 
 
 Seed = np.random.Generator | int
-"""Where random numbers come from: a generator, which goes on from call to call, or the seed of a new one.
+"""The source of random numbers: a generator, which continues from call to call, or the seed of a new one.
 
-One rule for all that is public: `rng` may be left out, as None, where the result does not depend on it.
+All public functions follow one rule: `rng` may be omitted (None) where the result does not depend on it.
 """
 
 
 def generator(rng: Seed | None) -> np.random.Generator:
-    """The generator, or one with that seed; for results that depend on random numbers."""
+    """The generator, or one with this seed, for results that depend on random numbers."""
     if rng is None:
         raise TypeError("rng is needed, as this depends on random numbers: rng=0, or a numpy.random.Generator.")
     if is_number(rng):
@@ -45,18 +45,18 @@ def generator(rng: Seed | None) -> np.random.Generator:
 
 
 def given_generator(rng: Seed | None) -> np.random.Generator | None:
-    """The same, for what may not need it."""
+    """The same where random numbers may not be needed."""
     return None if rng is None else generator(rng)
 
 
 def children(rng: Seed | None, count: int) -> Sequence[np.random.Generator | None]:
-    """A generator for each of several fits, or none at all."""
+    """One generator per fit, or none at all."""
     return [None] * count if rng is None else generator(rng).spawn(count)
 
 
 @dataclass(frozen=True)
 class Above:
-    """Said of a setting in its annotation: Annotated[float, "What it is.", Above(0)]."""
+    """A lower bound in a setting's annotation: Annotated[float, "What it is.", Above(0)]."""
 
     bound: float
 
@@ -89,7 +89,7 @@ def check_level(level: float) -> None:
 
 
 def names_of(**given: Iterable[str]) -> tuple[str, ...]:
-    """A list of names as a tuple; one string would be a list of letters."""
+    """A list of names as a tuple; a single string would be a list of letters."""
     ((name, value),) = given.items()
     if isinstance(value, str):
         raise TypeError(f"{name} must be a list of names, not one string.")
@@ -102,12 +102,12 @@ def given(**settings: Any) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is one real number, of Python or of NumPy."""
+    """Whether this is a single real number, from Python or NumPy."""
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "buif" and not np.ma.is_masked(value)
 
 
 def real_array(values: Any) -> NDArray[Any]:
-    """Real numbers as an array; what NumPy would only take by dropping something is a TypeError or a ValueError."""
+    """Real numbers as an array; TypeError or ValueError if NumPy would have to drop information."""
     if issparse(values):
         raise TypeError("this is a sparse matrix; write it out with .toarray()")
     if np.ma.is_masked(values):
@@ -120,12 +120,12 @@ def real_array(values: Any) -> NDArray[Any]:
     except OverflowError as error:
         raise ValueError(str(error)) from None
     except (TypeError, ValueError):
-        # NumPy would quote the value, which may be somebody's data.
+        # NumPy's message would quote the value, which may be confidential.
         raise ValueError("some are texts, or otherwise not numbers") from None
 
 
 def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:
-    """A setting that is one number for all, or an array that says more; finite numbers above a bound."""
+    """A setting given as one number for all or as an array; finite and above a bound."""
     try:
         numbers = np.broadcast_to(real_array(values).astype(np.float64), shape)
     except (TypeError, ValueError) as error:
@@ -136,19 +136,19 @@ def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -
 
 
 def columns_listed(names: Sequence[str]) -> str:
-    """The columns that there are, for a message; a table that does not begin with names begins with somebody's data."""
+    """The available columns, for a message. Names that look like numbers may be data, and are not quoted."""
     if any(name.lstrip("+-")[:1].isdigit() for name in names):
         return "not listed here, because some begin with a digit (is the first line a row of data?)"
     return some(names) or "without names"
 
 
 def some(names: Sequence[str], most: int = 8) -> str:
-    """Names for a message, not all of a hundred."""
+    """Names for a message, limited to the first few."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself, which nobody else can reach."""
+    """Whether a host is this machine itself, which others cannot reach."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""How values show themselves when printed and in a notebook: drawn by rooms above all others, loaded when needed."""
+"""How values are displayed when printed and in notebooks; higher rooms draw them, loaded on demand."""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""Libraries that only some tasks need: imported when the task is asked for, or a plain word on how to get them."""
+"""Libraries that only some tasks need: imported on demand, with an error that says how to install them."""
 
 import os
 from importlib import import_module
@@ -7,7 +7,7 @@ from typing import Any
 
 from decbayes.errors import MissingExtra
 
-# What each extra brings, by the names under which it is imported.
+# The packages that each extra installs, by import name.
 EXTRAS = {
     "net": ("zenoh", "cryptography"),
     "page": ("starlette", "uvicorn"),
@@ -21,11 +21,11 @@ EXTRAS = {
 }
 
 EXTENSIONS = "DECBAYES_EXTENSIONS"
-"""The environment variable that names the modules, separated by commas, in which a user registers own models."""
+"""The environment variable with the modules, separated by commas, in which a user registers models."""
 
 
 def load_extensions() -> None:
-    """Import the modules that the command line's user names, as `python -m` would."""
+    """Import the modules that the user names for the command line, as `python -m` would."""
     for module in filter(None, map(str.strip, os.environ.get(EXTENSIONS, "").split(","))):
         try:
             import_module(module)
@@ -43,12 +43,12 @@ def require(module: str, *, extra: str, task: str) -> Any:
         return import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
-            raise  # the library is there, but something that it needs is broken
+            raise  # the library is there, but one of its dependencies is broken
         raise missing(task, [module.split(".")[0]], [extra]) from None
 
 
 def require_extra(*extras: str, task: str) -> None:
-    """Check that all that extras bring is there, and name everything that is not at once."""
+    """Check that everything in these extras is installed, and name all that is missing at once."""
     lacking = {extra: [module for module in EXTRAS[extra] if find_spec(module) is None] for extra in extras}
     modules = [module for of_one in lacking.values() for module in of_one]
     if modules:

@@ -1,6 +1,6 @@
-"""Rooms whose public names are loaded on first use: code that is not called costs no time."""
+"""Rooms whose public names are loaded on first use, so that unused code costs no time."""
 
-TYPE_CHECKING = False  # as `typing` has it, which would take longer to import than all of this
+TYPE_CHECKING = False  # importing `typing` for it would take longer than everything here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 def exported(
     room: str, files: "Mapping[str, str]", rooms: str = "", further: str = "", extra: str = ""
 ) -> "tuple[Callable[[str], Any], list[str]]":
-    """A room's `__getattr__` and `__all__`, from the names that each file brings, and the rooms within that it shows.
+    """A room's `__getattr__` and `__all__`, from the names in each file and the rooms within it.
 
-    Names are separated by spaces. A file is ".name" within the room; the whole name of one elsewhere. `further` rooms
-    are loaded by name, too, and not listed. `extra` has the packages that all of it needs.
+    Names are separated by spaces. A file is ".name" within the room, or a full name elsewhere. `further` rooms can be
+    loaded by name but are not listed. `extra` is the extra that everything in the room needs.
     """
     homes = {name: file for file, names in files.items() for name in names.split()}
     homes |= dict.fromkeys([*rooms.split(), *further.split()], "")

@@ -1,4 +1,4 @@
-"""Things by name: those that are shipped, loaded when asked for, those that users register, those of other packages."""
+"""Registries: things by name, shipped with the package, registered by users, or offered by other packages."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -8,10 +8,10 @@ Thing = TypeVar("Thing")
 
 
 class Registry(Mapping[str, Thing]):
-    """All things of one kind by name; each is loaded when it is asked for.
+    """All things of one kind by name, each loaded on access.
 
-    `shipped` says where the package's own things are, as "module:name". `name_of` checks a thing that somebody
-    registers and returns its name. `group` is the group of entry points under which installed packages offer theirs.
+    `shipped` has the package's own as "module:name". `name_of` checks a thing that somebody registers and returns its
+    name. `group` is the group of entry points by which installed packages offer theirs.
     """
 
     def __init__(self, shipped: Mapping[str, str], name_of: Callable[[Any], str], group: str = "") -> None:
@@ -22,7 +22,7 @@ class Registry(Mapping[str, Thing]):
         self.registered[self.name_of(thing)] = thing
 
     def offered(self) -> Mapping[str, Any]:
-        """The entry points of installed packages by name; looking for them takes a while."""
+        """The entry points of installed packages by name; finding them is slow."""
         from importlib.metadata import entry_points
 
         return {point.name: point for point in entry_points(group=self.group)} if self.group else {}

@@ -1,4 +1,4 @@
-"""Arrays as safetensors bytes. Bytes that arrive are untrusted, so everything is checked."""
+"""Arrays as safetensors bytes. Bytes from elsewhere are untrusted, so everything is checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     try:
         return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
     except ValueError as error:
-        # Shapes that no array has: more dimensions than there can be, or sizes whose product is no number.
+        # Too many dimensions, or sizes whose product overflows.
         raise InvalidFile(f"'{name}' has a shape that no array has ({error}).") from None
 
 

@@ -1,7 +1,7 @@
-"""How many workers to use, and work shared out among threads.
+"""How many workers to use, and how to share work among threads.
 
-The caller decides with `joblib.parallel_config`: its `n_jobs` and its backend hold for everything here. Without it all
-cores are used, as threads. No result depends on how many there are.
+The caller decides with `joblib.parallel_config`, whose `n_jobs` and backend apply to everything here. The default is
+all cores, as threads. No result depends on their number.
 """
 
 import os
@@ -14,22 +14,22 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-# Evaluations of lnΓ below which a thread costs more than it saves (about half a millisecond of work).
+# Below this many evaluations of lnΓ (about half a millisecond), a thread costs more than it saves.
 WORTH_A_THREAD = 100_000
-# Numbers per task below which threads that call NumPy in turn take longer than one of them.
+# Below this many numbers per task, several threads that call NumPy are slower than one.
 HEAVY = 100_000
 
 
 @cache
 def cpu_count() -> int:
-    """joblib reads it from files each time, which takes as long as a short pass."""
+    """joblib's count, cached: it is read from files each time, which takes as long as a short pass."""
     from joblib import cpu_count as counted
 
     return int(counted())
 
 
 def jobs() -> int:
-    """What to pass to joblib as `n_jobs`; inside somebody else's worker, one."""
+    """joblib's `n_jobs`; one inside another worker."""
     from joblib.parallel import get_active_backend  # a small fit does not need it
 
     backend, configured = get_active_backend()
@@ -39,7 +39,7 @@ def jobs() -> int:
 
 
 def split_among_threads(work: Callable[[slice], object], size: int, *, cost: int) -> None:
-    """Call `work` on disjoint parts that cover range(size), at the same time where that pays."""
+    """Call `work` on disjoint parts that cover range(size), in parallel where that pays."""
     threads = min(size, cost // WORTH_A_THREAD, thread_count()) if cost >= 2 * WORTH_A_THREAD else 1
     if threads < 2:
         work(slice(0, size))
@@ -48,15 +48,15 @@ def split_among_threads(work: Callable[[slice], object], size: int, *, cost: int
 
 
 def even_parts(size: int, parts: int) -> list[slice]:
-    """range(size) in a number of parts of equal size."""
+    """range(size) in this many parts of equal size."""
     ends = [size * index // parts for index in range(parts + 1)]
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None) -> None:
-    """Do all tasks, several at the same time (up to a limit); each thread takes the next one when it is free.
+    """Do all tasks, several in parallel (up to a limit); each thread takes the next one when it is free.
 
-    When one fails, or on Ctrl-C, those not yet begun are dropped and the others are waited for.
+    If one fails, or on Ctrl-C, tasks not yet started are dropped and the others are waited for.
     """
     waiting = deque(tasks)
 
@@ -64,7 +64,7 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
         while waiting:
             try:
                 task = waiting.popleft()
-            except IndexError:  # somebody was faster
+            except IndexError:  # another thread was faster
                 return
             try:
                 task()
@@ -72,14 +72,14 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
                 waiting.clear()
                 raise
 
-    # How many cores there are is read from files, which takes longer than a small task.
+    # The number of cores is read from files, which takes longer than a small task.
     threads = min(len(waiting), thread_count() if most is None else most) if len(waiting) > 1 else 1
     helpers = [pool().submit(work) for _ in range(threads - 1)]
     try:
         work()
     finally:
         waiting.clear()
-        # One that has not begun is not needed any more, and may have to wait for somebody else's work.
+        # A helper that has not started is no longer needed, and may be queued behind other work.
         begun = [helper for helper in helpers if not helper.cancel()]
         wait(begun)
     for helper in begun:
@@ -87,9 +87,9 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
 
 
 def gathered(tasks: Iterable[Callable[[], Result]], *, size: int | None = None) -> list[Result]:
-    """What all tasks return, in their order; several are done at the same time.
+    """The results of all tasks in order; several are done in parallel.
 
-    Not where they are about few numbers each (`size` is of all of them): short calls of NumPy hinder each other.
+    Small tasks (`size` is the total number of numbers) run in turn, because short NumPy calls slow each other down.
     """
     waiting = list(tasks)
     if size is not None and size < HEAVY * len(waiting):
@@ -114,5 +114,5 @@ def pool() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked child has none of its parent's threads: work handed to them would never be done.
+    # A forked child has none of its parent's threads: work handed to them would never finish.
     os.register_at_fork(after_in_child=pool.cache_clear)
