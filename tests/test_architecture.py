@@ -152,7 +152,7 @@ OUTSIDE = {
     "network.runtime.queues": set(),
     "network.runtime.reports": {"errors", "merging", "models", "page", "posterior"},
     "network.runtime.links": {"base", "errors", "files", "merging", "posterior"},
-    "network.runtime.store": {"disclosure", "errors", "files", "posterior", "privacy"},
+    "network.runtime.store": {"base", "disclosure", "errors", "posterior", "privacy"},
     "network.runtime": {"disclosure", "errors", "files", "secure"},
 }
 # The protocol does no input or output, has one thread and reads no clock; only charters and keys know their own files.

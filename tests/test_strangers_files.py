@@ -20,7 +20,7 @@ from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import places
 from decbayes.inputs.texts import LeftOut, Texts
-from decbayes.merging.base.differing import model_differences
+from decbayes.merging.base.compatibility import model_differences
 
 MODEL = db.GaussianMixture(2, 2, covariance="diagonal")
 MOST_GROWTH = 200 << 20

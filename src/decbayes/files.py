@@ -3,18 +3,16 @@
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from decbayes.base.arguments import check_kind
 from decbayes.base.tensors import Arrays, checked_csr, read_arrays
+from decbayes.base.writing import write_whole
 from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES, Contribution
@@ -29,8 +27,6 @@ KEY = "decbayes"
 CALIBRATION = "calibration/"
 REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and its components' names
 MOST_BYTES = 1 << 30
-# Bytes written to test whether there is room.
-PROBE = 1 << 12
 # Longer descriptions, in bytes, are not read: Python's objects would take many times as much memory.
 MOST_DESCRIPTION = 1 << 25
 # A prior may repeat its numbers, so a small file can describe a large matrix: at most ROOM bytes, plus EXPANSION for
@@ -77,104 +73,6 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
     write_whole(Path(path), to_bytes(posterior, note))
 
 
-def check_inside(path: Path, folder: Path) -> Path:
-    """The path; refused if it is a link that leads out of a shared folder, which could read or write any file here."""
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise InvalidFile(f"{path} is a link that leads out of {folder}. Remove it, or copy its target there.")
-    return path
-
-
-def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file's content in one step: readers see the old or the new content, never part of it.
-
-    Only its owner can read a `private` file. An error keeps what was to be written in `content`, unless `private`.
-    """
-    temporary = beside(target)
-    try:
-        with open(
-            temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600 if private else 0o666)
-        ) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        # The caller knows the target, not the temporary file.
-        unwritten = OSError(error.errno, error.strerror, str(target))
-        unwritten.content = None if private else content  # type: ignore[attr-defined]
-        raise unwritten from error
-    finally:
-        remove(temporary)
-
-
-def check_writable(target: Path) -> None:
-    """Raise OSError if `write_whole` would fail here, as far as a few bytes can show."""
-    temporary = beside(target)
-    try:
-        with temporary.open("xb") as file:
-            file.write(bytes(PROBE))
-    finally:
-        remove(temporary)
-
-
-def beside(target: Path) -> Path:
-    """The temporary file that is written before it gets its name."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-
-
-def remove(temporary: Path) -> None:
-    """Remove a file that may not exist."""
-    with suppress(OSError):
-        temporary.unlink()
-
-
-def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a new file durably, completely or not at all; only its owner can read a private one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    """A table as TOML text."""
-    return f"[{name}]\n" + "".join(f"{toml_key(key)} = {toml_value(key, value)}\n" for key, value in table.items())
-
-
-def toml_key(key: str) -> str:
-    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if bare else json.dumps(key, ensure_ascii=False)
-
-
-def toml_value(key: str, value: Any) -> str:
-    """Strings, numbers and lists are as in JSON; objects become inline tables."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml_value(key, part) for part in value)}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{toml_key(name)} = {toml_value(key, part)}' for name, part in value.items())}}}"
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
-    raise InvalidFile(f"The setting '{key}' is {value!r}; a TOML file holds numbers, texts and lists of them.")
-
-
-def lock(file: IO[bytes], *, wait: bool = False) -> None:
-    """Lock a file until it is closed; if another process has locked it, wait or fail at once."""
-    try:
-        fcntl: Any = import_module("fcntl")
-    except ImportError:
-        windows: Any = import_module("msvcrt")
-        windows.locking(file.fileno(), windows.LK_LOCK if wait else windows.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
 def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:
     """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint."""
     source = Path(path)
@@ -195,9 +93,9 @@ def other_kind(path: Path, content: bytes) -> str:
     """What a file is if not a posterior, by its first bytes or name, and what to do with it; "" if unknown."""
     if not content:
         return "empty"
-    begun = (text for beginning, text in BEGINNINGS.items() if content[:20].lower().startswith(beginning))
+    by_content = (text for beginning, text in BEGINNINGS.items() if content[:20].lower().startswith(beginning))
     endings = [ending for ending in path.suffixes[-2:] if ending.lower() in ENDINGS]
-    return next(begun, "") or (ENDINGS[endings[-1].lower()] if endings else "")
+    return next(by_content, "") or (ENDINGS[endings[-1].lower()] if endings else "")
 
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:

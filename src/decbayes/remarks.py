@@ -55,32 +55,32 @@ class Later(Sequence[Remark]):
         self._find: Callable[[], tuple[Remark, ...]] | None = find
 
     @cached_property
-    def found(self) -> tuple[Remark, ...]:
+    def remarks(self) -> tuple[Remark, ...]:
         assert self._find is not None
         remarks, self._find = self._find(), None  # release what the function holds
         return remarks
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.remarks)
 
     @overload
     def __getitem__(self, place: int) -> Remark: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[Remark, ...]: ...
     def __getitem__(self, place: int | slice) -> Remark | tuple[Remark, ...]:
-        return self.found[place]
+        return self.remarks[place]
 
     def __eq__(self, other: object) -> bool:
-        return self.found == (other.found if isinstance(other, Later) else other)
+        return self.remarks == (other.remarks if isinstance(other, Later) else other)
 
     def __hash__(self) -> int:
-        return hash(self.found)
+        return hash(self.remarks)
 
     def __repr__(self) -> str:
-        return repr(self.found)
+        return repr(self.remarks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tuple, (self.found,)
+        return tuple, (self.remarks,)
 
 
 def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

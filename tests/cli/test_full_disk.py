@@ -63,7 +63,7 @@ def test_a_disk_that_fills_up_during_a_command_costs_no_result(line, run, sites,
     expected = target.read_bytes()
     target.unlink()
     with monkeypatch.context() as disk:
-        disk.setattr("decbayes.files.os.fsync", fails)
+        disk.setattr("decbayes.base.writing.os.fsync", fails)
         status, _, said = run(line)
     assert status == 1
     kept = kept_in(said.splitlines()[-1])
@@ -75,7 +75,7 @@ def test_a_disk_that_fills_up_during_a_command_costs_no_result(line, run, sites,
 
 def test_where_the_first_place_is_full_as_well_there_is_another(run, sites, places, monkeypatch):
     places[0].rmdir()
-    monkeypatch.setattr("decbayes.files.os.fsync", fails)
+    monkeypatch.setattr("decbayes.base.writing.os.fsync", fails)
     kept = kept_in(run(FITS[0])[2].splitlines()[-1])
     assert kept.is_relative_to(places[1])
     assert db.load(kept).structure.families
@@ -84,7 +84,7 @@ def test_where_the_first_place_is_full_as_well_there_is_another(run, sites, plac
 
 
 def test_private_content_is_kept_nowhere(run, places, monkeypatch):
-    monkeypatch.setattr("decbayes.files.os.fsync", fails)
+    monkeypatch.setattr("decbayes.base.writing.os.fsync", fails)
     with pytest.raises(OSError, match="No space") as failed:
         db.files.write_whole(places[0] / "group.key", b"secret", private=True)
     assert failed.value.content is None
@@ -93,7 +93,7 @@ def test_private_content_is_kept_nowhere(run, places, monkeypatch):
 def test_the_state_of_an_interrupted_fit_is_no_result_to_be_kept(places, monkeypatch):
     """No disclosure rules are applied to it."""
     posterior = db.GaussianMixture(2, 1).fit([[0.0], [1.0], [5.0]], rng=0).posterior
-    monkeypatch.setattr("decbayes.files.os.fsync", fails)
+    monkeypatch.setattr("decbayes.base.writing.os.fsync", fails)
     with pytest.raises(OSError, match="No space") as failed:
         Unfinished(posterior, 1, 0).save(places[0] / "a.posterior", "fit", posterior)
     assert failed.value.content is None
@@ -135,7 +135,7 @@ def test_rows_that_do_not_fit_leave_half_a_file_nowhere_and_say_which_file_it_wa
     resource.setrlimit(resource.RLIMIT_FSIZE, (60, before[1]))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("decbayes.files.PROBE", 1)
+            patch.setattr("decbayes.base.writing.PROBE", 1)
             status, _, said = run(f"transform a.csv a.posterior -o late.{ending}")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from decbayes.merging.base.differing import model_differences
+from decbayes.merging.base.compatibility import model_differences
 from decbayes.merging.base.division import Division, pruned, ratio
 from decbayes.merging.base.problem import best_permutation, forbid_undefined, worthwhile
 from decbayes.merging.matching._symmetrized import log_permanents, reordered

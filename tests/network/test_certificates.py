@@ -7,8 +7,8 @@ import pytest
 from certificates import Authority
 from cryptography import x509
 
+from decbayes.base.writing import write_new
 from decbayes.errors import InvalidCertificate
-from decbayes.files import write_new
 from decbayes.network.runtime.links import certificates
 from decbayes.network.runtime.links.certificates import check_credentials, hosts_of, key_file, new_request
 
@@ -89,7 +89,7 @@ def test_a_key_that_cannot_be_written_whole_leaves_no_file(tmp_path, monkeypatch
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decbayes.files.os.fsync", full)
+    monkeypatch.setattr("decbayes.base.writing.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_new(tmp_path / "a.key", b"half", private=True)
     assert not list(tmp_path.iterdir())

@@ -124,7 +124,7 @@ def test_a_start_whose_slots_are_nearly_all_needed_is_followed_by_a_wider_one(fo
     monkeypatch.setattr(refinement, "slots_of", lambda slots: slots)
     monkeypatch.setattr(refinement, "sized", lambda model, slots: model)
     monkeypatch.setattr(refinement, "height_of", lambda model, shards, slots, rng: heights[slots])
-    monkeypatch.setattr(refinement.Search, "begun", start)
+    monkeypatch.setattr(refinement.Search, "from_starts", start)
     monkeypatch.setattr(refinement.Search, "fitted", lambda self, model, times: [])
     search = refinement.Search(clusters(6), (), None, None, "sequential", 1.0, 0, (), (), "auto")
     assert search.widened([20, 40], 1).merged == kept

@@ -80,9 +80,9 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
     finally:
         waiting.clear()
         # A helper that has not started is no longer needed, and may be queued behind other work.
-        begun = [helper for helper in helpers if not helper.cancel()]
-        wait(begun)
-    for helper in begun:
+        started = [helper for helper in helpers if not helper.cancel()]
+        wait(started)
+    for helper in started:
         helper.result()
 
 

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from decbayes.base.writing import write_whole
 from decbayes.calibration.tails import FAIR, left_out
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
-from decbayes.files import write_whole
 from decbayes.models.core.evaluation import to_predict
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons

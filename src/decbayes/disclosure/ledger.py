@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from decbayes.base.writing import lock
 from decbayes.errors import DamagedLedger, NotDisclosed
-from decbayes.files import lock
 from decbayes.structure import canonical_json
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from decbayes.base.extras import require
+from decbayes.base.writing import write_new
 from decbayes.disclosure.ledger import Entry, Ledger
 from decbayes.disclosure.manifest import Manifest
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import DamagedLedger, NotDisclosed
-from decbayes.files import write_new
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.structure import canonical_json

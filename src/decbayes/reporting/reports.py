@@ -12,7 +12,7 @@ import numpy as np
 
 import decbayes
 from decbayes.base.arguments import check_kind
-from decbayes.files import write_whole
+from decbayes.base.writing import write_whole
 from decbayes.merging import Alignment, Reliability
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT

@@ -18,8 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from decbayes.base.writing import check_inside, write_whole
 from decbayes.errors import DecbayesError, InvalidFile, SumRefused
-from decbayes.files import check_inside, load, save, write_whole
+from decbayes.files import load, save
 from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.audit import Finding, findings

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.writing import write_whole
 from decbayes.disclosure.ledger import Ledger
 from decbayes.errors import SumRefused
-from decbayes.files import write_whole
 from decbayes.privacy.grid import Integers
 from decbayes.privacy.releasing import Spending
 from decbayes.secure.anchored import Share

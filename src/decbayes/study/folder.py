@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from decbayes.base.writing import check_inside
 from decbayes.disclosure.drafting import check_received
 from decbayes.disclosure.manifest import Manifest, manifest_in
 from decbayes.errors import DecbayesError, InvalidProtocol, NotDisclosed
-from decbayes.files import check_inside, load, load_note
+from decbayes.files import load, load_note
 from decbayes.posterior import Posterior
 from decbayes.study.agreed_list import AgreedList, agreed_list_for
 from decbayes.study.protocol import DIGITS, FILE, Protocol

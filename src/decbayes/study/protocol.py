@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from decbayes.base.writing import toml_table, write_whole
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidProtocol, InvalidRules
-from decbayes.files import toml_table, write_whole
 from decbayes.structure import canonical_json
 
 FILE = "protocol.toml"

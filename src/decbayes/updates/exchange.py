@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from decbayes.base.writing import check_inside
 from decbayes.errors import NothingToMerge, StructureMismatch
-from decbayes.files import check_inside
 from decbayes.updates.rounds import Sent, check_slots, sent_in
 
 SUFFIX = ".posterior"

@@ -18,11 +18,11 @@ from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
 from decbayes.base.extras import require, require_extra
+from decbayes.base.writing import check_writable
 from decbayes.cli.shared.running import FULL, WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
-from decbayes.files import check_writable
 from decbayes.inputs.tables import ending, is_number
 
 DPI = 200

@@ -10,9 +10,9 @@ from typing import Any
 
 from cyclopts import Parameter
 
+from decbayes.base.writing import write_whole
 from decbayes.cli.shared import running
 from decbayes.errors import InvalidData
-from decbayes.files import write_whole
 from decbayes.inputs.texts import STANDARD_INPUT, StandardInput
 
 STANDARD_OUTPUT = Path(running.STANDARD_OUTPUT)

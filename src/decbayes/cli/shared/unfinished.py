@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.files import load, to_bytes, write_whole
+from decbayes.base.writing import write_whole
+from decbayes.files import load, to_bytes
 from decbayes.inputs.filed import FileArray
 from decbayes.inputs.large import ROWS
 from decbayes.inputs.texts import STANDARD_INPUT

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 from rich.table import Table
 
+from decbayes.base.writing import write_whole
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
 from decbayes.calibration.sites import check_all_once
@@ -32,7 +33,7 @@ from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.latent_sums import between_few, coarse, coarse_columns
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
-from decbayes.files import MOST_BYTES, load, load_note, save, write_whole
+from decbayes.files import MOST_BYTES, load, load_note, save
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for

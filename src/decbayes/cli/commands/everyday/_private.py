@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from decbayes.base.writing import check_inside
 from decbayes.cli.shared.common_options import Accounts, Reading, the_data
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
@@ -14,7 +15,7 @@ from decbayes.cli.shared.terminal import many, messages, plain
 from decbayes.disclosure import Ledger, Persons
 from decbayes.disclosure.private_merging import private_merge
 from decbayes.errors import NotPrivate
-from decbayes.files import check_inside, save
+from decbayes.files import save
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import Number

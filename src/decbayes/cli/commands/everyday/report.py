@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
+from decbayes.base.writing import write_whole
 from decbayes.cli.shared.match_confidence import aligned, document_length, followed, how_sure, number_of, solver_named
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import read_once
@@ -18,7 +19,6 @@ from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, p
 from decbayes.cli.shared.terminal import many, messages, plain, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counted_for
 from decbayes.disclosure import Manifest, Rules
-from decbayes.files import write_whole
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import Solver

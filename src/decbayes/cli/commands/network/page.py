@@ -7,10 +7,10 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveFloat
 
 from decbayes.base.extras import require_extra
+from decbayes.base.writing import write_whole
 from decbayes.cli.shared.common_options import linger
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.terminal import messages, print_written
-from decbayes.files import write_whole
 
 
 def page(

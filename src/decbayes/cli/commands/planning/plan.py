@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.table import Table
 
+from decbayes.base.writing import write_whole
 from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
 from decbayes.cli.shared.common_options import NO_PROMISE, Promise
@@ -29,7 +30,7 @@ from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
-from decbayes.files import save, write_whole
+from decbayes.files import save
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import command_name
 from decbayes.posterior import Posterior

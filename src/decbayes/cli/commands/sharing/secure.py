@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 from rich.table import Table
 
 from decbayes.base.extras import require_extra
+from decbayes.base.writing import write_whole
 from decbayes.cli.commands.network.charter import keys
 from decbayes.cli.commands.sharing._visits import Visit
 from decbayes.cli.shared.common_options import NO_PROMISE, HoldBack, Promise, Reading, check_hold_back
@@ -31,7 +32,7 @@ from decbayes.disclosure.drafting import in_words
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest
 from decbayes.errors import NotDisclosed, NotPrivate, SumRefused
-from decbayes.files import load, save, write_whole
+from decbayes.files import load, save
 from decbayes.merging import pad
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior

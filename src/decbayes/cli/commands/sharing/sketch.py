@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.base.writing import write_whole
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.running import WrongArgument
@@ -15,7 +16,6 @@ from decbayes.cli.shared.standard_streams import json_option, print_json, write_
 from decbayes.cli.shared.terminal import messages, plain, print_written
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
-from decbayes.files import write_whole
 from decbayes.inputs.texts import LeftOut
 from decbayes.models.topics.sources import text_source
 from decbayes.updates.sketches import Sketch, overlap

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from decbayes.base.writing import toml_table, write_whole
 from decbayes.cli.commands.study._where import (
     ANY_SITE,
     AtSite,
@@ -29,7 +30,6 @@ from decbayes.disclosure.preparing import MADE_UP
 from decbayes.disclosure.preparing import listed as columns_listed
 from decbayes.disclosure.rarities import Statement
 from decbayes.errors import InvalidData, InvalidProtocol, NotDisclosed
-from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file

@@ -12,6 +12,7 @@ import numpy as np
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
+from decbayes.base.writing import write_whole
 from decbayes.cli.commands.study._asking import asked_protocol
 from decbayes.cli.commands.study._where import (
     ANY_SITE,
@@ -29,7 +30,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column, decoded
 from decbayes.disclosure.ledger import today
 from decbayes.errors import InvalidProtocol
-from decbayes.files import save, write_whole
+from decbayes.files import save
 from decbayes.models.core.model import Model, split_names
 from decbayes.study.agreed_list import kind_of, reading_parameters
 from decbayes.study.folder import CHECKLIST, PAGE, Study

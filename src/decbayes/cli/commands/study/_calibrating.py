@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from decbayes.base.writing import write_whole
 from decbayes.cli.commands.checking.calibrate import write_part
 from decbayes.cli.commands.study._at_site import check_approver, rules_of_drafts
 from decbayes.cli.commands.study._together import calibratable, merge_into
@@ -21,7 +22,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Entry, Ledger
 from decbayes.disclosure.ledger import today
 from decbayes.errors import NotCalibrated
-from decbayes.files import load, write_whole
+from decbayes.files import load
 
 
 def calibrate(

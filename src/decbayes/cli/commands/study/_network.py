@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.base.extras import require_extra
+from decbayes.base.writing import write_whole
 from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column
 from decbayes.columns import plain as as_lists
 from decbayes.errors import InvalidCharter, InvalidKey, InvalidProtocol
-from decbayes.files import write_whole
 from decbayes.structure import Structure
 from decbayes.study.agreed_list import kind_of
 from decbayes.study.folder import Study

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
+from decbayes.base.writing import toml_table, write_whole
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidData
-from decbayes.files import toml_table, write_whole
 from decbayes.models.core.model import Model
 from decbayes.study.agreed_list import kind_of
 from decbayes.study.explaining import checklist, page

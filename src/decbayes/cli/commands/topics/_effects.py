@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from decbayes.base.writing import check_inside
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
 from decbayes.columns import Column
 from decbayes.errors import InvalidData
-from decbayes.files import check_inside
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.covariates import FORMAT, Effects, effects

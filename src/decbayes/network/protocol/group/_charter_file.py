@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from decbayes.base.writing import check_inside
 from decbayes.errors import InvalidCharter
-from decbayes.files import check_inside, load
+from decbayes.files import load
 from decbayes.network.protocol.limits import Limits, PrivacyRules, Rules
 from decbayes.posterior import Posterior
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from decbayes.base.writing import toml_table, write_whole
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidFile, InvalidRules, SumRefused
-from decbayes.files import save, toml_table, write_whole
+from decbayes.files import save
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.group._charter_checks import check, check_adding_up

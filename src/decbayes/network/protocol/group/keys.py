@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from decbayes.base.writing import write_new
 from decbayes.errors import InvalidKey
-from decbayes.files import write_new
 
 AgentId = bytes
 """SHA-256 of an agent's public key."""

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from decbayes.base.writing import write_new
 from decbayes.errors import InvalidCertificate
-from decbayes.files import write_new
 from decbayes.network.protocol.group.keys import private_pem
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 

@@ -10,8 +10,8 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+from decbayes.base.writing import lock, write_whole
 from decbayes.errors import InvalidFile, Refused, StoreFailed
-from decbayes.files import lock, write_whole
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.ballots import open_ballot
 from decbayes.network.protocol.group.charter import Charter, abbreviated
