@@ -1,6 +1,6 @@
-"""The few compiled kernels. Importing one imports numba, so callers import them where they use them.
+"""The compiled kernels. Importing one imports numba, so callers import them where they use them.
 
-Compiling one takes seconds, once; listeners hear of it here, where numba is not needed.
+Compiling one takes seconds, once; listeners learn of it here, without numba.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""Mean field of binary assignments: sweeps and flips, a tile of observations at a time.
+"""Mean field of binary assignments: sweeps and flips, one tile of observations at a time.
 
-Arrays put the feature first and the observation last, so every loop runs over observations that lie next to each other.
+Arrays put the feature first and the observation last, so every loop runs over adjacent observations.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from decbayes.kernels.special import exp, log
 
 Floats = NDArray[np.float64]
 
-WIDTH = 256  # observations in a tile, whatever part of all of them a call is about
-TINY = 1e-300  # a logarithm of zero would be multiplied by zero
+WIDTH = 256  # observations per tile, whatever part of them a call covers
+TINY = 1e-300  # avoids 0 · log 0
 
 
 @compiled
@@ -32,7 +32,7 @@ def sweep_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int
 
 @compiled
 def flip_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int, least: float) -> None:
-    """Complement the two assignments of each observation that raise its bound most, if by more than `least`."""
+    """Flip the two assignments of each observation that raise its bound most together, if by more than `least`."""
     features = len(z)
     single, sign, best = np.empty((features, WIDTH)), np.empty((features, WIDTH)), np.empty(WIDTH)
     chosen = np.empty(WIDTH, dtype=np.int64)
@@ -64,7 +64,7 @@ def flip_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int,
 
 @compiled
 def bound_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int, bounds: Floats) -> None:
-    """What the assignments of observations `first` to `last` add to the bound, entropy included."""
+    """The contribution of the assignments of observations `first` to `last` to the bound, entropy included."""
     odds = np.empty(WIDTH)
     for begin in range(first, last, WIDTH):
         size = min(WIDTH, last - begin)
@@ -74,7 +74,7 @@ def bound_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int
             own, row = alone[k], z[k]
             for n in range(size):
                 p = row[begin + n]
-                # A pair is met twice, so each time half of what it takes away counts.
+                # Each pair is visited twice, so half of its overlap counts each time.
                 entropy = -p * log(max(p, TINY)) - (1.0 - p) * log(max(1.0 - p, TINY))
                 bounds[begin + n] += 0.5 * p * (own[begin + n] + odds[n]) + entropy
 

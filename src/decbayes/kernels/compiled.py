@@ -1,8 +1,8 @@
 """How kernels are compiled, and where their machine code is kept.
 
-Numba compiles a kernel when it is first called and keeps the machine code: in NUMBA_CACHE_DIR if that is set, else
-beside the kernel's source, else in the user's cache folder. Where none of these can be written to, kernels are compiled
-anew in every process, after one warning.
+Numba compiles a kernel on its first call and keeps the machine code in NUMBA_CACHE_DIR if that is set, else beside the
+kernel's source, else in the user's cache folder. If none of these is writable, kernels are compiled anew in every
+process, after one warning.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from numba.core.runtime import rtsys
 
 from decbayes.kernels import announce
 
-# `reassoc` and `arcp` are left out on purpose: they would reorder the error-free steps of the special functions.
+# `reassoc` and `arcp` are omitted on purpose: they would reorder the error-free steps of the special functions.
 FASTMATH = {"contract", "nnan", "ninf", "nsz"}
-# Long sums in which the compiler may reorder the terms (always in the same way), which is what lets them vectorise.
+# For long sums whose terms the compiler may reorder (always in the same way), which lets them vectorise.
 REORDERED = FASTMATH | {"reassoc"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(function: _Function) -> _Function:
-    """A kernel that Python calls."""
+    """A kernel called from Python."""
     return _kernel(function, fastmath=FASTMATH, error_model="numpy", nogil=True)
 
 
 def compiled_reordered(function: _Function) -> _Function:
-    """A kernel that Python calls, most of which is long sums."""
+    """A kernel called from Python that consists mostly of long sums."""
     return _kernel(function, fastmath=REORDERED, error_model="numpy", nogil=True)
 
 
 def compiled_exactly(function: _Function) -> _Function:
-    """A kernel whose arithmetic is that of Python."""
-    # Said by name: what a kernel leaves open it takes over from the first kernel that calls it.
+    """A kernel with Python's arithmetic."""
+    # Stated explicitly: otherwise a kernel inherits these flags from the first kernel that calls it.
     return _kernel(function, nogil=True, fastmath=False, error_model="python")
 
 
 def inlined(function: _Function) -> _Function:
-    """A part of kernels."""
+    """A part of other kernels."""
     return _kernel(function, fastmath=FASTMATH, error_model="numpy", forceinline=True)
 
 
 def inlined_reordered(function: _Function) -> _Function:
-    """A part of kernels, most of which is long sums."""
+    """A part of other kernels that consists mostly of long sums."""
     return _kernel(function, fastmath=REORDERED, error_model="numpy", forceinline=True)
 
 
 def expanded(function: _Function) -> _Function:
-    """A term that is written out in its callers before they are compiled, and optimised with theirs as one."""
+    """A term that is expanded in its callers before compilation and optimised together with them."""
     return numba.njit(inline="always")(function)  # type: ignore[no-any-return]
 
 
@@ -70,7 +70,7 @@ def _kernel(function: _Function, **flags: Any) -> _Function:
 
 @cache
 def warn_uncached() -> None:
-    """Once a process."""
+    """Warn once per process."""
     warnings.warn(
         "There is no folder in which compiled code can be kept, so the first fit and the first merge of every process "
         "take seconds longer. Set NUMBA_CACHE_DIR to a folder that can be written to.",
@@ -81,7 +81,7 @@ def warn_uncached() -> None:
 
 @cache
 def fingerprint() -> bytes:
-    """Of the source of all kernels: one is stale when another that it has inlined changes."""
+    """A hash of the source of all kernels: one is stale when another that it inlines changes."""
     sources = sorted((file for file in files(__package__).iterdir() if file.name.endswith(".py")), key=lambda f: f.name)
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).digest()
 
@@ -93,12 +93,12 @@ class _Kept(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache, which knows of inlined kernels in other files and does without a disk that fails."""
+    """Numba's cache, aware of kernels inlined from other files, and tolerant of a failing disk."""
 
     _impl_class = _Kept
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """Numba would first load all that its compiler needs, which takes longer than a small fit."""
+        """Load a kernel without first loading all of Numba's compiler, which takes longer than a small fit."""
         rtsys.initialize(context)
         try:
             kept = self._load_overload(signature, context)

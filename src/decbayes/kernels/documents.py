@@ -30,9 +30,9 @@ TINY = 1e-280  # keeps n / Σ_k φ finite when every term underflows; such a wor
 
 @intrinsic  # type: ignore[untyped-decorator]
 def take_next(typing_context: Any, counter: Any) -> Any:
-    """The number in an array of one integer, which is then one higher; no two threads get the same.
+    """Fetch and increment the integer in an array of one; no two threads get the same number.
 
-    Handing out parts of the work in Python would make threads wait for each other.
+    Distributing work in Python would make threads wait for each other.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -70,13 +70,13 @@ def _divergence(after: Floats, before: Floats) -> float:
 
 @compiled
 def divergence(after: Floats, before: Floats) -> float:
-    """Σ lnΓ(after) − lnΓ(before) − (after − before) ψ(after): −KL of Dirichlets but for the terms of their sums."""
+    """Σ lnΓ(after) − lnΓ(before) − (after − before) ψ(after): −KL of Dirichlets, except for the terms of their sums."""
     return _divergence(after, before)
 
 
 @inlined_reordered
 def _gather(counts: Integers, indices: Integers, weights: Floats, local_counts: Floats, local: Floats) -> None:
-    """A document's counts and its words' weights, topic by topic, zero in the padding."""
+    """A document's counts and its words' weights, topic by topic, with zeros as padding."""
     size, components = counts.size, weights.shape[1]
     local[components:] = 0.0
     local_counts[size:] = 0.0
@@ -133,7 +133,7 @@ def _update_document(
 
 @inlined_reordered
 def _document_bound(counts: Floats, norm: Floats, prior: Floats, gamma: Floats) -> float:
-    """A document's part of the bound but for the words' scales; the terms in ψ(Σγ) cancel after one step or more."""
+    """A document's part of the bound, without the words' scales; terms in ψ(Σγ) cancel after at least one step."""
     bound = lgamma(prior.sum()) - lgamma(gamma.sum()) + _divergence(gamma, prior)
     for i in range(norm.size):
         bound += counts[i] * log(norm[i])
@@ -158,12 +158,12 @@ def update_documents(
     ends: NDArray[np.int64],
     counter: NDArray[np.int64],
 ) -> int:
-    """Find γ of the documents offsets[d]:offsets[d + 1], from that `before` or, where it has no rows, from 1.
+    """Find γ of the documents offsets[d]:offsets[d + 1], starting from `before` or, if it has no rows, from 1.
 
-    A document stops when the mean absolute change of its γ is below `tolerance`, or after `most_steps` (one or more).
-    n_dw φ_dwk is then the entry's place in `ratios` times the document's row of `proportions` times weights_wk, and
-    bound[d] is the document's part of the bound. A call takes one part of the documents after the other, which end at
-    `ends`, until other calls have taken the rest; it returns the steps taken.
+    A document stops when the mean absolute change of its γ is below `tolerance`, or after `most_steps` (at least one).
+    n_dw φ_dwk is then the entry's value in `ratios` times the document's row of `proportions` times weights_wk, and
+    bound[d] is the document's part of the bound. A call takes parts of the documents, which end at `ends`, one after
+    another until all are taken, possibly by other calls; it returns its number of steps.
     """
     components = gamma.shape[1]
     rows = (components + 3) // 4 * 4
@@ -174,8 +174,8 @@ def update_documents(
     while part < len(ends):
         for d in range(ends[part - 1] if part else 0, ends[part]):
             start, size = offsets[d], offsets[d + 1] - offsets[d]
-            padded = (size + 7) // 8 * 8  # spares the compiler's scalar remainder loops; a padding word has count 0
-            # One contiguous block per document, however long the longest is: rows far apart would share cache sets.
+            padded = (size + 7) // 8 * 8  # avoids the compiler's scalar remainder loops; padding words have count 0
+            # One contiguous block per document, however long the longest is: distant rows would share cache sets.
             local = gathered[: rows * padded].reshape((rows, padded))
             n, norm = count_buffer[:padded], norm_buffer[:padded]
             words = indices[start : start + size]
@@ -210,7 +210,7 @@ def infer_documents(
     tolerance: float,
     most_steps: int,
 ) -> None:
-    """Update γ as `update_documents` does and write γ / Σγ in its place; nothing is kept for topics or bound."""
+    """Update γ as `update_documents` does and write γ / Σγ in its place, without results for topics or bound."""
     documents, components = gamma.shape
     rows = (components + 3) // 4 * 4
     most = 8 * (longest(offsets[:-1], offsets[1:]) // 8 + 1)
@@ -242,9 +242,9 @@ def sort_by_word(
     entries: Integers,
     documents: Integers,
 ) -> None:
-    """Where each word from `first` on occurs: from starts[w] to starts[w + 1] its `entries` and their `documents`.
+    """Where each word from `first` on occurs: its `entries` and their `documents`, from starts[w] to starts[w + 1].
 
-    Both are in order. `starts` says how many words this call is about.
+    Both are sorted. The length of `starts` gives the number of words.
     """
     words, places = len(starts) - 1, starts.copy()
     for document in range(len(offsets) - 1):
@@ -266,10 +266,10 @@ def add_statistics(
     ends: NDArray[np.int64],
     counter: NDArray[np.int64],
 ) -> None:
-    """statistics_wk += Σ_d n_dw φ_dwk / weights_wk, each word's documents one after the other.
+    """statistics_wk += Σ_d n_dw φ_dwk / weights_wk, over each word's documents in order.
 
-    A word's sum does not depend on which other words or documents are added in the same call; parts of the words are
-    taken as in `update_documents`.
+    A word's sum does not depend on which other words or documents are in the same call; parts of the words are taken as
+    in `update_documents`.
     """
     part = take_next(counter)
     while part < len(ends):
@@ -284,9 +284,9 @@ def add_statistics(
 
 @compiled
 def keep_entries(statistics: Floats, least: float, indptr: NDArray[np.int64], indices: Integers, data: Floats) -> None:
-    """The entries of (words, topics) statistics above `least`, topic by topic: a CSR matrix of topics × words.
+    """The entries of (words, topics) statistics above `least`, as a CSR matrix of topics × words.
 
-    A first call with no room for entries finds `indptr`, a second one writes them.
+    A first call without room for entries computes `indptr`, a second one writes them.
     """
     words, topics = statistics.shape
     counting = len(data) == 0

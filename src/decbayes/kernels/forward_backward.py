@@ -33,7 +33,7 @@ def smooth(scores: Array, ends: Places, start: Array, moves: Array, moved: Array
 
 @compiled
 def filtered(scores: Array, ends: Places, start: Array, moves: Array, lengths: Array) -> None:
-    """Replace log weights by the probabilities of the states given all steps up to now; `lengths` gets each sequence's
+    """Replace log weights by the probabilities of the states given all steps so far; `lengths` receives each sequence's
     log weight of all paths.
     """
     steps, states = scores.shape
@@ -52,7 +52,7 @@ def filtered(scores: Array, ends: Places, start: Array, moves: Array, lengths: A
 
 @compiled
 def emission_weights(scores: Array) -> tuple[Array, float]:
-    """exp(scores), each row divided by its largest, and the sum of the logarithms of what it was divided by."""
+    """exp(scores) with each row divided by its maximum, and the sum of the logarithms of these maxima."""
     steps, states = scores.shape
     weights, total = np.empty((steps, states)), 0.0
     for n in range(steps):
@@ -111,7 +111,7 @@ def backward(
 
 @compiled
 def best_path(scores: Array, ends: Places, start: Array, moves: Array, path: Places) -> None:
-    """The most likely state of every step, all steps of a sequence together; all weights are logarithms (Viterbi)."""
+    """The most likely states of each sequence as a whole (Viterbi); all weights are logarithms."""
     steps, states = scores.shape
     came, best, latest = np.empty((steps, states), dtype=np.int64), np.empty(states), np.empty(states)
     first = 0

@@ -1,6 +1,6 @@
-"""The alignment gain of Dirichlet rows: log-gamma differences where the contribution is not zero, and nowhere else.
+"""The alignment gain of Dirichlet rows: log-gamma differences at the contribution's non-zero entries only.
 
-Sparse rows are given by where each starts and stops in `indices` and `data`, so that reordering rows copies nothing.
+Sparse rows are given by their starts and stops in `indices` and `data`, so that reordering rows copies nothing.
 """
 
 from typing import Any
@@ -20,9 +20,9 @@ def _plus(total: float, term: float) -> float:
 
 
 def dirichlet_gain(rest: Array, own: Any) -> Array:
-    """What Σ_w lnΓ(α_kw) − lnΓ(Σ_w α_kw) gains when row k' of the CSR matrix `own` is added to row k of α − 1.
+    """The gain of Σ_w lnΓ(α_kw) − lnΓ(Σ_w α_kw) when row k' of the CSR matrix `own` is added to row k of α − 1.
 
-    Costs K evaluations of lnΓ for each non-zero entry and for each distinct column. NaN where α leaves its domain.
+    It costs K evaluations of lnΓ per non-zero entry and per distinct column. NaN where α leaves its domain.
     """
     columns, position = np.unique(own.indices, return_inverse=True)
     alpha = np.take(rest, columns, axis=1) + 1.0
@@ -38,7 +38,7 @@ def dirichlet_gain(rest: Array, own: Any) -> Array:
 
 
 def log_gamma_gain(rest: Array, own: Array) -> Array:
-    """(K, K'): Σ_w lnΓ(α_kw + c_k'w) − lnΓ(α_kw); NaN where a sum leaves the domain, any constant where α has."""
+    """(K, K'): Σ_w lnΓ(α_kw + c_k'w) − lnΓ(α_kw); NaN where a sum leaves the domain, up to a constant where α does."""
     gain, defined = np.empty((len(rest), len(own))), np.empty((len(rest), len(own)), dtype=np.bool_)
     dense_gains(np.ascontiguousarray(rest), np.ascontiguousarray(own), gain, defined)
     gain[~defined] = np.nan
@@ -89,11 +89,11 @@ def place_gains(
     gain: Array,
     defined: Any,
 ) -> None:
-    """Row i of the result: what slot slots[i] gains from each component once row held[i] has been taken out of it.
+    """Row i of the result: the gain of slot slots[i] from each component after row held[i] is taken out of it.
 
-    α = start + added and so are its row sums, `table` holds its lnΓ, and `outside` counts the columns out of the
-    domain: a component is allowed in a slot if it mends all of them. Slots are changed for a moment and left as they
-    were, so that two calls may run at the same time unless they share a slot.
+    α = start + added, and likewise its row sums; `table` holds its lnΓ, and `outside` counts the columns outside the
+    domain: a component may go into a slot if it repairs all of them. Slots are changed temporarily and restored, so two
+    calls may run in parallel unless they share a slot.
     """
     most, growing = longest(starts, stops), _smallest(data) >= 0.0
     buffer, taken_alpha, taken_table = np.empty((2, most)), np.empty(most), np.empty(most)
@@ -117,7 +117,7 @@ def place_gains(
 
 @inlined
 def _take_out(start: Array, added: Array, alpha: Array, columns: Any, entries: Array, rest: Array, taken: Array) -> int:
-    """Subtract a row from a slot's α, keeping what was there; returns how many columns leave the domain by it."""
+    """Subtract a row from a slot's α, saving the old values; returns how many columns thereby leave the domain."""
     left = 0
     for entry in range(len(columns)):
         column = columns[entry]
@@ -140,7 +140,7 @@ def _gains(
     gain: Array,
     defined: Any,
 ) -> None:
-    """What one slot gains from each component; `growing` says that no entry is negative."""
+    """The gain of one slot from each component; `growing`: no entry is negative."""
     starts, stops, indices, data, row_sums = rows
     of_total = lgamma(total) if total > 0.0 else 0.0
     for component in range(len(starts)):
@@ -156,7 +156,7 @@ def _gains(
         gain[component] = _difference(after, before) - lgamma(summed) + of_total
 
 
-# The steps below are loops of their own because one loop that does it all does not vectorise.
+# Separate loops, because a single loop that does everything does not vectorise.
 
 
 @inlined
@@ -196,7 +196,7 @@ def _difference(after: Array, before: Array) -> float:
 
 @inlined
 def _mended(alpha: Array, columns: Any, after: Array) -> int:
-    """How many columns are outside the domain without the entries and inside with them."""
+    """The number of columns that are outside the domain without the entries and inside with them."""
     count = 0
     for entry in range(len(after)):
         count += alpha[columns[entry]] <= 0.0 and after[entry] > 0.0

@@ -1,7 +1,7 @@
 """Plug-in information of groups of sparse counts, Σ_v g(y_v) − g(Σ_v y_v) with g(y) = y log y, and how joins change it.
 
-It is the log-likelihood of the counts at their own frequencies. It is convex and homogeneous, so that joining two
-groups never gains. Counts below zero, which a refined contribution may hold, are penalised.
+It is the log-likelihood of the counts at their own frequencies. It is convex and homogeneous, so joining two groups
+never gains. Negative counts, which a refined contribution may have, are penalised.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from decbayes.kernels.special import log
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 TINY = 1e-300
-STEEP = 1e4  # nats per count below zero: such counts must go where others outweigh them
+STEEP = 1e4  # nats per negative count: such counts must go where others outweigh them
 
 
 @inlined
@@ -42,7 +42,7 @@ def tabulate_g(counts: Array, table: Array) -> None:
 
 @compiled
 def information_alone(starts: Any, stops: Any, data: Array, sums: Array, information: Array) -> None:
-    """What each row knows by itself."""
+    """The information of each row by itself."""
     for row in range(len(starts)):
         entries = data[starts[row] : stops[row]]
         information[row] = sum_of_g(entries, len(entries)) - g(sums[row])
@@ -50,7 +50,7 @@ def information_alone(starts: Any, stops: Any, data: Array, sums: Array, informa
 
 @inlined_reordered
 def _changed(counts: Array, table: Array, columns: Any, entries: Array, sign: float, after: Array) -> float:
-    """Σ g before; `after` gets the counts with the entries added or taken out."""
+    """Σ g before; `after` receives the counts with the entries added or taken out."""
     before = 0.0
     for entry in range(len(columns)):
         column = columns[entry]
@@ -76,7 +76,7 @@ def group_move(
 def _gain(
     columns: Any, entries: Array, row_sum: float, slot: int, sign: float, held: tuple[Array, Array, Array], after: Array
 ) -> float:
-    """What a slot gains from a row (sign 1), or has gained from one that it holds (sign −1)."""
+    """The gain of a slot from a row (sign 1), or from one that it already holds (sign −1)."""
     counts, table, totals = held
     before = _changed(counts[slot], table[slot], columns, entries, sign, after)
     change = sum_of_g(after, len(entries)) - before
@@ -99,7 +99,7 @@ def group_gains(
     totals: Array,
     gains: Array,
 ) -> None:
-    """gains[i, k]: what slot k gains from row chosen[i], or has gained if it holds the row; where needed."""
+    """gains[i, k]: the gain of slot k from row chosen[i], or the past gain if it holds the row; only where needed."""
     longest = 1
     for row in chosen:
         longest = max(longest, stops[row] - starts[row])
@@ -132,9 +132,9 @@ def group_visits(
     table: Array,
     totals: Array,
 ) -> int:
-    """Move rows one after another into their best slots, where that gains; returns how many have moved.
+    """Move rows one after another into their best slots, where that gains; returns the number of moves.
 
-    A row gains `at_home` in addition in its home. `gains`, `seen` and `versions` are those of `SlotSearch`.
+    A row gains `at_home` more in its home slot. `gains`, `seen` and `versions` are those of `SlotSearch`.
     """
     longest = 1
     for row in visited:
@@ -164,7 +164,7 @@ def group_visits(
 
 @compiled_reordered
 def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) -> None:
-    """losses[p, q]: what slots p and q lose by being one."""
+    """losses[p, q]: the loss of joining slots p and q."""
     slots, columns = counts.shape
     joined = np.empty(columns)
     for p in range(slots):
@@ -180,7 +180,7 @@ def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) 
 
 @inlined_reordered
 def _norm(own: Array, profile: Array) -> float:
-    """Σ own · profile. It stores nothing: a sum that does is vectorised or not depending on where its arrays lie."""
+    """Σ own · profile. It stores nothing: whether a sum with stores vectorises depends on where its arrays lie."""
     norm = TINY
     for slot in range(len(own)):
         norm += own[slot] * profile[slot]
@@ -193,8 +193,8 @@ def divide_columns(
 ) -> None:
     """Divide counts among the slots in proportion to shares · profiles; counts are given column by column.
 
-    total[column, slot] gains what the slot receives of a column, received[row, slot] what it receives of a row, by the
-    row's share: both are sums of one product per count, multiplied once.
+    total[column, slot] grows by what the slot receives of a column, received[row, slot] by what it receives of a row
+    per share of the row: both are sums of one product per count, multiplied once.
     """
     kept = np.empty(shares.shape[1])
     for column in range(len(ends) - 1):
@@ -212,7 +212,7 @@ def divide_columns(
 
 @compiled
 def lead_on(reached: Array, before: Array, least: float) -> Array:
-    """Where two points lead, reached · (reached / before)^(7/8), but no less than `least`; its columns sum to one.
+    """Extrapolate from two points: reached · (reached / before)^(7/8), at least `least`, with columns that sum to one.
 
     Three square roots are far cheaper than a power.
     """
@@ -241,7 +241,7 @@ def normalise(values: Array) -> None:
 def divide_rows(
     starts: Any, stops: Any, indices: Any, data: Array, shares: Array, profiles: Array, total: Array
 ) -> None:
-    """total[column, slot] gains what the slot receives of the rows' counts, in proportion to shares · profiles."""
+    """total[column, slot] grows by what the slot receives of the rows' counts, in proportion to shares · profiles."""
     for row in range(len(starts)):
         share = shares[row]
         for entry in range(starts[row], stops[row]):

@@ -1,8 +1,8 @@
-"""One pass of a mixture over its points: scores, responsibilities and sums, a tile of points at a time.
+"""One pass of a mixture over its points: scores, responsibilities and sums, one tile of points at a time.
 
-A tile holds the features of up to WIDTH points, one row per feature: every loop runs over points that lie next to each
-other, and vectorises. Both matrix products are done here, four rows by four, as fast as a BLAS does them at such sizes;
-a BLAS would bring threads of its own, and other last bits with every number of them.
+A tile holds the features of up to WIDTH points, one row per feature, so every loop runs over adjacent points and
+vectorises. Both matrix products are computed here, in blocks of four by four rows, as fast as BLAS at such sizes; BLAS
+would add its own threads, and different last bits for each number of them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from decbayes.kernels.special import exp, log
 
 Floats = NDArray[np.float64]
 
-WIDTH = 320  # four rows of features and four of scores fit the first cache; rows of 2,048 bytes would share its sets
+WIDTH = 320  # four rows of features and four of scores fit in the L1 cache; rows of 2,048 bytes would share its sets
 
 
 @compiled
 def fill_tiles(features: Floats, tiles: Floats) -> None:
-    """Write features, (points, features), into tiles, (tiles, features or more, WIDTH), zero where there is none."""
+    """Write features, (points, features), into tiles, (tiles, features or more, WIDTH), padded with zeros."""
     points, width = features.shape
     for tile in range(len(tiles)):
         local, first = tiles[tile], tile * WIDTH
         size = min(WIDTH, points - first)
         local[:, size:] = 0.0
         local[width:] = 0.0
-        for begin in range(0, size, 8):  # eight points at a time: a cache line of each row
+        for begin in range(0, size, 8):  # eight points at a time: one cache line of each row
             for feature in range(width):
                 for point in range(begin, min(begin + 8, size)):
                     local[feature, point] = features[first + point, feature]
@@ -62,7 +62,7 @@ def weigh_points(tiles: Floats, points: int, coefficients: Floats, constants: Fl
 
 @inlined_reordered
 def _add_products(factors: Floats, k: int, j: int, local: Floats, scores: Floats) -> None:
-    """Four components' scores, and of each the part of four features."""
+    """Add the part of four features to the scores of four components."""
     a0, a1, a2, a3 = factors[k, j], factors[k, j + 1], factors[k, j + 2], factors[k, j + 3]
     b0, b1, b2, b3 = factors[k + 1, j], factors[k + 1, j + 1], factors[k + 1, j + 2], factors[k + 1, j + 3]
     c0, c1, c2, c3 = factors[k + 2, j], factors[k + 2, j + 1], factors[k + 2, j + 2], factors[k + 2, j + 3]
@@ -78,7 +78,7 @@ def _add_products(factors: Floats, k: int, j: int, local: Floats, scores: Floats
 
 @inlined
 def _normalise(scores: Floats, components: int, size: int, highest: Floats, weight: Floats) -> float:
-    """Scores turned into responsibilities, zero past the last point; returns the sum of log Σ_k exp(score)."""
+    """Turn scores into responsibilities, zero past the last point; returns the sum of log Σ_k exp(score)."""
     for n in range(WIDTH):
         highest[n] = scores[0, n]
     for k in range(1, components):
@@ -105,7 +105,7 @@ def _normalise(scores: Floats, components: int, size: int, highest: Floats, weig
 
 @inlined_reordered
 def _add_dots(scores: Floats, local: Floats, k: int, j: int, sums: Floats) -> None:
-    """Four components' sums of four features."""
+    """Add the sums of four features to those of four components."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
     first, second, third, fourth = scores[k], scores[k + 1], scores[k + 2], scores[k + 3]
     row_w, row_x, row_y, row_z = local[j], local[j + 1], local[j + 2], local[j + 3]

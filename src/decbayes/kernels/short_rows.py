@@ -1,8 +1,8 @@
-"""The search for one-to-one labels of short rows, as a whole: with few components, calls cost more than arithmetic.
+"""The whole one-to-one search for short rows: with few components, calls cost more than arithmetic.
 
-Rows of all factors lie side by side, (sites, components, columns); factor f has the columns from ends[f] to
-ends[f + 1] and its row terms are of kind kinds[f] (`terms.py`). Of each slot the contributions of all sites are summed
-apart from its prior, as `families/totals.py` says.
+Rows of all factors are side by side, (sites, components, columns); factor f has the columns from ends[f] to ends[f +
+1], and its row terms are of kind kinds[f] (`terms.py`). Each slot's contributions are summed separately from its prior,
+for the reason given in `families/totals.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 def fold_sites(
     rows: Floats, kinds: Integers, ends: Integers, prior: Floats, order: Integers, totals: Floats, placed: Integers
 ) -> None:
-    """Put one site after another where it is best for those before it; `placed` says who fills each slot."""
+    """Place one site after another in its best assignment given those before it; `placed` says who fills each slot."""
     gain = np.empty((len(prior), len(prior)))
     for site in order:
         _gains(rows[site], placed[site], kinds, ends, prior, totals, gain)
@@ -41,9 +41,9 @@ def rematch_sites(
     seen: Integers,
     tolerance: float,
 ) -> bool:
-    """Give every site its best assignment against all others; whether that changed any.
+    """Give every site its best assignment against all others; returns whether any changed.
 
-    `versions` count how often each slot has changed, and seen[site] are those when the site was last matched.
+    `versions` count the changes of each slot; seen[site] are the versions when the site was last matched.
     """
     gain, moved = np.empty((len(prior), len(prior))), False
     for site in range(len(rows)):
@@ -60,14 +60,14 @@ def rematch_sites(
                 versions[slot] += candidate[slot] != placed[site, slot]
             _move(rows[site], placed[site], candidate, totals)
             moved = True
-        for slot in range(len(prior)):  # the site's own moves do not change what it would gain
+        for slot in range(len(prior)):  # a site's own moves do not change its gains
             seen[site, slot] = versions[slot]
     return moved
 
 
 @compiled
 def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
-    """The totals anew: adding and subtracting accumulates rounding."""
+    """Recompute the totals, because adding and subtracting accumulates rounding errors."""
     totals[:] = 0.0
     for site in range(len(rows)):
         for slot in range(len(totals)):
@@ -77,7 +77,7 @@ def sum_slots(rows: Floats, placed: Integers, totals: Floats) -> None:
 
 @compiled_exactly
 def forbid_undefined(gain: Floats) -> None:
-    """A prohibitive loss wherever a sum would leave the domain, or is no number."""
+    """Put a prohibitive loss wherever a sum would leave the domain or is not a number."""
     largest, undefined = 1.0, False
     for value in gain.flat:
         if np.isfinite(value) and value != OUTSIDE:
@@ -92,7 +92,7 @@ def forbid_undefined(gain: Floats) -> None:
 
 @compiled_exactly
 def best_assignment(gain: Floats) -> Integers:
-    """The component of each slot with the highest sum of gains: shortest augmenting paths, as in SciPy, ties too."""
+    """The component of each slot with the largest sum of gains: shortest augmenting paths, with SciPy's ties."""
     size = len(gain)
     slot_price, price = np.zeros(size), np.zeros(size)
     path, slot_of, component_of = np.full(size, -1), np.full(size, -1), np.full(size, -1)
@@ -143,7 +143,7 @@ def best_assignment(gain: Floats) -> Integers:
 def _gains(
     own: Floats, held: Integers, kinds: Integers, ends: Integers, prior: Floats, totals: Floats, gain: Floats
 ) -> None:
-    """What each slot gains from each component of a site that holds `held`; OUTSIDE where a sum leaves the domain."""
+    """The gain of each slot from each component of a site that has `held` now; OUTSIDE outside the domain."""
     slots, width = prior.shape
     rest, after, room = np.empty(width), np.empty(width), np.empty(width)
     for slot in range(slots):
@@ -167,7 +167,7 @@ def _gains(
 
 @compiled
 def _move(own: Floats, held: Integers, permutation: Integers, totals: Floats) -> None:
-    """Put a site's components into their slots, out of those they were in."""
+    """Move a site's components from their old slots into new ones."""
     for slot in range(len(held)):
         if held[slot] != permutation[slot]:
             for column in range(totals.shape[1]):

@@ -1,6 +1,6 @@
-"""Sparse rows added to dense totals, in place.
+"""Adding sparse rows to dense totals, in place.
 
-Sparse rows are given by where each starts and stops in `indices` and `data`, so that reordering rows copies nothing.
+Sparse rows are given by their starts and stops in `indices` and `data`, so that reordering rows copies nothing.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 @compiled_exactly
 def longest(starts: Any, stops: Any) -> int:
-    """The most entries that a row has."""
+    """The largest number of entries in a row."""
     most = 0
     for row in range(len(starts)):
         most = max(most, stops[row] - starts[row])
@@ -26,7 +26,7 @@ def longest(starts: Any, stops: Any) -> int:
 def add_rows(
     total: Array, starts: Any, stops: Any, indices: Any, data: Array, slots: Any, components: Any, sign: float
 ) -> None:
-    """total[slots[i]] += sign × row components[i]; a component below zero is none."""
+    """total[slots[i]] += sign × row components[i]; negative components are ignored."""
     for place in range(len(slots)):
         row, slot = components[place], slots[place]
         if row >= 0:
@@ -47,9 +47,9 @@ def update_rows(
     slots: Any,
     components: Any,
 ) -> None:
-    """α = start + added and its lnΓ, in the columns of row components[i] of slot slots[i].
+    """Update α = start + added and its lnΓ in the columns of row components[i] of slot slots[i].
 
-    The table is zero outside the domain, and `outside` counts the columns of a slot that are.
+    The table is zero outside the domain, and `outside` counts a slot's columns outside it.
     """
     values = np.empty(longest(starts, stops))
     for place in range(len(slots)):

@@ -1,10 +1,10 @@
 """log, exp, lgamma and digamma that LLVM can vectorise inside a loop.
 
-Calls into libm stay scalar (the usual builds of numba carry no vector maths library), so these are plain arithmetic
-without a branch. Each is a scalar function for positive arguments (`exp` for any) to be called inside other kernels;
-relative error under 1e-14, absolute where the function crosses zero. Zero and negative arguments are not checked.
+Calls into libm stay scalar (the usual builds of numba have no vector maths library), so these are branch-free
+arithmetic. Each is a scalar function for positive arguments (`exp` for any), to be called inside other kernels; the
+relative error is below 1e-14, absolute where the function crosses zero. Zero and negative arguments are not checked.
 
-Below them: the divergence of one Dirichlet from another, and how much sparse Dirichlet rows have learned.
+Below them: the divergence of one Dirichlet from another, and of sparse Dirichlet rows from their prior.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from decbayes.kernels.compiled import compiled_reordered, expanded, inlined
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-SHIFT = 8.0  # arguments below this are moved up by it; six terms of Stirling's series are exact to 1e-15 from there
+SHIFT = 8.0  # smaller arguments are moved up by this; from there, six terms of Stirling's series are exact to 1e-15
 LOG_2_HIGH = 0.6931471803691238  # the leading bits of log 2, so that its product with an exponent is exact
 LOG_2_LOW = 1.9082149292705877e-10
 HALF_LOG_2_PI = 0.9189385332046727
@@ -50,7 +50,7 @@ def log(x: float) -> float:
     bits = _bits(x)
     exponent_bits = (bits - SQRT_HALF_BITS) & ~MANTISSA
     m: float = _double(bits - exponent_bits)
-    # An integer-to-double conversion does not vectorise everywhere; this does: the exponent as a double's low bits.
+    # Integer-to-double conversion does not vectorise everywhere; this does: the exponent as a double's low bits.
     e: float = _double(_bits(ROUNDER) + (exponent_bits >> 52)) - ROUNDER
     s = (m - 1.0) / (m + 1.0)
     z = s * s
@@ -61,7 +61,7 @@ def log(x: float) -> float:
 
 @inlined
 def exp(x: float) -> float:
-    """Exponential: x = n log 2 + r with |r| ≤ ½ log 2. Zero below −708; arguments above 709 count as 709."""
+    """Exponential: x = n log 2 + r with |r| ≤ ½ log 2. Zero below −708; larger arguments are clipped to 709."""
     clipped = min(max(x, -708.0), 709.0)
     rounded = clipped * 1.4426950408889634 + ROUNDER
     n = rounded - ROUNDER
@@ -75,8 +75,8 @@ def exp(x: float) -> float:
 
 @inlined
 def lgamma(x: float) -> float:
-    """log Γ(x) by Stirling's series at x, or at x + 8 less log(x (x + 1) … (x + 7)) for x < 8."""
-    low = min(x, SHIFT)  # keeps the product finite for large x, where it is not used
+    """log Γ(x) by Stirling's series at x or, for x < 8, at x + 8 minus log(x (x + 1) … (x + 7))."""
+    low = min(x, SHIFT)  # keeps the product finite for large x, where it is unused
     product = low * (low + 1.0) * (low + 2.0) * (low + 3.0) * (low + 4.0) * (low + 5.0) * (low + 6.0) * (low + 7.0)
     shifted = x < SHIFT
     y = x + SHIFT if shifted else x
@@ -114,14 +114,14 @@ def digamma(x: float) -> float:
 
 @inlined
 def exp_digamma(x: float) -> float:
-    """exp ψ(x), without taking a logarithm first: the heart of every Dirichlet expectation."""
+    """exp ψ(x) without a logarithm: the core of every Dirichlet expectation."""
     y, correction = _digamma_parts(x)
     return y * exp(-correction)
 
 
 @expanded
 def bound_term(before: float, after: float, step: float) -> float:
-    """A parameter's part of −KL(after ‖ before), step = after − before; the sum of a row has the other sign."""
+    """One parameter's part of −KL(after ‖ before), step = after − before; a row's sum has the opposite sign."""
     return -step * digamma(after) + lgamma(after) - lgamma(before)
 
 
@@ -129,7 +129,7 @@ def bound_term(before: float, after: float, step: float) -> float:
 def dirichlet_information(
     prior: Floats, starts: Any, stops: Any, indices: Any, data: Floats, row_sums: Floats, prior_sums: Floats
 ) -> float:
-    """KL(α ‖ α0) of all rows, from the entries that differ: all others cancel but for the row sums."""
+    """KL(α ‖ α0) of all rows, from the entries that differ: all others cancel except for the row sums."""
     total = 0.0
     for row in range(len(starts)):
         for entry in range(starts[row], stops[row]):

@@ -1,4 +1,4 @@
-"""The part of A(λ) that belongs to one row, of families whose rows are short: what searches for labels evaluate most.
+"""One row's part of A(λ) for families with short rows: what searches for labels evaluate most.
 
 Each formula is that of the family's `row_terms`.
 """
@@ -23,13 +23,13 @@ KINDS = {
     "beta": BETA,
 }
 
-OUTSIDE = -1e300  # of a row that is not in the domain
+OUTSIDE = -1e300  # the term of a row outside the domain
 LOG_2, LOG_PI = 0.6931471805599453, 1.1447298858494002
 
 
 @inlined
 def row_term(kind: int, row: Floats, room: Floats) -> float:
-    """The term of one row; `room` holds as many numbers as the row."""
+    """The term of one row; `room` is scratch space of the row's length."""
     if kind == ISOTROPIC_GAUSSIAN:
         return _isotropic_gaussian(row)
     if kind == DIAGONAL_GAUSSIAN:
@@ -81,7 +81,7 @@ def _normal_gamma(row: Floats) -> float:
 
 @inlined
 def _normal_wishart(row: Floats, room: Floats) -> float:
-    """With the determinant of V⁻¹ = S − κmmᵀ from its Cholesky factor, which exists only in the domain."""
+    """Uses the Cholesky factor of V⁻¹ = S − κmmᵀ for its determinant, which exists only within the domain."""
     side = int(np.sqrt(len(row) - 1.75) - 0.5 + 1e-6)  # D + D² + 2 columns
     degrees: float = row[0] + side
     strength: float = -2.0 * row[len(row) - 1]

@@ -1,4 +1,4 @@
-"""Trees of sparse counts: the two groups that lose least are joined, again and again; see `joined_counts`."""
+"""Trees of sparse counts: repeatedly join the two groups that lose least; see `joined_counts`."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from decbayes.kernels.joined_counts import g, sum_of_g
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-FAR = 1e300  # losses that overflow count as this much: groups that are gone are farther still
+FAR = 1e300  # cap on losses that overflow; joined groups are farther still
 
 
 @compiled_reordered
 def join_losses(
     starts: Any, stops: Any, indices: Any, data: Array, known: Array, sums: Array, group: int, others: Any, room: Array
 ) -> Array:
-    """What a group and each of the others lose by being one; `known` is g of the data. Costs what the groups hold.
+    """The loss of joining a group with each of the others; `known` is g of the data. The cost depends on their entries.
 
-    `room` is (3, columns), the first two zero before and after.
+    `room` is (3, columns) of scratch space, the first two rows zero before and after.
     """
     losses = np.empty(len(others))
     counts, values, joined = room[0], room[1], room[2]
@@ -29,7 +29,7 @@ def join_losses(
         both, loss = 0, g(sums[group] + sums[other]) - g(sums[group]) - g(sums[other])
         for entry in range(starts[other], stops[other]):
             column = indices[entry]
-            if counts[column] != 0.0:  # few are shared, so that a branch is faster than arithmetic
+            if counts[column] != 0.0:  # few columns are shared, so a branch is faster than arithmetic
                 joined[both] = counts[column] + data[entry]
                 loss += values[column] + known[entry]
                 both += 1
@@ -66,9 +66,9 @@ def joined_row(first: Any, first_data: Array, second: Any, second_data: Array, w
 
 @compiled
 def packed(starts: Any, stops: Any, indices: Any, data: Array, width: int, room: int) -> tuple[Any, Any, Any, Array]:
-    """The rows one after another with room for more, and where each begins and ends; columns are numbered anew.
+    """The rows in sequence with room for more, and where each begins and ends; columns are renumbered.
 
-    All columns of a few short rows fit into the fastest cache if they are numbered without gaps.
+    Without gaps in their numbers, all columns of a few short rows fit in the fastest cache.
     """
     number, used = np.full(width, -1, dtype=np.int32), 0
     begins, ends = np.empty(len(starts), dtype=np.int64), np.empty(len(starts), dtype=np.int64)
@@ -106,7 +106,7 @@ def note(
     sums: Array,
     room: Array,
 ) -> None:
-    """Write what a group and each of the others would lose into the matrix of losses."""
+    """Write the losses of joining a group with each of the others into the matrix of losses."""
     found = join_losses(starts, stops, indices, data, known, sums, group, others, room)
     for place in range(len(others)):
         finite = found[place] if found[place] < FAR else FAR
@@ -119,7 +119,7 @@ def grown_tree(
 ) -> tuple[Any, Any, Array]:
     """Join the two groups that lose least until this many are left; ties go to those that come first.
 
-    Returns the first members of the two groups of each join, and what it loses.
+    Returns the first members of the two groups of each join, and its loss.
     """
     size, used = len(starts), int((stops - starts).sum())
     begins, ends, columns, values = packed(starts, stops, indices, data, width, 2 * used)

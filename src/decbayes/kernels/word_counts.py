@@ -1,4 +1,4 @@
-"""Counts of words in documents, looked through once."""
+"""Counting words in documents, in one pass."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LARGEST = np.iinfo(np.int32).max
 def add_words(
     data: NDArray[Any], columns: NDArray[Any], offsets: NDArray[Any], first: int, last: int, times: NDArray[np.int64]
 ) -> bool:
-    """Add to `times` how often each word occurs in the documents from `first` to before `last`.
+    """Add to `times` how often each word occurs in documents `first` to `last` − 1.
 
-    False as soon as a document is not made of positive counts of words in increasing order.
+    False as soon as a document does not consist of positive counts of words in increasing order.
     """
     for document in range(first, last):
         start, stop, before = offsets[document], offsets[document + 1], -1

@@ -1,6 +1,5 @@
-"""The kernels for NVIDIA GPUs, in CUDA C++, and what compiles and launches them.
+"""Kernels for NVIDIA GPUs in CUDA C++, and what compiles and launches them.
 
-The processor's kernels are the reference. A file is compiled when one of its kernels is first used (`topics.cu` and
-`division.cu` for one number of topics at a time), and CuPy keeps what it has compiled. Tests run the same source on the
-processor.
+The CPU's kernels are the reference. A file is compiled when one of its kernels is first used (`topics.cu` and
+`division.cu` for one number of topics at a time), and CuPy caches the result. Tests run the same source on the CPU.
 """

@@ -8,18 +8,18 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-# Shared memory in bytes that a kernel may have without being asked: asking takes as long as a launch.
+# Shared memory in bytes that a kernel may use without a request, which takes as long as a launch.
 USUAL_SHARED = 48 << 10
 
 
 def source(file: str) -> str:
-    """The text of a file of kernels, with what it includes."""
+    """The text of a file of kernels, with its includes."""
     text = files(__package__).joinpath(file).read_text(encoding="utf-8")
     return re.sub(r'#include "(\w+\.cuh)"', lambda found: source(found[1]), text)
 
 
 class Device:
-    """The GPU that CuPy uses: arrays in the manner of NumPy, and the kernels of this folder."""
+    """The GPU that CuPy uses: NumPy-like arrays, and the kernels in this folder."""
 
     def __init__(self, cupy: Any) -> None:
         self.xp = cupy
@@ -37,9 +37,9 @@ class Device:
         together: bool = False,
         **constants: int,
     ) -> None:
-        """Run a kernel in so many blocks of so many threads; the constants are known when its file is compiled.
+        """Run a kernel with this many blocks and threads; `constants` are known when its file is compiled.
 
-        Blocks that wait for each other run `together`: there may be as many as `processors`.
+        Blocks that wait for each other run `together`: at most `processors` of them.
         """
         if not blocks:
             return
@@ -50,12 +50,12 @@ class Device:
 
     @property
     def processors(self) -> int:
-        """How many blocks of any size run at the same time."""
+        """The number of blocks of any size that run at once."""
         return int(self.xp.cuda.Device().attributes["MultiProcessorCount"])
 
     def to_device(self, array: Any) -> Any:
         """A NumPy array's content on the device."""
-        # `asarray` would copy it to memory of its own first, with one thread.
+        # `asarray` would first copy it to pinned memory, with one thread.
         there = self.xp.empty(array.shape, array.dtype)
         there.set(array)
         return there
@@ -65,8 +65,8 @@ class Device:
         return self.xp.asnumpy(array)
 
     def later(self, array: Any) -> Callable[[], Any]:
-        """Begin to bring its content here; the call waits for that, and for nothing that is launched afterwards."""
-        pinned = import_module("cupyx").empty_pinned  # other memory is copied in between, and waited for
+        """Start copying to the CPU; the returned call waits for that copy, but not for anything launched afterwards."""
+        pinned = import_module("cupyx").empty_pinned  # other memory would be copied through a buffer, and waited for
         here, arrived = pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
         array.get(out=here, blocking=False)
         arrived.record()
@@ -78,12 +78,12 @@ class Device:
         return waited
 
     def free_bytes(self) -> int:
-        """How much memory is left."""
+        """The amount of free memory."""
         pool = self.xp.get_default_memory_pool()
         return int(self.xp.cuda.Device().mem_info[0]) + int(pool.free_bytes())
 
     def _kernel(self, name: str, *compiled: str) -> Any:
-        """A kernel of a file that is compiled with some definitions."""
+        """A kernel from a file compiled with these definitions."""
         if (name, *compiled) not in self._kernels:
             if compiled not in self._modules:
                 file, *defined = compiled
