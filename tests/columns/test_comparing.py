@@ -19,6 +19,9 @@ def sites(*columns):
         ((Real(130, 15), Real(16.5, 2)), "b"),
         ((Real(60, 15), Real(250, 380), Real(55, 12)), "b"),  # 999 for missing
         ((Real(1.7, 0.1), Real(1.72, 0.09), Real(171, 9.5), Real(1.68, 0.1)), "c"),  # metres and centimetres
+        ((Real(72, 15), Real(70, 16), Real(71, 14), Real(156, 34)), "d"),  # kilograms and pounds
+        ((Real(67, 4), Real(171, 10), Real(169, 9)), "a"),  # inches and centimetres
+        ((Real(37.1, 0.6), Real(98.6, 1.1), Real(37, 0.7)), "b"),  # degrees
     ],
 )
 def test_other_units_are_found_and_the_site_is_named(columns, blamed):
@@ -30,6 +33,12 @@ def test_other_units_are_found_and_the_site_is_named(columns, blamed):
     "columns",
     [
         (Real(30, 6), Real(55, 20), Real(60, 18)),  # the young and the old
+        (Real(8, 5), Real(55, 15), Real(60, 14)),  # children, by age
+        (Real(28, 13), Real(75, 15), Real(78, 16)),  # and by weight
+        (Real(68, 2.4), Real(42, 11), Real(43, 10)),  # patients of a certain age
+        (Real(2400, 1900), Real(1000, 800), Real(1100, 850)),  # an expensive hospital
+        (Real(2005, 0.5), Real(2019, 0.5), Real(2018, 0.6)),  # other years
+        (Real(-3, 0.1), Real(3, 0.1), Real(0, 0.1)),
         (Real(0, 1), Real(0.1, 5)),
         (db.columns.Poisson(1.0), db.columns.Poisson(30.0)),
         (Categorical("f", "m"), Categorical("f")),

@@ -9,8 +9,14 @@ import numpy as np
 from decbayes.columns.column import Column
 
 # A real column of one site is unlike those of others if its scale is so many times theirs, or they its, and its centre
-# is so many of their scales away. Patients differ by less; kPa and mmHg, or 999 for a missing value, by more.
+# is so many of their scales away, up if the scale is larger. Patients differ by less; kPa and mmHg, or 999 for a missing
+# value, by more.
 SCALES, AWAY = 4.0, 2.0
+# Pounds and kilograms, or degrees, are nearer to each other: then centres differ by at least this factor, and scales by
+# the same one, or centres lie so far apart that nobody is both here and there.
+FACTOR, THE_SAME, FURTHER, BEYOND = 1.5, 1.3, 4.0, 10.0
+# Nobody is asked whose centre is less than so many times as far from that of the others as half of these are.
+USUAL = 3.0
 ALIKE = 0.85
 # Shorter ones are codes: "AB" is not "BA".
 SHORTEST = 4
@@ -40,15 +46,28 @@ def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
     for site, (centre, scale) in units.items() if len(units) > 1 else ():
         others = [unit for other, unit in units.items() if other != site]
         middle, usual = (float(np.median(part)) for part in zip(*others, strict=True))
-        times, away = max(scale / usual, usual / scale), abs(centre - middle) / min(scale, usual)
-        if times > SCALES and away > AWAY:
-            apart.append((times, site, centre, scale, middle, usual))
+        spread = float(np.median([abs(other - middle) for other, _ in others]))
+        if abs(centre - middle) > USUAL * spread and in_other_units(centre, scale, middle, usual):
+            apart.append((max(scale / usual, usual / scale), site, centre, scale, middle, usual))
     if apart:
         _, site, centre, scale, middle, usual = max(apart)
         yield (
             f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; for the others they "
             f"are {middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
         )
+
+
+def in_other_units(centre: float, scale: float, middle: float, usual: float) -> bool:
+    """Whether a centre and a scale look like those of others in another unit."""
+    times, away = scale / usual, abs(centre - middle)
+    narrow, wide = sorted((scale, usual))
+    factor = centre / middle if centre * middle > 0.0 else np.inf
+    if wide > SCALES * narrow:
+        return away > AWAY * narrow and (times > 1.0) == (factor > 1.0)
+    if not FACTOR < max(factor, 1.0 / factor) < np.inf:
+        return False
+    alike = 1.0 / THE_SAME < times / factor < THE_SAME
+    return away > BEYOND * wide or (alike and away > FURTHER * narrow)
 
 
 def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
