@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, overload
@@ -17,6 +17,8 @@ MOST_SHOWN = 3
 MOST_NAMED = 5
 # Limits on remarks in files, which anybody may have written.
 MOST_REMARKS, LONGEST = 50, 2_000
+# Changes by disclosure rules that are shown of one site.
+MOST_CHANGES = 5
 
 
 @dataclass(frozen=True)
@@ -137,3 +139,12 @@ def listed(items: Sequence[str], between: str = ", ") -> str:
     """The first few items by name, and the number of others."""
     shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])
     return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown
+
+
+def changes_by_rules(changed: Mapping[str, Sequence[str]]) -> list[str]:
+    """What disclosure rules changed, from what each site says about itself: a line for each change, with its sites."""
+    sites: dict[str, list[str]] = {}
+    for name, texts in changed.items():
+        for text in texts[:MOST_CHANGES]:
+            sites.setdefault(text, []).append(name)
+    return [f"The disclosure rules changed data of {listed(names)}: {text}" for text, names in sites.items()]

@@ -406,3 +406,97 @@ def test_weights_are_listed_with_the_columns_of_a_formula_and_said(run, trial):
     code, _, refused = run(f"{fit} few.columns -o x.posterior")
     assert code
     assert "no weights 'visits'. Make it with `decbayes columns --weights visits`" in refused
+
+
+def test_rows_of_one_person_are_said_to_depend_on_each_other_until_errors_are_robust(run, tmp_path):
+    """Five visits of each of 60 persons, nearly alike: the intervals of independent rows are too narrow."""
+    rng = np.random.default_rng(4)
+    for name in "ab":
+        own = np.repeat(rng.gamma(1.0, 3.0, 60), 5)
+        rows = zip(np.repeat(np.arange(60), 5), rng.normal(50, 9, 300).round(1), rng.poisson(own), strict=True)
+        (tmp_path / f"{name}.csv").write_text("person,age,visits\n" + "".join(f"p{p},{a},{v}\n" for p, a, v in rows))
+    options = "--formula visits~age --dispersion 1 --person person"
+    said = run(f"fit negative-binomial-regression a.csv {options} -o a.posterior")[2]
+    run("fit negative-binomial-regression b.csv --like a.posterior --person person -o b.posterior")
+    merged = run("merge a.posterior b.posterior --explain -o m.posterior")
+    assert all("intervals are probably too narrow" in text for text in (said, merged[2]))
+    assert "not known: rows of one person depend on each other" in merged[1]
+    for person, gone in (("", False), (" --person person", True)):
+        for name in "ab":
+            assert run(f"calibrate m.posterior {name}.csv --robust{person} -o {name}.information")[0] == 0
+        assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
+        assert ("too narrow" not in run("show r.posterior --remarks")[1]) is gone
+    assert (
+        "Persons have several rows"
+        not in run("fit negative-binomial-regression a.csv --formula visits~age --dispersion 1 -o c.posterior")[2]
+    )
+
+
+def test_robust_errors_are_not_followed_by_the_advice_to_use_them(run, trial):
+    run("fit poisson-regression a.csv --formula visits~age -o a.posterior")
+    run("fit poisson-regression b.csv --like a.posterior -o b.posterior")
+    assert "robust errors" in run("merge a.posterior b.posterior -o m.posterior")[2]
+    for name in "ab":
+        run(f"calibrate m.posterior {name}.csv --robust -o {name}.information")
+    run("calibrate m.posterior a.information b.information -o r.posterior")
+    assert "vary more than Poisson" not in run("show r.posterior --remarks")[1]
+
+
+def test_a_merge_and_its_report_say_which_categories_the_rules_joined(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("DECBAYES_RULES")
+    rng = np.random.default_rng(2)
+    for name, rare in (("a", 2), ("b", 40)):
+        ward = ["rare"] * rare + ["skin"] * 60 + ["bone"] * 60
+        rows = "".join(f"{w},{y:.2f}\n" for w, y in zip(ward, rng.normal(size=len(ward)), strict=True))
+        (tmp_path / f"{name}.csv").write_text(f"ward,y\n{rows}")
+        run(f"columns {name}.csv -o {name}.columns")
+    run("columns a.columns b.columns -o agreed.columns")
+    for name in "ab":
+        run(f"fit linear-regression {name}.csv --formula y~ward --agreed-columns agreed.columns -o {name}.posterior")
+    told = "The disclosure rules changed data of a: Column 'ward': rare categories count as 'other', "
+    assert told in run("merge a.posterior b.posterior -o m.posterior")[2]
+    run("report a.posterior b.posterior -o r.html")
+    assert "The disclosure rules changed data of a:" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(("only", "yes"), [("case", "case"), ("case", "control"), ("alive", "died")])
+def test_a_site_with_one_outcome_lists_its_columns_like_all_others(run, trial, only, yes):
+    """A site without a single event is one of those that broadcasts are made for."""
+    column = "outcome" if yes == "died" else "status"
+    model, formula = ("survival", "Surv(days,outcome)~age") if yes == "died" else ("logistic", "status~age")
+    head, *rows = (trial / "b.csv").read_text().splitlines()
+    kept = [row for row in rows if only in row.split(",")]
+    (trial / "b.csv").write_text("\n".join([head, *kept]) + "\n")
+    for name in "ab":
+        line = f"columns {name}.csv --model {model}-regression --formula {formula} --yes {yes} -o {name}.columns"
+        assert run(line)[0] == 0
+    assert f"{yes} is yes" in run("columns a.columns b.columns -o agreed.columns")[1]
+    fit = f"fit {model}-regression b.csv --formula {formula} --yes {yes} --agreed-columns agreed.columns"
+    assert (run(f"{fit} -o b.posterior")[0], column in run("show b.posterior")[1]) == (0, True)
+
+
+def test_a_single_outcome_that_nobody_has_named_is_asked_for(run, trial):
+    (trial / "c.csv").write_text("age,status\n" + "".join(f"{age},case\n" for age in range(30, 60)))
+    status, _, errors = run("fit logistic-regression c.csv --formula status~age -o c.posterior")
+    assert (status, "--yes" in errors) == (2, True)
+
+
+def test_times_before_the_beginning_are_refused_in_one_line(run, trial):
+    run(f"fit survival-regression a.csv {SURVIVAL} --cuts 200 --rate 0.002 -o a.posterior")
+    for times in ("100,-5", "nan", "inf"):
+        status, _, errors = run(f"predict a.posterior age=60 sex=f --times={times}")
+        assert (status, "--times, from 0 on," in errors) == (2, True)
+
+
+def test_a_site_with_one_outcome_has_no_concordance(run, trial):
+    run("fit logistic-regression a.csv --formula status~age --yes case -o a.posterior")
+    (trial / "c.csv").write_text("age,status\n" + "".join(f"{age},case\n" for age in range(30, 60)))
+    assert "concordance unknown" in run("accuracy a.posterior c.csv")[1]
+    assert json.loads(run("accuracy a.posterior c.csv --json")[1].splitlines()[0])["concordance"] is None
+
+
+def test_options_to_copy_are_quoted_for_the_shell(run, tmp_path):
+    """Names of columns have spaces and brackets."""
+    rows = "".join(f"{day},{age % 7}\n" for age, day in enumerate(range(0, 600, 10)))
+    (tmp_path / "c.csv").write_text(f"stay (days),visits\n{rows}")
+    assert "--kinds 'stay (days)=real'" in run("columns c.csv -o c.columns")[2]

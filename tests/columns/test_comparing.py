@@ -104,3 +104,8 @@ def test_words_among_numbers_are_asked_about_and_not_quoted(cells, asked):
     found = [line for line in said if "has numbers in 40 of 42 rows" in line]
     assert len(found) == asked
     assert not any("Kim" in line for line in said)
+
+
+def test_sites_whose_column_is_of_another_kind_are_named():
+    (line,) = db.columns.unlike(sites(Real(1, 1), db.columns.YesNo(), Real(2, 1), db.columns.Missing()))
+    assert line == "Column 'x' is yes/no at b, and real at a, c."

@@ -175,8 +175,8 @@ def test_another_unit_is_noticed_before_anybody_fits(run, tmp_path):
     run(*NEW, "--sites", "north,south")
     run("study", "check", "north.csv", "--site", "north")
     _, shown, _ = run("study", "check", "south.csv", "--site", "south")
-    assert "Column 'age' is around" in shown
-    assert "same unit?" in shown
+    assert "Column 'age': the centre of" in shown
+    assert "use other units" in shown
 
 
 def test_columns_that_sites_cannot_agree_on_are_named_with_their_sites(run, tmp_path):

@@ -28,6 +28,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import Method
+from decbayes.models.regressions.messages.doubts import REPEATED, TOO_NARROW
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
@@ -211,6 +212,9 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
     if whole.clusters:
         errors, away = regression_for(posterior).robust_errors(posterior), unsettled(posterior, whole)
         deviations = errors.deviations(whole.matrix, whole.grid, whole.clusters)
+        clustered = whole.clusters < whole.units
+        mended = {kind for kind in TOO_NARROW if clustered or kind != REPEATED.kind}
+        posterior = replace(posterior, remarks=[each for each in posterior.remarks if each.kind not in mended])
         return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()

@@ -6,11 +6,13 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from decbayes.base.arguments import some
 from decbayes.columns.column import Column
+from decbayes.columns.kinds import Missing
 
 # A real column of one site is unlike those of others if its scale is so many times theirs, or they its, and its centre
-# is so many of their scales away, up if the scale is larger. Patients differ by less; kPa and mmHg, or 999 for a missing
-# value, by more.
+# is so many of their scales away, up if the scale is larger. Patients differ by less; kPa and mmHg, or 999 for missing
+# values, by more.
 SCALES, AWAY = 4.0, 2.0
 # Pounds and kilograms, or degrees, are nearer to each other: then centres differ by at least this factor, and scales by
 # the same one, or centres lie so far apart that nobody is both here and there.
@@ -35,8 +37,19 @@ def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
     for name in names:
         by_site = {site: columns[name] for site, columns in sites.items() if name in columns}
         if len(by_site) > 1:
-            lines += [*other_units(name, by_site), *typos(name, by_site)]
+            lines += [*other_kinds(name, by_site), *other_units(name, by_site), *typos(name, by_site)]
     return lines
+
+
+def other_kinds(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
+    """Which sites hold numbers where others hold categories, for example."""
+    kinds: dict[str, list[str]] = {}
+    for site, column in sites.items():
+        if column.kind != Missing.kind:
+            kinds.setdefault(column.kind, []).append(site)
+    if len(kinds) > 1:
+        rarest_first = sorted(kinds.items(), key=lambda item: len(item[1]))
+        yield f"Column '{name}' is {', and '.join(f'{kind} at {some(have)}' for kind, have in rarest_first)}."
 
 
 def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:

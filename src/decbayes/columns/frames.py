@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from numbers import Real
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,7 @@ def columns_of(
     for name, column in columns.items():
         doubts = "" if name in asked else column.doubts(values_in(frame, name), piled=name in piled)
         if doubts:
-            remedy = "" if doubts.endswith(".") else f" If so: --kinds {name}=KIND, in Python `kinds`."
+            remedy = "" if doubts.endswith(".") else f" If so: --kinds {quote(f'{name}=KIND')}, in Python `kinds`."
             report(f"Column '{name}' is taken as {column.kind}, and {doubts}{remedy}")
     return columns
 
@@ -260,7 +261,7 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
     if len(kinds) > 1:
         raise InvalidStructure(
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
-            f"--kinds {name}={kinds[0]}, for example."
+            f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
     return type(columns[0]).agreed(columns)
 

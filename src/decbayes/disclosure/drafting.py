@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,10 @@ def drafted(
         check_prepared(model, data, rules, people)
         safe = guarded(model, posterior, data, rules, persons=people, **context)
         posterior, changed = safe.posterior, (*changed, *safe.changed)
+    if behind.total(rows) < rows and hasattr(model, "robust_errors"):
+        from decbayes.models.regressions.messages.doubts import REPEATED
+
+        posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, REPEATED)),))
     return posterior, Manifest(
         posterior=posterior.digest,
         model=in_words(model),

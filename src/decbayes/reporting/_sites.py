@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.remarks import changes_by_rules
 from decbayes.reporting.markup import Markup, joined, left_out, note, table, tag
 from decbayes.views import Findings
 from decbayes.views.participants import About, Participant, gains
@@ -43,6 +44,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
         [
             table(head, rows),
             more,
+            *map(note, changes_by_rules({name: site.changed for name, site in about.participants.items()})),
             note(f"How much narrower intervals become: {how}."),
             first_table(about, shown, findings),
         ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decbayes.columns import Column, agree
+from decbayes.columns import Column, agree, unlike
 from decbayes.columns.kinds import Missing
 from decbayes.errors import InvalidData, InvalidProtocol, InvalidStructure
 from decbayes.inputs.documents import joined, read_vocabulary
@@ -17,9 +17,6 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import kind_called
 from decbayes.models.tables.tabular import columns_file, read_columns, read_list
 from decbayes.study.protocol import Protocol
-
-# Centres of real columns that are further apart than that many scales are probably in different units.
-FAR_APART = 3.0
 
 
 @dataclass(frozen=True)
@@ -105,25 +102,10 @@ def differing(name: str, columns: Mapping[str, Column | None]) -> list[str]:
     if len(kinds) > 1:
         listed = ", ".join(f"{column.kind} at {site}" for site, column in present.items())
         return [f"Column '{name}' is {listed}: say which it is in the protocol (kinds = \"{name}=…\")"]
-    if kinds == {"real"}:
-        return apart(name, {site: (column.zero_and_unit) for site, column in present.items()})
     shared = [set(filter(None, column.entries)) for column in present.values()]
     if len(shared) > 1 and all(shared) and not set.intersection(*shared):
         return [f"Column '{name}' has no category that all sites share: are they spelled alike?"]
-    return []
-
-
-def apart(name: str, units: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Sites whose values are far from those of the others, in their scales: perhaps another unit."""
-    lines = []
-    for site, (centre, scale) in units.items():
-        others = [unit for other, unit in units.items() if other != site]
-        middle = sorted(others)[len(others) // 2] if others else (centre, scale)
-        if abs(centre - middle[0]) > FAR_APART * max(scale, middle[1]):
-            lines.append(
-                f"Column '{name}' is around {centre:g} at {site} and around {middle[0]:g} elsewhere: same unit?"
-            )
-    return lines
+    return unlike({site: {name: column} for site, column in present.items()})
 
 
 def kind_of(protocol: Protocol) -> type[Model]:

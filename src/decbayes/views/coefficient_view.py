@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
+from shlex import quote
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import Heterogeneity
-from decbayes.models.regressions.messages.doubts import OVERDISPERSED
+from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import Posterior
@@ -87,7 +88,7 @@ class CoefficientView(View):
         return [Estimate(*bounds(row)) for row in terms]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
-        compared = len(alignment.posteriors) > 1 and not overdispersed(alignment)
+        compared = len(alignment.posteriors) > 1 and not too_narrow(alignment)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
     def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
@@ -104,8 +105,8 @@ class CoefficientView(View):
         return [(site, name) for site, place in far if (name := estimates[site][place].name) in columns]
 
     def undecided(self, alignment: Alignment) -> str:
-        if overdispersed(alignment):
-            return "counts vary more than the model allows, which makes sites seem to differ."
+        if why := too_narrow(alignment):
+            return f"{why}, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
     def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
@@ -123,7 +124,9 @@ class CoefficientView(View):
             return
         terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
         fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
-        advice = f"Let them differ: fit with --varying {','.join(fixed)} at each site, then take" if fixed else "Take"
+        advice = "Take"
+        if fixed:
+            advice = f"Let them differ: fit with --varying {quote(','.join(fixed))} at each site, then take"
         advice = f"{advice} a round (refine)."
         if fixed and len(alignment.posteriors) < FEWEST_TO_VARY:
             advice = "Report the sites one by one: so few cannot show how far sites differ."
@@ -218,9 +221,10 @@ class SurvivalView(CoefficientView):
         return f"at {', '.join(texts)}" if texts else "overall"
 
 
-def overdispersed(alignment: Alignment) -> bool:
-    """Whether a site has counts that vary more than the model allows: the test for differences then means nothing."""
-    return any(remark.kind == OVERDISPERSED.kind for site in alignment.posteriors for remark in site.remarks)
+def too_narrow(alignment: Alignment) -> str:
+    """Why a site's intervals are too narrow, if they are: the test for differences then means nothing."""
+    kinds = {remark.kind for site in alignment.posteriors for remark in site.remarks}
+    return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
 
 
 def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:

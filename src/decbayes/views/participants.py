@@ -21,6 +21,8 @@ class Participant:
     told_apart: bool = False
     """Whether a column tells persons apart; else each row is a person."""
     left_out: Mapping[str, int] = field(default_factory=dict)
+    changed: Sequence[str] = ()
+    """What the disclosure rules changed before its data were fitted, or after."""
     approver: str = ""
     date: str = ""
     columns: Mapping[str, Column] = field(default_factory=dict)

@@ -50,7 +50,8 @@ class Logistic(Generalized):
         if column.factor == "yes_no" or (column.factor == "categorical" and len(column.entries) == 2):
             return
         content = f"has {len(column.entries)}" if column.factor == "categorical" else f"is {column.kind}"
-        raise InvalidStructure(f"The target of {model} is yes/no, or has two categories; '{name}' {content}.")
+        remedy = "" if column.factor != "categorical" else " Name the one that counts as yes: --yes (yes= in Python)."
+        raise InvalidStructure(f"The target of {model} is yes/no, or has two categories; '{name}' {content}.{remedy}")
 
     def kind_in(self, frame: Any, name: str) -> str:
         try:
@@ -118,10 +119,11 @@ def level_of(column: Column) -> str:
 
 
 def answered(name: str, column: Column, yes: str) -> Column:
-    """The outcome as yes or no, where `yes` names a category that counts as yes."""
+    """The outcome as yes or no, where `yes` names a category that counts as yes; a site may have the other one only."""
     if not yes or (isinstance(column, YesNo) and yes == column.yes):
         return column
-    if yes not in (categories := column.categories if isinstance(column, Categorical | YesNo) else ()):
+    categories = column.categories if isinstance(column, Categorical | YesNo) else ()
+    if yes not in categories and not (isinstance(column, Categorical) and len(categories) == 1):
         remedy = "`decbayes columns` lists its categories" if categories else "It is yes or no already; leave out --yes"
         raise InvalidStructure(f"There is no category '{yes}' in '{name}' to count as yes. {remedy}.")
     return YesNo(yes, *(category for category in categories if category != yes))

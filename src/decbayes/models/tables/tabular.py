@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -181,7 +182,7 @@ def counts_hint(columns: Columns, kinds: str) -> str:
         for name, column in columns.items()
         if isinstance(column, Poisson) and column.mean >= LARGE_COUNT and name not in asked
     ]
-    remedy = ",".join(f"{name}=real" for name in large)
+    remedy = quote(",".join(f"{name}=real" for name in large))
     return f". Whole numbers are taken as counts; for days, ages or amounts: --kinds {remedy}" if large else ""
 
 

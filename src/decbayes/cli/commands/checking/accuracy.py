@@ -60,7 +60,10 @@ def accuracy(
         "Only pairs within a site are compared. Risk groups are steps of the linear predictor; a site's small groups "
         "count in the one beside them."
     )
-    console().print(f"concordance {whole.concordance:.3f} over {whole.comparable:,.0f} pairs (0.5 by chance)")
+    if whole.comparable:
+        console().print(f"concordance {whole.concordance:.3f} over {whole.comparable:,.0f} pairs (0.5 by chance)")
+    else:
+        console().print("concordance unknown: no two persons of a site have different outcomes")
     console().print(rows_table(whole.groups))
 
 

@@ -141,7 +141,7 @@ def write_part(
         if robust
         else part_of(model, observations, posterior, rules)
     )
-    size, rows = len(part.matrix), persons.total(model.count(observations))
+    size, rows = len(part.matrix), persons.total(count := model.count(observations))
     if rows < size and rules is not None:
         raise NotDisclosed(
             f"{size:,} × {size:,} sums over {rows:,} persons would reveal single ones: at least {size:,} are "
@@ -151,14 +151,12 @@ def write_part(
         part = replace(part, grid=coarse_columns(part.grid))
         part = without_few(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
-    messages().print(
-        f"{output}: {size:,} × {size:,} sums over {rows:,} observations, no rows of {', '.join(map(str, data))}"
-    )
+    of_persons = f" of {rows:,} persons" if rows < count else ""
+    sums = f"{size:,} × {size:,} sums over {count:,} observations{of_persons}"
+    messages().print(f"{output}: {sums}, no rows of {', '.join(map(str, data))}")
     if rows < size:
-        messages().print(
-            f"With fewer observations than {size:,} these sums reveal much about each of them: think twice."
-        )
-    return {"file": output, "parameters": size, "observations": rows}
+        messages().print(f"With fewer persons than {size:,} these sums reveal much about each of them: think twice.")
+    return {"file": output, "parameters": size, "observations": count}
 
 
 def part_of(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:

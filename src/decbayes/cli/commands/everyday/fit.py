@@ -211,7 +211,7 @@ def fit(
         else:
             outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
     outcome = learned(outcome, files)
-    write(outcome.posterior)
+    outcome = outcome._replace(posterior=write(outcome.posterior))
     forget(output)
     print_outcome(outcome, output, model)
     if as_json:

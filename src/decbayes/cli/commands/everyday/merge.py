@@ -24,7 +24,7 @@ from decbayes.cli.shared.match_confidence import (
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import found_by, is_release, read_once
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_asked_for
+from decbayes.cli.shared.sharing import check_received_files, manifest_of, merged_manifest, rows_behind, rules_asked_for
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import aligning, many, messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -36,7 +36,7 @@ from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, lines, ordered
+from decbayes.remarks import Remark, changes_by_rules, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
@@ -253,6 +253,8 @@ def merge(
     refused = duplicates == "refuse" and not options.robust
     received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=refused), output)
     check_received_files(posteriors, received.posteriors, rules_asked_for(rules))
+    for line in received.changes:
+        messages().print(plain(line))
     if (whole := together(received.sent)) is not None:
         check_options_of_round(options, priors, telling)
         merge_round(received, whole, options, telling)
@@ -279,6 +281,12 @@ class Received:
     @property
     def rows(self) -> list[int] | None:
         return rows_behind(self.paths, self.posteriors)
+
+    @property
+    def changes(self) -> list[str]:
+        """What the disclosure rules changed at sites."""
+        known = {name: manifest_of(path) for name, path in zip(self.names, self.paths, strict=True)}
+        return changes_by_rules({name: of.changed for name, of in known.items() if of is not None})
 
     def among(self, sites: Sequence[int]) -> "Received":
         """Some of the files."""

@@ -105,9 +105,12 @@ def columns_of(model: Regression, path: Path) -> dict[str, Any]:
 
 def numbers_in(text: str) -> list[float] | None:
     try:
-        return [float(word) for word in split_names(text)] or None
+        numbers = [float(word) for word in split_names(text)]
     except ValueError:
-        raise WrongArgument("--times are numbers separated by commas, such as 30,90,365.") from None
+        numbers = [-1.0]
+    if not all(0.0 <= number < float("inf") for number in numbers):
+        raise WrongArgument("--times, from 0 on, are numbers separated by commas, such as 30,90,365.")
+    return numbers or None
 
 
 def predictions(

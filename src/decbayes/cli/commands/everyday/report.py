@@ -192,7 +192,8 @@ def newest(sites: Iterable[Participant]) -> str:
 def participant(manifest: Manifest) -> Participant:
     left_out = dict(manifest.left_out or {})
     told_apart = bool(manifest.person)
-    return Participant(manifest.rows, manifest.persons, told_apart, left_out, manifest.approver, manifest.date)
+    of_rows = manifest.rows, manifest.persons, told_apart, left_out, manifest.changed
+    return Participant(*of_rows, manifest.approver, manifest.date)
 
 
 def site_names(paths: Sequence[Path]) -> list[str]:

@@ -36,6 +36,18 @@ OVERDISPERSED = Remark(
     "Use negative-binomial-regression, or robust errors (decbayes calibrate --robust).",
 )
 
+REPEATED = Remark(
+    "repeated persons",
+    "Persons have several rows, which the model takes as independent: intervals are probably too narrow, and sites "
+    "seem to differ where they do not.",
+    "Use robust errors: decbayes calibrate --robust --person COLUMN.",
+)
+# Where one of these is said, deviations are those of another model; robust errors are not.
+TOO_NARROW = {
+    OVERDISPERSED.kind: "counts vary more than the model allows",
+    REPEATED.kind: "rows of one person depend on each other",
+}
+
 
 def of_outcomes(targets: Array) -> Iterator[Remark]:
     """Yes or no: whether there are both."""

@@ -140,7 +140,8 @@ class Intervals(Stack):
         if wrong.any():
             above = f"'{self.entry}', and that not negative" if self.entry else "0"
             raise InvalidData(
-                f"{wrong.sum():,} of {len(stop):,} rows have no time at risk: '{self.time}' must be above {above}."
+                f"{wrong.sum():,} of {len(stop):,} rows have no time at risk: '{self.time}' must be above {above}. "
+                "Give events on the first day half a day, or leave these rows out."
             )
         low, high = self.ends
         exposure = self.exposure(start, stop)
