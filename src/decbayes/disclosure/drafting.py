@@ -83,7 +83,7 @@ def drafted(
         check_prepared(model, data, rules, people)
         safe = guarded(model, posterior, data, rules, persons=people, **context)
         posterior, changed = safe.posterior, (*changed, *safe.changed)
-    if behind.total(rows) < rows and hasattr(model, "robust_errors"):
+    if people.total(rows) < rows and hasattr(model, "robust_errors"):
         from decbayes.models.regressions.messages.doubts import REPEATED
 
         posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, REPEATED)),))
