@@ -154,6 +154,7 @@ def classes() -> Figure:
         xlabel="nats per row beside one fit of all rows; sites split by class",
         xticks=[-10, -1, 0],
         xticklabels=["−10", "−1", "0"],
+        xlim=(1.5 * gaps.min(), 2 * gaps.max()),
     )
     return figure
 
@@ -235,7 +236,7 @@ def robust() -> Figure:
 def network() -> Figure:
     figure, axes = axes_of(height=2.5)
     table = rows("network", "| abuse | publication, s | link and question, s |")
-    labels = [row[0] if len(row[0]) < 56 else row[0][:54] + "…" for row in table]
+    labels = [row[0].partition(", ")[0] for row in table]
     dots(
         axes,
         labels,

@@ -191,7 +191,7 @@ def table(rows: Sequence[Sequence[str]], widths: Sequence[float], *, head: bool 
 def tutorial() -> Sketch:
     """Three hospitals, three files, one result."""
     sketch = Sketch(196)
-    for y, name in ((40, "hospital a"), (95, "hospital b"), (150, "hospital c")):
+    for y, name in ((40, "north"), (95, "south"), (150, "west")):
         sketch.site(85, y, name)
         sketch.arrow(142, y, 218, y, "fit")
         sketch.file(245, y)
@@ -221,12 +221,12 @@ def rounds() -> Sketch:
     sketch.box(110, 80, 130, 60, "own data")
     sketch.file(270, 45, "")
     sketch.file(305, 45, "")
-    sketch.text(180, 22, "what the others have sent", size=11.5)
+    sketch.text(245, 16, "what the others have sent", size=11.5)
     sketch.arrow(330, 50, 392, 72)
     sketch.arrow(178, 92, 392, 92)
     sketch.box(450, 82, 110, 52, "refine", fill=BLUE)
     sketch.arrow(507, 82, 572, 82)
-    sketch.file(600, 82, "own part, anew")
+    sketch.file(600, 82, "new contribution")
     sketch.text(360, 142, "each round replaces what a site has sent: nothing counts twice", size=12, colour=GREY)
     return sketch
 
@@ -250,7 +250,7 @@ def secure_sums() -> Sketch:
         sketch.box(320, y, 130, 34, mask, fill="#fdf1ec", line=ORANGE, size=14)
         sketch.arrow(388, y, 490, 90 + (y - 90) * 0.3)
     sketch.box(560, 90, 130, 46, "a + b + c", fill=BLUE, size=15)
-    sketch.text(320, 14, "masked: looks like chance", size=11.5, colour=GREY)
+    sketch.text(320, 14, "masked: looks random", size=11.5, colour=GREY)
     sketch.text(560, 132, "only the sum opens", size=12, colour=GREY)
     return sketch
 
@@ -259,7 +259,7 @@ def secure_sums() -> Sketch:
 def secure_network() -> Sketch:
     return chain(
         ["keys", "masked\ncontributions", "parts of the\nopening", "the sum", "anchor of\nthe next round"],
-        notes=["each agent", "look like chance", "each agent", "all agents", "a merge"],
+        notes=["each agent", "look random", "each agent", "all agents", "a merge"],
         height=130,
     )
 
@@ -284,7 +284,7 @@ def certificates() -> Sketch:
 def decisions() -> Sketch:
     return chain(
         ["motion:\nremove c", "vote of a", "vote of b", "settled:\nmore than half"],
-        notes=["signed by a member", "1 of 3", "2 of 3", "for good, everywhere"],
+        notes=["signed by a member", "1 of 3", "2 of 3", "permanent, everywhere"],
         height=130,
     )
 
@@ -296,8 +296,8 @@ def deployment() -> Sketch:
     sketch.box(360, 80, 150, 60, "decbayes agent", fill=BLUE)
     for x, y, words in (
         (110, 40, "group.toml\nthe charter"),
-        (110, 118, "a.key\nstays here"),
-        (610, 40, "a.store\nback it up"),
+        (110, 118, "a.key\nback it up"),
+        (610, 40, "a.store\nneeds no backup"),
         (610, 118, "log, /health, /metrics"),
     ):
         sketch.box(x, y, 160, 46, words, size=12.5)
@@ -368,7 +368,7 @@ def your_own_model() -> Sketch:
             "natural\nparameters",
             "merge, files,\nnetwork, reports",
         ],
-        notes=["you write", "you write", "a fit returns", "for nothing"],
+        notes=["you write", "you write", "a fit returns", "come for free"],
         height=130,
     )
 
@@ -403,7 +403,7 @@ def stability() -> Sketch:
     sketch.arrow(177, 40, 313, 40)
     sketch.arrow(407, 40, 543, 40)
     sketch.text(245, 92, "minor: names, options\nand files stay", size=12)
-    sketch.text(475, 92, "major: what goes was announced\nby a warning before", size=12)
+    sketch.text(475, 92, "major: removes only names\nthat a warning announced", size=12)
     return sketch
 
 
@@ -436,9 +436,9 @@ def promises() -> Sketch:
     sketch.text(170, 16, "stranger", size=12)
     for y, words in (
         (40, "a stranger is kept out, and cannot keep members out"),
-        (78, "a neighbour cannot freeze others or read what is sealed"),
+        (78, "a neighbour cannot freeze others or read sealed messages"),
         (116, "a member cannot count twice, or beyond the charter"),
-        (154, "plausible false data pass: use a robust merge"),
+        (154, "plausible fake data cannot be detected"),
     ):
         sketch.dot(292, y, BLUE if y < 150 else ORANGE, 5)
         sketch.text(306, y, words, size=12.5, anchor="start")
@@ -488,7 +488,7 @@ def architecture() -> Sketch:
 def api() -> Sketch:
     """The parts of the package that people type."""
     sketch = Sketch(170)
-    sketch.box(360, 32, 150, 36, "import decbayes as db", fill=BLUE, size=12.5)
+    sketch.box(360, 32, 170, 36, "import decbayes as db", fill=BLUE, size=12.5)
     for x, title, names in (
         (100, "fit", "models\ncolumns, texts"),
         (230, "share", "disclosure\nsecure, study"),
@@ -522,7 +522,7 @@ def formats() -> Sketch:
 
 @drawing
 def attacks() -> Sketch:
-    return chain(["an attack\nthat worked", "a test\nthat fails", "mended", "the test stays"], height=90)
+    return chain(["an attack\nthat worked", "a test\nthat fails", "the code\nis fixed", "the test stays"], height=90)
 
 
 @drawing
@@ -582,7 +582,7 @@ def robust() -> Sketch:
         sketch.site(x, 40, name, (BLUE, GREEN) if not bad else (ORANGE, ORANGE), line=ORANGE if bad else BLUE)
         sketch.arrow(x, 64, 330 + (x - 277) * 0.35, 112, dashed=bad)
     sketch.box(320, 132, 170, 40, "robust merge", fill=BLUE)
-    sketch.text(640, 40, "named in\nthe remarks", size=12, colour=ORANGE)
+    sketch.text(640, 40, "site 3 is named\nin the remarks", size=12, colour=ORANGE)
     sketch.arrow(408, 132, 520, 132)
     sketch.text(610, 132, "close to the merge\nof the honest sites", size=12.5)
     return sketch

@@ -78,7 +78,7 @@ def mixture() -> Figure:
 
 def labels() -> Figure:
     """Three agents with labels of their own; the naive merge; the merge."""
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(3)
     agents = [MODEL.fit(draw(15, rng), rng=rng).posterior for _ in range(3)]
     figure, axes = panels(5)
     for number, agent in enumerate(agents):
@@ -124,10 +124,11 @@ def gain() -> Figure:
     from decbayes.merging.matching.placement import Placement
 
     agents = trial(0, rounds=0).agents
-    (coupled,) = MODEL.structure.symmetry
+    structure = agents[0].structure
+    (coupled,) = structure.symmetry
     alignment = db.align(agents, solver=db.solvers.Matching())
     assignments = np.array([permutation[coupled] for permutation in alignment.permutations])
-    values = Placement(coupled_problem(agents, coupled, MODEL.structure), assignments).gain(0)
+    values = Placement(coupled_problem(agents, coupled, structure), assignments).gain(0)
     figure, (axes,) = panels(1, width=3.2, height=2.8)
     axes.imshow(values - values.max(axis=1, keepdims=True), cmap=shades(), vmin=-30)
     for slot, component in np.ndindex(values.shape):
@@ -136,7 +137,7 @@ def gain() -> Figure:
         look = {"color": "white", "weight": "bold"} if chosen else {"color": INK}
         axes.text(component, slot, text, ha="center", va="center", **look)
     axes.set(xlabel="component of site 0", ylabel="slot", xticks=range(3), yticks=range(3))
-    axes.set_title("gain in J, less the row's largest")
+    axes.set_title("gain in J, minus the row's largest")
     bare(axes)
     return figure
 
@@ -172,7 +173,7 @@ def tail() -> Figure:
 def simulated() -> Figure:
     """What `decbayes simulate --agents 12 --steps 60 --seed 3 --topology ring --picture` draws."""
     history = History(HistoryPlan(12, 60, "ring"), 3)
-    return simulation.draw(simulation.watch(history, 0.0, Console(quiet=True)))
+    return simulation.draw(simulation.watch(history, 0.0, Console(quiet=True), lambda: None))
 
 
 def page() -> None:

@@ -59,12 +59,12 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     named = of_filled(posterior, view.names(posterior))
     titles, parts = [name or f"topic {topic}" for topic, name in named.items()], [every[topic] for topic in named]
     longest = max(share for part in parts for _, share in part.words)
-    figure, panels = grid(len(parts), across, width=1.55, height=0.5 + 0.145 * top)
+    figure, panels = grid(len(parts), across, width=1.55, height=0.65 + 0.145 * top)
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):
         words, shares = zip(*part.words[:top], strict=True)
         axes.barh(range(len(words)), shares, color=BLUE, height=0.7)
         axes.set_yticks(range(len(words)), words)
-        axes.set(title="\n".join(wrap(titles[topic], 22)[:2]), xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
+        axes.set(title="\n".join(wrap(titles[topic], 17)[:2]), xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=3)

@@ -72,7 +72,7 @@ def calibration(report: Any) -> "Figure":
         draw_ranks(
             axes, np.array([trial.ranks[name] for trial in report.trials if name in trial.ranks]), np.array(counts)
         )
-        axes.set_title(f"{name}\n{report.level:.0%} intervals: {report.coverage[name]}", loc="left")
+        axes.set_title(f"{name}\n{report.level:.0%} intervals:\n{report.coverage[name]}", loc="left")
     if pairs:
         draw_reliability(panels[-1], pairs)
     return figure
