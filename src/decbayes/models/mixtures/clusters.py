@@ -153,9 +153,9 @@ class Clusters(Model):
             fit = self._fit_any_number(blocks, generator(random), progress)
         else:
             fit = self._fit_number(blocks, before, random, start, progress)
-        return fit if prior is not None else with_remarks(fit, *self.doubts(fit.posterior))
+        return fit if prior is not None else with_remarks(fit, *self._doubts(fit.posterior))
 
-    def doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
+    def _doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
         """Remarks on a posterior that was fitted on top of the model's own prior."""
         return ()
 

@@ -137,7 +137,7 @@ class GaussianMixture(Mixture):
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
 
-    def doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
+    def _doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
         far = self.variance is not None and is_far_from_prior(posterior)
         return (FAR_FROM_PRIOR,) if far else ()
 
