@@ -1,4 +1,4 @@
-"""Provable privacy: what a release may reveal of one person, noise that keeps to it, and merges that know the noise."""
+"""Differential privacy: promises about single persons, noise that keeps them, and merges that account for the noise."""
 
 from typing import TYPE_CHECKING
 

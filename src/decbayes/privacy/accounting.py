@@ -1,6 +1,6 @@
-"""What a release spends of a person's privacy: exact composition of Gaussian noise.
+"""The privacy that releases spend: exact composition of Gaussian noise.
 
-Noise of standard deviation σ on sums that one person moves by at most Δ is μ-private, μ = Δ / σ: telling whether a
+Noise of standard deviation σ on sums that one person changes by at most Δ is μ-private, μ = Δ / σ: telling whether a
 person is in the data is at least as hard as telling N(0, 1) from N(μ, 1) by one draw. Releases compose exactly,
 μ² = Σ μ_t², and μ-privacy is (ε, δ)-privacy with
 
@@ -17,12 +17,12 @@ from decbayes.base.arguments import check_positive, check_whole
 from decbayes.errors import InvalidRules
 
 Noise = Literal["each", "shared"]
-# A larger μ or ε means nothing: there would be no noise.
+# The largest μ and ε: beyond it there would be no noise.
 MOST = 1e6
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """The smallest δ with which μ-privacy is (ε, δ)-privacy."""
+    """The smallest δ for which μ-privacy is (ε, δ)-privacy."""
     from scipy.special import log_ndtr
 
     if mu <= 0.0:
@@ -44,7 +44,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def bisected(holds: Any, low: float, high: float) -> float:
-    """The largest number for which something holds that holds for small ones; on the safe side."""
+    """The largest number for which a condition holds that is true for small numbers and false for large ones."""
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
@@ -52,19 +52,19 @@ def bisected(holds: Any, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Privacy:
-    """A promise about one person: all rounds of all releases together are (ε, δ)-differentially private.
+    """A promise to each person: all rounds of all releases together are (ε, δ)-differentially private.
 
-    Two data sets are neighbours if one has a person more, with up to `rows_per_person` rows. With `noise="each"` every
-    site adds all of the noise and trusts nobody. With "shared" each of `sites` adds a share, so that their sum has the
-    noise once, even if `colluders` of them leave theirs out; only a secure sum may see such releases.
+    Two data sets are neighbours if one has one more person, with up to `rows_per_person` rows. With `noise="each"`
+    every site adds all of the noise and trusts nobody. With "shared" each of `sites` adds a share, so that their sum
+    has the noise once, even if `colluders` of them omit theirs; only a secure sum may see such releases.
 
     Args:
         epsilon: ε; 1 is strong, 8 is weak.
         delta: δ, well below one over the number of persons.
         noise: "each" or "shared".
-        colluders: how many sites may join forces against the others, with shared noise.
-        rows_per_person: the most rows that one person has at a site.
-        sites: how many sites share the noise.
+        colluders: the number of sites that may collude against the others, with shared noise.
+        rows_per_person: the most rows of one person at a site.
+        sites: the number of sites that share the noise.
 
     >>> privacy = db.Privacy(epsilon=1.0, delta=1e-5)
     >>> round(privacy.mu, 3)
@@ -86,7 +86,7 @@ class Privacy:
             raise ValueError("delta is a probability well below 1, such as 1e-6, and epsilon at most 100.")
         if self.noise not in ("each", "shared"):
             raise ValueError(f"noise is 'each' or 'shared', not {self.noise!r}.")
-        for name in ("epsilon", "delta"):  # 1 and 1.0 are one promise, in files and ledgers too
+        for name in ("epsilon", "delta"):  # 1 and 1.0 are the same promise, also in files and ledgers
             object.__setattr__(self, name, float(getattr(self, name)))
         check_whole(0, colluders=self.colluders, sites=self.sites)
         check_whole(1, rows_per_person=self.rows_per_person)
@@ -98,16 +98,16 @@ class Privacy:
 
     @property
     def mu(self) -> float:
-        """The same promise as μ: what all rounds may spend, as a root of a sum of squares."""
+        """The promise as μ, of which all rounds together may spend μ² = Σ μ_t²."""
         return mu_of(self.epsilon, self.delta)
 
     @property
     def honest(self) -> int:
-        """How many sites' noise makes up the noise of a sum."""
+        """The number of sites whose noise a sum is sure to have."""
         return self.sites - self.colluders if self.noise == "shared" else 1
 
     def same_as(self, other: "Privacy") -> bool:
-        """Whether both promise the same; noise may be shared by fewer sites once some are gone."""
+        """Whether both promise the same; fewer sites may share the noise once some have left."""
         theirs = other.plain()
         return {name for name, value in self.plain().items() if value != theirs[name]} <= {"sites"}
 
@@ -124,7 +124,7 @@ class Privacy:
 
     @classmethod
     def of(cls, values: Any) -> "Privacy":
-        """The promise from plain values of a file that somebody else wrote."""
+        """The promise from the plain values of an untrusted file."""
         try:
             return cls(**values)
         except (TypeError, ValueError) as error:
@@ -132,11 +132,11 @@ class Privacy:
 
 
 def spent(mus: Any) -> float:
-    """μ of several releases of the same persons."""
+    """The μ of several releases of the same persons together."""
     return sqrt(sum(mu * mu for mu in mus))
 
 
 def left(budget: Privacy, mus: Any) -> float:
-    """μ that a budget still allows after some releases."""
+    """The μ that a budget still allows after these releases."""
     rest = budget.mu**2 - sum(mu * mu for mu in mus)
     return sqrt(rest) if rest > 0.0 else 0.0

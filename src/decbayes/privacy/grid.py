@@ -1,8 +1,8 @@
-"""Numbers on a grid of fixed steps, as integers, and noise drawn on that grid: rounding gives nothing away.
+"""Fixed-point numbers as integers, and noise drawn on the same grid, so that rounding reveals nothing.
 
-Sums of integers are exact in any order. Noise comes from the operating system's entropy by integer arithmetic alone; no
-floating-point number, and no seed, has a part in it. How long a draw takes depends on its value: nobody should be able
-to time it.
+Sums of integers are exact in any order. Noise comes from the operating system's entropy by integer arithmetic alone,
+without floating-point numbers or seeds. The duration of a draw depends on its value, so nobody should be able to time
+it.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from decbayes.errors import InvalidData
 Integers = NDArray[np.int64]
 
 LARGEST = 2**53
-"""Integers below this are exact as floating-point numbers, too."""
+"""Integers below this are exact floating-point numbers."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Grid:
     """Multiples of one step.
 
     Args:
-        step: the distance between two neighbouring numbers; a power of two makes the way back exact.
+        step: the distance between neighbouring numbers; a power of two makes the conversion back exact.
 
     >>> grid = db.privacy.Grid(0.25)
     >>> grid.quantize([0.6, -1.0])
@@ -42,16 +42,16 @@ class Grid:
             raise ValueError(f"step must be a positive number, not {self.step!r}.")
 
     def quantize(self, vector: Any) -> Integers:
-        """The nearest numbers on the grid, in steps."""
+        """The nearest grid points, in steps."""
         return quantize(vector, self.step)
 
     def values(self, steps: Any) -> NDArray[np.float64]:
-        """Numbers on the grid, from steps."""
+        """The numbers for these steps."""
         return np.asarray(steps, dtype=np.float64) * self.step
 
 
 def quantize(vector: Any, step: float) -> Integers:
-    """Numbers as multiples of a step, rounded to the nearest; refused if they are too large to add up exactly."""
+    """Numbers rounded to multiples of a step; refused if they are too large to be added exactly."""
     steps = np.rint(np.asarray(vector, dtype=np.float64) / step)
     if not (np.abs(steps) < LARGEST).all():
         raise InvalidData(f"Numbers are not finite, or beyond 2^53 steps of {step:g}, and could not be added exactly.")

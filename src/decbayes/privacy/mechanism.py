@@ -1,7 +1,7 @@
-"""What a model adds to be released privately: bounded statistics of single records, and a posterior from their sums.
+"""What a model needs for private releases: bounded statistics of single records, and a posterior from their sums.
 
-A record's statistic depends on that record and on a public *anchor* alone: the start that the prior implies, or an
-estimate from earlier private releases. So one person moves a sum by at most a bound, whatever all others are.
+A record's statistic depends only on that record and on a public *anchor*: the start that the prior implies, or an
+estimate from earlier private releases. So one person changes a sum by at most a bound, whatever the other records are.
 """
 
 from abc import ABC, abstractmethod
@@ -21,13 +21,13 @@ from decbayes.remarks import Remark
 
 @dataclass(frozen=True)
 class Total:
-    """The sum over all sites of one round.
+    """The sum over all sites in one round.
 
     Args:
         values: the noisy sum of all records' statistics.
         deviation: the standard deviation of the noise in each entry.
-        anchor: where these statistics were taken.
-        copies: how many sites' noise is in it, each the whole noise of one release.
+        anchor: the anchor of these statistics.
+        copies: the number of independent noises in it, each that of one release.
     """
 
     values: Array
@@ -38,17 +38,17 @@ class Total:
 
 @dataclass(frozen=True, eq=False)
 class PrivateMerge:
-    """What private releases of several rounds say together.
+    """The merge of private releases of several rounds.
 
     Attributes:
-        posterior: the posterior of all sites' rows; its intervals account for the noise, and `uncertainty` says so.
+        posterior: the posterior of all sites' rows; its intervals account for the noise, as `uncertainty` states.
         noise: the standard deviation that noise adds to each parameter, in agreed units.
-        misfit: how far rounds differ, relative to their noise; about 1 if all is well.
-        price: how many times wider intervals are than without noise.
-        anchor: where the next round is taken.
-        round: the number of that round, from 0 on; equal to `rounds` when the budget is spent.
-        rounds: how many rounds there are in all.
-        privacy: the promise that all releases made.
+        misfit: how far rounds differ relative to their noise; about 1 if all is well.
+        price: the width of intervals relative to those without noise.
+        anchor: the anchor of the next round.
+        round: the number of that round, from 0; equal to `rounds` when the budget is spent.
+        rounds: the total number of rounds.
+        privacy: the promise of all releases.
         releases: the ids of these releases.
     """
 
@@ -65,9 +65,9 @@ class PrivateMerge:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a mechanism makes of sums: the parts of a `PrivateMerge` that depend on the model.
+    """The parts of a `PrivateMerge` that a mechanism estimates from sums.
 
-    `quality` is Q = n μ² / p, with n the estimated number of rows per independent noise: what the price depends on.
+    `quality` is Q = n μ² / p, with n the estimated rows per independent noise; the price depends on it.
     """
 
     posterior: Posterior
@@ -80,13 +80,13 @@ class Estimate:
 
 
 class Mechanism(ABC):
-    """How one model is released. Statistics of a record have norm at most 1, in every round.
+    """How a model is released. Statistics of a record have norm at most 1 in every round.
 
-    A law tests every mechanism: no record, however strange, has a larger statistic.
+    A test runs over all mechanisms: no record, however strange, has a larger statistic.
     """
 
     budget_parts: ClassVar[tuple[float, ...]]
-    """The share of μ² that each round spends; they add up to 1."""
+    """The share of μ² that each round spends; the shares add up to 1."""
 
     useless: ClassVar[float] = 10.0
     """Plans with a smaller Q are refused."""
@@ -98,7 +98,7 @@ class Mechanism(ABC):
     """The price is about √(1 + loss / Q)."""
 
     cost: ClassVar[str] = "Intervals account for the noise and are {price:.3g} times as wide as without it"
-    """What a result says about its price."""
+    """The sentence on the price in a result's remark."""
 
     any_number: ClassVar[bool] = False
     """Whether statistics are the same for any number of components, so that a merge may choose it."""
@@ -106,34 +106,34 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def parameters(self) -> int:
-        """p: how many numbers are estimated."""
+        """p: the number of estimated parameters."""
 
     @abstractmethod
     def start(self) -> Array:
-        """The anchor of the first round, which no data have a part in."""
+        """The anchor of the first round, which depends on no data."""
 
     @abstractmethod
     def record_statistics(self, anchor: Array, data: Any, number: int) -> Array:
-        """(N, d): the statistic of each record at an anchor, in round `number`; of norm at most 1."""
+        """(N, d): the statistic of each record at an anchor in round `number`, of norm at most 1."""
 
     def outside(self, data: Any) -> NDArray[np.bool_]:
-        """Which records lie far beyond what was agreed on, so that they count for little or nothing."""
+        """Which records lie so far beyond the agreed units that they count for little or nothing."""
         return np.zeros(0, dtype=np.bool_)
 
     def portions(self, data: Any) -> Iterable[Any]:
-        """Data, in as many parts as memory asks for."""
+        """The data, in parts that fit into memory."""
         return [data]
 
     @abstractmethod
     def size(self, number: int) -> int:
-        """d: how many numbers a record's statistic has in round `number`."""
+        """d: the length of a record's statistic in round `number`."""
 
     @abstractmethod
     def estimate(self, totals: Sequence[Total], rate: float) -> Estimate:
         """The posterior of the rounds so far; `rate` is μ² of all rounds together."""
 
     def best_number(self, totals: Sequence[Total]) -> int:
-        """The number of components that sums say, where they are the same for any."""
+        """The best number of components, if the sums are the same for any number."""
         raise NotPrivate("Releases of this model depend on the number of components: merge them with the agreed one.")
 
     @property
@@ -141,12 +141,12 @@ class Mechanism(ABC):
         return len(self.budget_parts)
 
     def price_at(self, quality: float) -> float:
-        """How many times wider intervals are than without noise."""
+        """The expected width of intervals relative to those without noise."""
         return float(np.sqrt(1.0 + self.loss / quality))
 
 
 def growing(rounds: int) -> tuple[float, ...]:
-    """Shares that double from round to round: early ones find where to look, the last ones measure."""
+    """Shares that double from round to round: early rounds find a good anchor, late ones measure."""
     weights = 2.0 ** np.arange(rounds)
     return tuple(float(share) for share in weights / weights.sum())
 
@@ -166,6 +166,6 @@ def unpacked(numbers: Array, side: int) -> Array:
 
 
 def raised(matrix: Array, least: float) -> Array:
-    """The matrix with eigenvalues of at least this: noise may have made some negative."""
+    """The matrix with eigenvalues raised to at least this, since noise may have made some negative."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)

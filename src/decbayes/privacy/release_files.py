@@ -1,4 +1,4 @@
-"""Releases as files: posterior files that hold the prior alone, with the release beside it. All of it is public."""
+"""Releases as files: posterior files of the prior with the release as a note. All of it is public."""
 
 import os
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from decbayes.remarks import is_short_text
 
 KEY = "release"
 FIELDS = {"privacy": dict, "round": int, "variance": str, "ids": list, "site": str, "anchor": list, "values": list}
-# No round has more numbers, nor more sites.
+# The most numbers and sites in one round, and the largest variance.
 MOST = 1_000_000
 WIDEST = 10**40
 
 
 def save_release(release: Release, path: str | os.PathLike[str]) -> None:
-    """Write a release to a file, whole or not at all; refused if it lacks a part of its noise.
+    """Write a release to a file, atomically; refused if it lacks a part of its noise.
 
     Args:
-        release: what `model.release` made.
-        path: where.
+        release: the result of `model.release`.
+        path: the file to write.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model, ledger = db.LogisticRegression("ill", columns=columns), db.disclosure.Ledger("one.ledger")
@@ -46,10 +46,10 @@ def save_release(release: Release, path: str | os.PathLike[str]) -> None:
 
 
 def load_release(path: str | os.PathLike[str]) -> Release:
-    """Read a release from a file, checked before use.
+    """Read a release from a file and check it.
 
     Args:
-        path: the file, as `save_release` writes it.
+        path: a file from `save_release`.
 
     >>> db.privacy.load_release("missing.release")
     Traceback (most recent call last):
@@ -72,7 +72,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
 
 
 def checked(stated: Any) -> Mapping[str, Any]:
-    """The values of a release that somebody else wrote, of the right kinds and not too many."""
+    """The values of an untrusted release, if their types and numbers are right."""
     if not isinstance(stated, dict) or stated.keys() != FIELDS.keys():
         raise ValueError
     for name, kind in FIELDS.items():

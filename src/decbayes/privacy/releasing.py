@@ -1,4 +1,4 @@
-"""A private release: sums of one site's records on a grid, with noise, and all that others need to use them."""
+"""A private release: noisy sums of one site's records on a grid, and everything that others need to use them."""
 
 import secrets
 from collections.abc import Sequence
@@ -17,27 +17,27 @@ from decbayes.privacy.mechanism import Mechanism, PrivateMerge, Total
 from decbayes.structure import Structure
 
 STEPS = 2**22
-"""The number of steps in a statistic of norm 1: rounding is far below the noise, and 2³¹ records add up exactly."""
+"""The number of steps in a statistic of norm 1: rounding is far below the noise, and sums of 2³¹ records are exact."""
 
 GRID = Grid(1.0 / STEPS)
-# Of more rows beyond the agreed units nothing is released: a wrong unit would go unnoticed under the noise.
+# The largest share of rows beyond the agreed units: a wrong unit would go unnoticed under the noise.
 MOST_OUTSIDE = 0.1
 BLOCK = 1 << 15
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What one release costs, for the ledger of the site.
+    """The cost of one release, for the site's ledger.
 
     Args:
         release: its id.
-        model: what is released, in words.
-        site: the name that the site goes by.
-        privacy: the promise that it keeps.
-        mu: what it spends of that.
-        round: the number of the round, from 0 on.
-        data_set: whose privacy it spends: one budget for each name.
-        known: ids of all earlier releases that the anchor rests on.
+        model: the model, in words.
+        site: the site's name.
+        privacy: the promise.
+        mu: the amount spent of it.
+        round: the number of the round, from 0.
+        data_set: the data set whose budget it spends.
+        known: the ids of all earlier releases behind the anchor.
     """
 
     release: str
@@ -51,18 +51,18 @@ class Spending:
 
 
 class Books(Protocol):
-    """A ledger that records what is spent, before anything is sent."""
+    """A ledger that records spending before anything is sent."""
 
     def spend(self, spending: Spending) -> None:
-        """Record it, on disk; BudgetExceeded if the data set has less left."""
+        """Record it durably; BudgetExceeded if the data set has less left."""
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
     """What one site sends in one round: integers on a fixed-point grid, and public facts.
 
-    `values` are in steps of the grid, and `variance` is that of the noise in them, in squared steps. `ids` are random
-    names of the releases that are summed in them: one, or those of several sites. Only `values` depend on data.
+    `values` are in steps of the grid, and `variance` is that of their noise, in squared steps. `ids` are random names
+    of the releases summed in them: one, or those of several sites. Only `values` depend on data.
     """
 
     structure: Structure
@@ -86,7 +86,7 @@ class Release:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is public about it, as plain values."""
+        """Its public facts as plain values."""
         return {
             "privacy": self.privacy.plain(),
             "round": self.round,
@@ -97,7 +97,7 @@ class Release:
 
     @property
     def open(self) -> bool:
-        """Whether others may see it as it is: it has all of its noise."""
+        """Whether others may see it unmasked: it has all of its noise."""
         return self.privacy.noise == "each" or len(self.ids) >= self.privacy.sites
 
 
@@ -113,7 +113,7 @@ def released(
     site: str = "",
     data_set: str = "data",
 ) -> Release:
-    """One site's release at an anchor, once the ledger has recorded what it spends."""
+    """One site's release at an anchor, after recording its cost in the ledger."""
     place, number, known = public_anchor(structure, mechanism, anchor, privacy)
     outside = mechanism.outside(data)
     if outside.size and float(outside.mean()) > MOST_OUTSIDE:
@@ -132,7 +132,7 @@ def released(
 def public_anchor(
     structure: Structure, mechanism: Mechanism, anchor: Any, privacy: Privacy
 ) -> tuple[Array, int, frozenset[str]]:
-    """The anchor, the number of its round, and the releases behind it; refused if data may have a part in it."""
+    """The anchor, its round, and the releases behind it; refused if it may depend on data otherwise."""
     if isinstance(anchor, PrivateMerge):
         if anchor.posterior.structure != structure:
             raise NotPrivate("The anchor is of another model: continue from the private merge of this one's releases.")
@@ -154,14 +154,14 @@ def public_anchor(
 
 
 def noise_in(mechanism: Mechanism, privacy: Privacy, number: int) -> tuple[int, int, int]:
-    """How far one person moves a round's sum, the deviation of noise that hides it, the variance that a site adds."""
+    """How far one person can change a round's sum, the noise deviation that hides it, and each site's variance."""
     bound = largest_norm(mechanism.size(number)) * privacy.rows_per_person
     deviation = smallest_deviation(bound, privacy.mu * sqrt(mechanism.budget_parts[number]))
     return bound, deviation, -(-deviation * deviation // privacy.honest)
 
 
 def largest_norm(size: int) -> int:
-    """The most steps that a record's statistic is long, rounding included."""
+    """The largest norm of a record's statistic in steps, including rounding."""
     return STEPS + isqrt(size) + 1
 
 
@@ -172,7 +172,7 @@ def smallest_deviation(bound: int, mu: float) -> int:
 
 
 def summed_records(mechanism: Mechanism, anchor: Array, data: Any, number: int) -> Integers:
-    """The exact sum of all records' statistics, each rounded to the grid by itself."""
+    """The exact sum of all records' statistics, each rounded to the grid."""
     size = mechanism.size(number)
     total = np.zeros(size, dtype=np.int64)
     for block in mechanism.portions(data):
@@ -184,7 +184,7 @@ def summed_records(mechanism: Mechanism, anchor: Array, data: Any, number: int) 
 
 
 def bounded(records: Integers, size: int) -> Integers:
-    """Records, refused if one is longer than any may be: then a mechanism is wrong, and nothing must leave."""
+    """The records; refused if one exceeds its bound, because then a mechanism is wrong and nothing must leave."""
     if (
         records.ndim != 2
         or records.shape[1] != size
@@ -195,11 +195,11 @@ def bounded(records: Integers, size: int) -> Integers:
 
 
 def summed(releases: Sequence[Release], values: Any = None) -> Release:
-    """The release of several sites together: what a secure sum opens.
+    """The release of several sites together, as a secure sum opens it.
 
     Args:
-        releases: those of all sites in one round.
-        values: the opened sum, if it is not that of the releases' own values.
+        releases: the releases of all sites in one round.
+        values: the opened sum, if it is not the sum of the releases' values.
     """
     first = check_one_round(releases)
     total = exact_sum([release.values for release in releases]) if values is None else values
@@ -213,7 +213,7 @@ def summed(releases: Sequence[Release], values: Any = None) -> Release:
 
 
 def check_one_round(releases: Sequence[Release]) -> Release:
-    """The first of some releases; refused if others are of another round, promise or anchor."""
+    """The first release; refused if others have another model, round, promise or anchor."""
     first = releases[0]
     for other in releases[1:]:
         if other.structure != first.structure:

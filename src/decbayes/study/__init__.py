@@ -1,4 +1,4 @@
-"""A study by files: a protocol in a folder, what is there, what is missing, and whose turn it is."""
+"""A study by files: a protocol in a folder, which files exist, which are missing, and whose turn it is."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """What sites agree on before they fit: the columns of their tables, or the words of their texts.
 
-Each site writes a list; the lists of all sites make one, the same whoever joins them.
+Each site writes a list; all lists are joined into one, in any order.
 """
 
 import inspect
@@ -28,7 +28,7 @@ class AgreedList:
     option: str
 
     def read(self, path: Path) -> Any:
-        """A list of one site, checked."""
+        """Read and check one site's list."""
         raise NotImplementedError
 
     def joined(self, lists: Mapping[str, Path]) -> str:
@@ -36,7 +36,7 @@ class AgreedList:
         raise NotImplementedError
 
     def differences(self, lists: Mapping[str, Path]) -> list[str]:
-        """What the lists of sites do not have in common, where that deserves a look."""
+        """Differences between the sites' lists that deserve a look."""
         raise NotImplementedError
 
 
@@ -68,7 +68,7 @@ class OfColumns(AgreedList):
 
 @dataclass(frozen=True)
 class OfWords(AgreedList):
-    """Words, how they were made, and in how many documents they occur, rounded down."""
+    """Words, how they were made, and their document frequencies, rounded down."""
 
     kind: str = "words"
     suffix: str = ".words"
@@ -93,7 +93,7 @@ class OfWords(AgreedList):
 
 
 def differing(name: str, columns: Mapping[str, Column | None]) -> list[str]:
-    """Why a column may not be the same thing at all sites."""
+    """Why a column may not mean the same at all sites."""
     lacking = [site for site, column in columns.items() if column is None]
     if lacking:
         return [f"Column '{name}' is missing at {', '.join(lacking)}: a site without it adds an empty column"]
@@ -117,13 +117,13 @@ def kind_of(protocol: Protocol) -> type[Model]:
 
 
 def agreed_list_for(protocol: Protocol) -> AgreedList | None:
-    """What sites have to agree on for a model; None if the protocol says it all."""
+    """The list that sites must agree on for a model; None if the protocol states everything."""
     options = reading_parameters(kind_of(protocol))
     ways: tuple[AgreedList, ...] = (OfColumns(), OfWords())
     return next((way for way in ways if way.option in options and way.option not in protocol.settings), None)
 
 
 def reading_parameters(kind: type[Model]) -> dict[str, inspect.Parameter]:
-    """What `from_file` takes by name; a model passes what it does not know on to its parents."""
+    """The parameters of `from_file`, including those that a model passes on to its parents."""
     ways = [vars(parent)["from_file"].__func__ for parent in reversed(kind.__mro__) if "from_file" in vars(parent)]
     return {name: parameter for way in ways for name, parameter in inspect.signature(way).parameters.items()}

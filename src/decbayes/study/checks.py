@@ -1,6 +1,6 @@
-"""A look at one site's data before a fit: columns, missing values, rare levels, the outcome, what would be hidden.
+"""Checks of one site's data before a fit: columns, missing values, rare levels, the outcome, what would be hidden.
 
-Everything here is for the owner of the data. It may quote their categories, and stays at the site.
+The results are for the owner of the data only: they may quote categories, and stay at the site.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -33,15 +33,15 @@ def check(
     persons: Persons = EACH,
     units: Mapping[str, str] | None = None,
 ) -> list[Statement]:
-    """What the owner of some data should know before they are fitted, the rows first.
+    """What the owner of data should know before they are fitted.
 
     Args:
-        model: what will be fitted.
-        data: as the model's `fit` takes them.
-        frame: the table that they come from, with rows in which something is missing.
-        rules: what may leave the site; nothing is hidden without them.
-        persons: whom each observation is about.
-        units: the units of columns that were agreed on.
+        model: the model to fit.
+        data: data as the model's `fit` takes them.
+        frame: the table that they come from, including rows with missing values.
+        rules: the disclosure rules; nothing is hidden without them.
+        persons: the person behind each observation.
+        units: the agreed units of columns.
 
     >>> from decbayes import study
     >>> table = {"ward": ["heart"] * 40 + ["bone"] * 38 + ["skin"] * 2, "died": [True] * 3 + [False] * 77}
@@ -77,7 +77,7 @@ def about_rows(model: Model, data: Any, frame: Any, persons: Persons) -> Iterato
 
 
 def about_column(name: str, column: Column, values: Array, unit: str) -> Iterator[Statement]:
-    """What one column holds, and how often a value is missing."""
+    """A column's values, and how often one is missing."""
     topic, known = f"column '{name}'", values[~np.isnan(values)]
     missing = len(values) - len(known)
     gaps = f"; {missing:,} of {len(values):,} values are missing" if missing else ""
@@ -107,14 +107,14 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
 
 
 def about_units(columns: Collection[str], units: Mapping[str, str]) -> Iterator[Statement]:
-    """Units of columns that are not used: a slip of the pen, most often."""
+    """Units of columns that are not used, usually a typing error."""
     for name in units:
         if name not in columns:
             yield Statement("units", f"the protocol has a unit for '{name}', which is none of the columns used", "look")
 
 
 def about_outcome(model: Model, data: Any) -> Iterator[Statement]:
-    """Whether the outcome of a regression says enough: both classes, enough events, no separation, its spread."""
+    """Whether a regression's outcome is informative: both classes, enough events, no separation, its spread."""
     table, outcome = getattr(model, "table", None), getattr(model, "outcome", None)
     if table is None or outcome is None or not model.count(data):
         return
@@ -147,7 +147,7 @@ def about_events(model: Model, targets: Array) -> Iterator[Statement]:
 
 
 def about_separation(model: Model, points: Array, targets: Array) -> Iterator[Statement]:
-    """Levels and numbers that decide the outcome: without a prior, their coefficients would be infinite."""
+    """Levels and numbers that determine the outcome: without a prior, their coefficients would be infinite."""
     table: Any = getattr(model, "table")  # noqa: B009
     columns: Any = getattr(model, "columns")  # noqa: B009
     if targets.min() == targets.max():
@@ -193,7 +193,7 @@ def about_spread(model: Model, data: Any, targets: Array) -> Iterator[Statement]
 
 
 def about_words(model: Model, data: Any, rules: Rules | None, persons: Persons) -> Iterator[Statement]:
-    """How long texts are, and how many words only few of them have."""
+    """The lengths of texts, and the number of rare words."""
     having: Any = getattr(model, "documents_with", None)
     if having is None:
         return

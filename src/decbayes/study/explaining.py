@@ -1,4 +1,4 @@
-"""The protocol in plain words, and the checklist: pages for people, in Markdown that reads well as it is."""
+"""The protocol in plain words, and the checklist: pages for people, in Markdown that is readable as text."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from decbayes.study.whose_turn import Step, steps
 
 
 def page(study: Study) -> str:
-    """What the study asks and how, for people who do not program."""
+    """The study's question and method, for people who do not program."""
     protocol = study.protocol
     parts = [
         f"# {protocol.name}",

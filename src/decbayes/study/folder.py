@@ -1,4 +1,4 @@
-"""The folder of a study: which files lie in it, which of them count, and what is wrong with the others."""
+"""The folder of a study: its files, which of them count, and what is wrong with the others."""
 
 import os
 import re
@@ -26,7 +26,7 @@ STRAY = "no part of the study. Everybody who sees this folder can read it: data 
 KEY = ".public"  # the public half of a site's key, for a network
 INFORMATION = ".information"  # what calibrates the intervals of the merge
 PRIVATE = "DECBAYES_PRIVATE"
-"""The environment variable that names the folder for what stays at the site; default: beside the study's folder."""
+"""The environment variable for the folder of files that stay at the site; default: beside the study's folder."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class BadFile:
 
 @dataclass(frozen=True)
 class Released:
-    """A file that a site has released, and all that it says."""
+    """A file that a site has released, with its content."""
 
     path: Path
     posterior: Posterior
@@ -52,7 +52,7 @@ class Released:
 
 @dataclass(frozen=True)
 class SiteFiles:
-    """What lies in the folder of one site: its list of columns or words, and its releases by round."""
+    """The files of one site: its list of columns or words, and its releases by round."""
 
     name: str
     listed: Path | None = None
@@ -67,10 +67,10 @@ class SiteFiles:
 
 @dataclass(frozen=True)
 class Study:
-    """A study by files: its protocol, and what lies in its folder now.
+    """A study by files: its protocol and the current files in its folder.
 
     Args:
-        folder: the folder that holds the protocol.
+        folder: the folder with the protocol.
 
     >>> from decbayes.study import Protocol, Study
     >>> sites = {"north": "Dr Kim", "south": "Dr Lee"}
@@ -83,7 +83,7 @@ class Study:
 
     @classmethod
     def create(cls, folder: str | Path, protocol: Protocol) -> "Study":
-        """A new study in a folder that is not there yet, or empty."""
+        """Create a study in a new or empty folder."""
         place = Path(folder)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise InvalidProtocol(f"{place} exists and is not empty. Choose another name, or begin in another folder.")
@@ -94,7 +94,7 @@ class Study:
 
     @classmethod
     def around(cls, start: str | Path) -> "Study":
-        """The study whose folder this is, is within, or holds as its only study."""
+        """The study in this folder, in a folder above it, or the only one directly inside it."""
         place = Path(start)
         for folder in (place, *place.absolute().parents):
             if (folder / FILE).is_file():
@@ -112,33 +112,33 @@ class Study:
 
     @cached_property
     def protocol(self) -> Protocol:
-        """What was agreed on."""
+        """The agreed protocol."""
         return Protocol.load(self._within(FILE))
 
     @cached_property
     def agreed_list(self) -> AgreedList | None:
-        """What sites have to agree on before they fit: columns or words; None if the protocol says it all."""
+        """The list that sites must agree on before they fit: columns or words; None if none is needed."""
         return agreed_list_for(self.protocol)
 
     @property
     def private(self) -> Path:
-        """Where drafts and ledgers are, which stay at the site: beside the folder that is shared."""
+        """The folder of drafts and ledgers, which stay at the site, beside the shared folder."""
         named, folder = os.environ.get(PRIVATE), self.folder.absolute()
         return Path(named) / self.protocol.name if named else folder.with_name(f"{folder.name}.private")
 
     @property
     def merged(self) -> Path:
-        """Where the merged posterior is."""
+        """The file of the merged posterior."""
         return self._within(RESULTS, "merged.posterior")
 
     @property
     def report(self) -> Path:
-        """Where the report is."""
+        """The file of the report."""
         return self._within(RESULTS, "report.html")
 
     @property
     def reported(self) -> bool:
-        """Whether the report is about the last complete round."""
+        """Whether the report covers the last complete round."""
         if not (self.merged.exists() and self.report.exists()):
             return False
         try:
@@ -150,41 +150,41 @@ class Study:
         return last <= merged.data and merged.posterior.digest[:DIGITS] in report
 
     def place(self, site: str) -> Path:
-        """The folder of what a site hands over."""
+        """The folder of a site's files for others."""
         return self._within(SITES, site)
 
     def key_of(self, site: str) -> Path:
-        """Where the public half of a site's key is."""
+        """The file of a site's public key."""
         return self._within(SITES, site, f"{site}{KEY}")
 
     def information_of(self, site: str) -> Path:
-        """Where a site's sums are that calibrate the merge."""
+        """The file of a site's sums that calibrate the merge."""
         return self._within(SITES, site, f"{site}{INFORMATION}")
 
     @property
     def charter(self) -> Path:
-        """Where the charter is that the protocol becomes."""
+        """The file of the charter made from the protocol."""
         return self._within(CHARTER)
 
     def _within(self, *parts: str) -> Path:
         return check_inside(self.folder.joinpath(*parts), self.folder)
 
     def list_of(self, site: str) -> Path:
-        """Where a site's list of columns or words is."""
+        """The file of a site's list of columns or words."""
         return self.place(site) / f"{site}{self.agreed_list.suffix if self.agreed_list else ''}"
 
     def draft_of(self, site: str, number: int) -> Path:
-        """Where a site's draft of a round is, which has not left."""
+        """The file of a site's draft for a round, which has not left."""
         return self.private / site / name_of(site, number)
 
     @cached_property
     def sites(self) -> dict[str, SiteFiles]:
-        """What each site has handed over."""
+        """The files of each site."""
         return {site: self._files(site) for site in self.protocol.sites}
 
     @cached_property
     def problems(self) -> tuple[BadFile, ...]:
-        """All files that do not count, with the reason."""
+        """All files that do not count, with reasons."""
         known = {site.casefold() for site in self.protocol.sites}
         folders = sorted(path for path in (self.folder / SITES).glob("*") if path.name.casefold() not in known)
         strangers = [BadFile(path, "no site of the protocol has this name") for path in folders if not hidden(path)]
@@ -192,13 +192,13 @@ class Study:
         return (*(problem for site in self.sites.values() for problem in site.problems), *strangers, *strays)
 
     def _expected(self, path: Path) -> bool:
-        """Whether a file in the study's own folder is one of its files, or one that the protocol names."""
+        """Whether a file in the study's folder belongs there: one of its own, or one that the protocol names."""
         named = {str(value) for value in self.protocol.settings.values()}
         return hidden(path) or path.name in OURS or path.name in named or path.suffix in LISTS
 
     @cached_property
     def exchange(self) -> Exchange:
-        """All releases, as rounds by files see them."""
+        """All releases as an `Exchange`, as in rounds by files."""
         released = (file for site in self.sites.values() for file in site.released.values())
         return Exchange({file.path.name: file.sent for file in released})
 
@@ -218,11 +218,11 @@ class Study:
         return [name for name, site in self.sites.items() if site.listed is None] if self.agreed_list else []
 
     def lists(self) -> dict[str, Path]:
-        """The lists of columns or words of all sites that have handed one over."""
+        """The lists of columns or words of all sites that have written one."""
         return {name: site.listed for name, site in self.sites.items() if site.listed is not None}
 
     def check_site(self, name: str) -> str:
-        """The name of a site; refused if the protocol does not have it."""
+        """The name of a site; refused if the protocol has no such site."""
         if name not in self.protocol.sites:
             raise InvalidProtocol(f"The protocol has no site '{name}'; its sites are {', '.join(self.protocol.sites)}.")
         return name
@@ -245,7 +245,7 @@ class Study:
         return SiteFiles(site, listed, released, tuple(problems))
 
     def _released(self, path: Path, site: str, number: int) -> Released:
-        """A file that counts; else the reason why not."""
+        """Read and check a released file; an error says why it does not count."""
         posterior, note = load(path), load_note(path)
         sent, manifest = Sent.of(posterior, note), manifest_in(note)
         if manifest is None or not manifest.released:
@@ -267,12 +267,12 @@ class Study:
 
 
 def name_of(site: str, number: int) -> str:
-    """The name of a site's file of a round."""
+    """The name of a site's file for a round."""
     return f"{site}.{number}.posterior" if number else f"{site}.posterior"
 
 
 def number_in(path: Path, site: str, *, listing: str) -> int:
-    """The round that the name of a file says."""
+    """The round in the name of a file."""
     match = re.fullmatch(rf"{re.escape(site)}(?:\.([1-9]\d{{0,5}}))?\.posterior", path.name)
     if match is None:
         expected = [f"{site}{listing}"] * bool(listing) + [name_of(site, 0), name_of(site, 1)]
@@ -281,10 +281,10 @@ def number_in(path: Path, site: str, *, listing: str) -> int:
 
 
 def hidden(path: Path) -> bool:
-    """Whether a file is none of ours and no reason to wonder, such as those of Git and of folders that are synced."""
+    """Whether a file is to be ignored, such as those of Git and of synchronised folders."""
     return path.name.startswith((".", "~")) or path.name.lower() in {"desktop.ini", "thumbs.db", "readme.md"}
 
 
 def site_folders(private: Path) -> Iterator[str]:
-    """The sites that work in a private folder."""
+    """The sites that use a private folder."""
     yield from (path.name for path in sorted(private.glob("*")) if path.is_dir() and not hidden(path))

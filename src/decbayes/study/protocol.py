@@ -1,4 +1,4 @@
-"""What the people of a study have agreed on: a TOML file, and the same as a page in plain words."""
+"""The protocol of a study: what its people have agreed on, in a TOML file."""
 
 import hashlib
 import re
@@ -38,7 +38,7 @@ class ModelTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Tables(msgspec.Struct, forbid_unknown_fields=True):
-    """The tables of the TOML file, exactly these."""
+    """The tables of the TOML file; any other is refused."""
 
     study: StudyTable
     model: ModelTable
@@ -50,22 +50,22 @@ class Tables(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a study asks, of which model, at which sites, under which rules.
+    """A study's question, model, sites and rules.
 
     Args:
         name: a short name, which is also that of the folder.
-        model: what is fitted, by the name that `decbayes fit` knows it by.
-        sites: the sites, and who approves what leaves each of them; "" where the site decides itself.
+        model: the model, by its name in `decbayes fit`.
+        sites: the sites, and the person who approves releases at each; "" if the site decides itself.
         settings: the options of `decbayes fit` for this model.
-        question: what the study asks, in a sentence.
-        authors: who is responsible for it.
+        question: the study's question, in one sentence.
+        authors: the people responsible for it.
         created: the day on which it was written.
-        merges: the site or person who merges; the first site if not given.
-        rounds: how many rounds follow the first fits.
-        person: the column that tells persons apart, if a person may have several rows.
+        merges: the site or person who merges; default: the first site.
+        rounds: the number of rounds after the first fits.
+        person: the column that identifies persons, if a person may have several rows.
         units: the units of columns, for the report.
-        rules: what may leave a site; None for public or made-up data.
-        plan: what a simulation of the study has shown.
+        rules: the disclosure rules; None for public or made-up data.
+        plan: the results of a simulation of the study.
 
     >>> from decbayes.study import Protocol
     >>> protocol = Protocol("stay", "linear-regression", {"north": "Dr Kim", "south": ""}, {"formula": "days ~ age"})
@@ -109,22 +109,22 @@ class Protocol:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of what all fits depend on: the model, its settings, the rules, and who counts as a person."""
+        """A digest of everything that fits depend on: the model, its settings, the rules and the column of persons."""
         rules = None if self.rules is None else self.rules.plain()
         agreed = {"model": self.model, "settings": dict(self.settings), "rules": rules, "person": self.person}
         return hashlib.sha256(canonical_json(agreed)).hexdigest()[:DIGITS]
 
     @property
     def reason(self) -> str:
-        """Why files are released: the study, and the fingerprint of its protocol."""
+        """The reason that releases state: the study and the fingerprint of its protocol."""
         return f"study {self.name}, protocol {self.fingerprint}"
 
     def with_settings(self, settings: Mapping[str, Any]) -> "Protocol":
-        """The same, with the options of a fit."""
+        """The protocol with these options of a fit."""
         return replace(self, settings=dict(settings))
 
     def with_plan(self, plan: Mapping[str, Any]) -> "Protocol":
-        """The same, with what a simulation has shown."""
+        """The protocol with these results of a simulation."""
         return replace(self, plan=dict(plan))
 
     def text(self) -> str:

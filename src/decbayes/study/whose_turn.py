@@ -10,7 +10,7 @@ COMMAND = "decbayes study"
 
 @dataclass(frozen=True)
 class Step:
-    """Something that one person does: who, what, by which commands, and whether it is done or can be done now.
+    """Something that one person does: who, what, the commands, and whether it is done or can be done now.
 
     >>> from decbayes.study import Protocol, Step, Study, steps
     >>> protocol = Protocol("stay", "mean", {"north": "Dr Kim", "south": ""}, {"variance": 1.0})
@@ -40,7 +40,7 @@ def steps(study: Study) -> list[Step]:
 
 
 def listing(study: Study) -> Iterator[Step]:
-    """Each site lists its columns or words, where sites have to agree on them."""
+    """Each site lists its columns or words, if sites must agree on them."""
     if study.agreed_list is None:
         return
     for name, site in study.sites.items():
@@ -50,7 +50,7 @@ def listing(study: Study) -> Iterator[Step]:
 
 
 def fitting(study: Study) -> Iterator[Step]:
-    """Each site fits and releases, once all have listed what sites agree on."""
+    """Each site fits and releases, once all lists are complete."""
     ready = not study.unlisted()
     for name, site in study.sites.items():
         first = f"{COMMAND} fit" if study.agreed_list else f"{COMMAND} fit DATA --site {name}"
@@ -59,7 +59,7 @@ def fitting(study: Study) -> Iterator[Step]:
 
 
 def rounds(study: Study) -> Iterator[Step]:
-    """Each site takes part in each round, once all have released the one before."""
+    """Each site takes part in each round, once all have released the previous one."""
     for number in range(1, study.protocol.rounds + 1):
         for name, site in study.sites.items():
             done = number in site.released
@@ -68,7 +68,7 @@ def rounds(study: Study) -> Iterator[Step]:
 
 
 def merging(study: Study) -> Iterator[Step]:
-    """Somebody merges and writes the report, once all sites have released the last round."""
+    """One site or person merges and writes the report, once all sites have released the last round."""
     complete = study.round >= study.protocol.rounds
     done = complete and study.reported
     what = "merge and write the report"
@@ -86,7 +86,7 @@ def due(study: Study) -> list[Step]:
 
 
 def turn(study: Study, me: str = "") -> str:
-    """What comes next, in a sentence or two: first what `me` can do, otherwise who everybody is waiting for."""
+    """The next step in a sentence or two: the one of `me`, otherwise the one that everybody waits for."""
     open_steps = due(study)
     if not open_steps:
         return f"Everything in the protocol is done: {study.report} is the report."
