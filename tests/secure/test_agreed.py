@@ -13,13 +13,14 @@ from scipy.sparse import csr_array
 from secure_sites import ANCHOR, MODEL, Sites, agreed, opened_total, share_of
 
 import decbayes as db
+from decbayes.disclosure.guarding import distinguishing, joining_gain
 from decbayes.errors import InvalidFile, SumRefused
 from decbayes.secure import Agreement, Folder, PrivateAgreement, Share, audit, contribution
 from decbayes.secure.agreement import FORMAT, doubts_about_scores
-from decbayes.secure.anchored import compared, evened_slots, gain_in, length_of, matched, slots_of
+from decbayes.secure.anchored import evened_slots, length_of, matched, slots_of
 from decbayes.secure.folder import AGREEMENT, AROUND, MOST_BYTES, Opened
 from decbayes.secure.noise import made_id, private_terms
-from decbayes.secure.private_rounds import Later, merge_in, private_share, releases_in, spent_bytes, spent_in
+from decbayes.secure.private_rounds import PendingSpending, merge_in, private_share, releases_in, spent_bytes, spent_in
 from decbayes.secure.site import proposals, whose_turn
 
 MEMBERS = {name: public(name) for name in NAMES}
@@ -172,7 +173,7 @@ def test_slots_are_compared_with_the_same_evidence():
     anchor = posterior_of([-9.0, 0.0, 9.0], [0.2, 0.0, 0.6])
     (coupled,) = anchor.structure.symmetry
     prior = anchor.structure.prior["components"]
-    assert compared(anchor.structure, coupled) == ["components"]
+    assert distinguishing(anchor.structure, coupled.factors) == ["components"]
     found = evened_slots(anchor, coupled)["components"]
     np.testing.assert_allclose(found - prior, [[0.4 * -9.0, -0.2], [0.0, 0.0], [0.4 * 9.0, -0.2]], atol=1e-12)
     nothing = evened_slots(db.Posterior.of_prior(anchor.structure), coupled)["components"]
@@ -195,7 +196,7 @@ def test_a_slot_in_which_a_component_cannot_be_is_never_chosen():
     anchor = posterior_of([0.0, 0.0], [4.0, 400.0])
     slots = {"components": anchor.natural["components"]}
     rows = {"components": np.array([[0.0, 100.0]])}  # takes more precision away than the first slot has
-    gains = gain_in(anchor.structure, slots, rows, 0)
+    gains = joining_gain(anchor.structure, slots, rows, 0)
     assert gains[0] == -np.inf
     assert np.isfinite(gains[1])
 
@@ -508,4 +509,4 @@ def test_what_a_part_will_have_spent_is_stored_whole():
     assert (usual.spending.site, usual.spending.data_set) == ("", "data")
     with pytest.raises(db.errors.InvalidData, match="A person has 3 rows"):
         private_share(LOGISTIC, ROWS, SHARED, None, frozenset(), persons=list("aaabcd"))
-    assert Later().spending == []
+    assert PendingSpending().spending == []

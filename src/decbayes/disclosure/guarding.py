@@ -1,6 +1,6 @@
 """After a fit: hide components and words of too few persons in what leaves the site."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -161,15 +161,18 @@ def joining(
 ) -> NDArray[np.intp]:
     """The slot of each component if small ones, smallest first, join the most similar one until none is left."""
     slots, sizes = np.arange(len(presence)), presence.copy()
-    rows = {name: dense(posterior.contribution[name]).copy() for name in compared(posterior, factors)}
-    earlier = {name: 0.0 if before is None else dense(before.contribution[name]) for name in rows}
+    structure = posterior.structure
+    rows = {name: dense(posterior.contribution[name]).copy() for name in distinguishing(structure, factors)}
+    earlier = {
+        name: structure.prior[name] + (0.0 if before is None else dense(before.contribution[name])) for name in rows
+    }
     while True:
         filled = sizes > NEARLY
         small = np.flatnonzero(filled & (sizes < least - NEARLY))
         if not len(small) or filled.sum() < 2:
             return slots
         one = small[sizes[small].argmin()]
-        gain = likeness(posterior.structure, rows, earlier, one)
+        gain = joining_gain(structure, {name: earlier[name] + parts for name, parts in rows.items()}, rows, one)
         gain[~filled], gain[one] = -np.inf, -np.inf
         other = int(gain.argmax())
         slots[slots == one] = other
@@ -178,21 +181,18 @@ def joining(
             parts[other], parts[one] = parts[other] + parts[one], 0.0
 
 
-def compared(posterior: Posterior, factors: Sequence[str]) -> list[str]:
-    """The factors by which the similarity of components is judged."""
-    families = posterior.structure.families
-    return [name for name in factors if not families[name].follows and not families[name].over_components]
+def distinguishing(structure: Structure, factors: Sequence[str]) -> list[str]:
+    """The factors that distinguish components."""
+    names = [name for name in factors if not structure.families[name].follows]
+    return [name for name in names if not structure.families[name].over_components] or names
 
 
-def likeness(structure: Structure, rows: dict[str, Array], earlier: dict[str, Any], one: int) -> Array:
-    """(K,): the gain A(λ0 + c + d) − A(λ0 + c) of joining `one` to each component.
-
-    d is the contribution of `one`; c includes the earlier data in the slot.
-    """
-    total = np.zeros(len(next(iter(rows.values()))))
-    for name, contributions in rows.items():
-        family, natural = structure.families[name], structure.prior[name] + earlier[name] + contributions
-        gained = family.defined_terms(natural + contributions[one]) - family.defined_terms(natural)
+def joining_gain(structure: Structure, slots: Mapping[str, Array], rows: Mapping[str, Array], component: int) -> Array:
+    """(slots,): how well each slot explains a component, A(λ_j + c_k) − A(λ_j)."""
+    total = np.zeros(len(next(iter(slots.values()))))
+    for name, natural in slots.items():
+        family = structure.families[name]
+        gained = family.defined_terms(natural + rows[name][component]) - family.defined_terms(natural)
         total += np.nan_to_num(gained, nan=-np.inf)
     return total
 

@@ -33,17 +33,17 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest μ that (ε, δ) allows."""
-    return bisected(lambda mu: delta_of(epsilon, mu) <= delta, 0.0, MOST)
+    return bisect(lambda mu: delta_of(epsilon, mu) <= delta, 0.0, MOST)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest ε of μ-privacy at this δ."""
     if delta_of(0.0, mu) <= delta:
         return 0.0
-    return -bisected(lambda negative: delta_of(-negative, mu) <= delta, -MOST, 0.0)
+    return -bisect(lambda negative: delta_of(-negative, mu) <= delta, -MOST, 0.0)
 
 
-def bisected(holds: Any, low: float, high: float) -> float:
+def bisect(holds: Any, low: float, high: float) -> float:
     """The largest number for which a condition holds that is true for small numbers and false for large ones."""
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -113,9 +113,9 @@ class Privacy:
 
     def __str__(self) -> str:
         rows = "1 row" if self.rows_per_person == 1 else f"up to {self.rows_per_person} rows"
-        each = "every site adds noise"
+        every = "every site adds noise"
         shared = f"{self.sites} sites share one noise, of whom {self.colluders} may collude"
-        who = each if self.noise == "each" else shared
+        who = every if self.noise == "each" else shared
         return f"ε = {self.epsilon:g}, δ = {self.delta:g} per person of {rows}, added or removed; {who}"
 
     def plain(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
     if KEY not in note:
         raise InvalidFile(f"{path} is a posterior, not a private release: `decbayes fit --private` makes one.")
     try:
-        stated = checked(note[KEY])
+        stated = checked_fields(note[KEY])
         privacy, variance = Privacy.of(stated["privacy"]), int(stated["variance"])
         anchor, values = np.array(stated["anchor"], dtype=np.float64), np.array(stated["values"], dtype=np.int64)
         if variance >= WIDEST or not (np.abs(values) < LARGEST).all():
@@ -71,7 +71,7 @@ def load_release(path: str | os.PathLike[str]) -> Release:
         raise InvalidFile(f"{path}: the release in it cannot be read. Ask its site for the file again.") from None
 
 
-def checked(stated: Any) -> Mapping[str, Any]:
+def checked_fields(stated: Any) -> Mapping[str, Any]:
     """The values of an untrusted release, if their types and numbers are right."""
     if not isinstance(stated, dict) or stated.keys() != FIELDS.keys():
         raise ValueError

@@ -5,7 +5,6 @@ or the merge of an earlier round. Each site moves its components into the anchor
 and nobody has to compare components of two sites.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.base.arguments import check_kind
+from decbayes.disclosure.guarding import distinguishing, joining_gain
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices
@@ -63,7 +63,7 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
     slots = evened_slots(anchor, coupled)
     rows = {name: dense(posterior.contribution[name]) for name in slots}
     if not exclusive:
-        gains = np.array([gain_in(anchor.structure, slots, rows, component) for component in range(len(evidence))])
+        gains = np.array([joining_gain(anchor.structure, slots, rows, k) for k in range(len(evidence))])
         if len(gains) > gains.shape[1]:
             raise StructureMismatch(
                 f"The posterior has {len(gains)} features, the anchor {gains.shape[1]} slots: pad the anchor."
@@ -71,11 +71,11 @@ def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> In
         return matched(gains)
     spare, chosen = anchor.untouched(coupled), np.zeros(len(evidence), dtype=np.intp)
     for component in np.argsort(-evidence, kind="stable"):
-        place = int(gain_in(anchor.structure, slots, rows, component).argmax())
-        chosen[component] = place
-        if spare[place]:
+        slot = int(joining_gain(anchor.structure, slots, rows, component).argmax())
+        chosen[component] = slot
+        if spare[slot]:
             for name, parts in rows.items():
-                slots[name][place] += parts[component]
+                slots[name][slot] += parts[component]
     return chosen
 
 
@@ -86,28 +86,11 @@ def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
     if filled.any():
         weights[filled] = evidence[filled].mean() / evidence[filled]
     slots = {}
-    for name in compared(structure, coupled):
+    for name in distinguishing(structure, coupled.factors):
         even = structure.prior[name] + weights[:, None] * dense(anchor.contribution[name])
         proper = structure.families[name].contains_rows(even)
         slots[name] = np.where(proper[:, None], even, anchor.natural[name])
     return slots
-
-
-def compared(structure: Structure, coupled: CoupledSet) -> list[str]:
-    """The factors that distinguish components."""
-    families = structure.families
-    names = [name for name in coupled.factors if not families[name].follows]
-    return [name for name in names if not families[name].over_components] or names
-
-
-def gain_in(structure: Structure, slots: Mapping[str, Array], rows: Mapping[str, Array], component: int) -> Array:
-    """(slots,): how well each slot explains a component."""
-    total = np.zeros(len(next(iter(slots.values()))))
-    for name, natural in slots.items():
-        family = structure.families[name]
-        gained = family.defined_terms(natural + rows[name][component]) - family.defined_terms(natural)
-        total += np.nan_to_num(gained, nan=-np.inf)
-    return total
 
 
 def matched(gains: Array) -> Indices:

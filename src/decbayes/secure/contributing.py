@@ -86,7 +86,7 @@ def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any)
     if not model.count(held_back):
         return {}
     given, asked = to_predict(model, held_back)
-    together, alone = (np.asarray(model.log_predictive(each, given, asked)) for each in (merged, previous))
+    together, alone = (np.asarray(model.log_predictive(one, given, asked)) for one in (merged, previous))
     sums = {"score": together, "alone": alone, "squares": (together - alone) ** 2}
     totals = {name: float(np.sum(values)) for name, values in sums.items()}
     return {"held": float(np.sum(model.units(given, asked))), **totals}

@@ -21,7 +21,6 @@ from typing import Any
 from decbayes.base.writing import check_inside, write_whole
 from decbayes.errors import DecbayesError, InvalidFile, SumRefused
 from decbayes.files import load, save
-from decbayes.posterior import Posterior
 from decbayes.secure.agreement import Agreement, Merged
 from decbayes.secure.audit import Finding, findings
 from decbayes.secure.gathered import KINDS, SHOWING, Gathered, no_messages
@@ -60,11 +59,6 @@ class Opened:
     def add(self, one: Sum, result: Merged) -> None:
         self.sums.append(one)
         self.results.append(result)
-
-
-def read_agreement(text: bytes, anchor: Posterior) -> Agreement:
-    """The agreement in a file, private if it promises privacy."""
-    return (PrivateAgreement if b'"privacy"' in text else Agreement).of(text, anchor)
 
 
 class Folder:
@@ -106,7 +100,8 @@ class Folder:
         if file.stat().st_size > MOST_BYTES:
             raise InvalidFile(f"{file} is too long for an agreement.")
         try:
-            return read_agreement(file.read_bytes(), load(anchor))
+            text = file.read_bytes()
+            return (PrivateAgreement if b'"privacy"' in text else Agreement).of(text, load(anchor))
         except SumRefused as error:
             raise SumRefused(f"{file}: {error}") from None
 
@@ -114,7 +109,7 @@ class Folder:
         """The open sums of all rounds, and their results."""
         history = Opened(self.agreement.members)
         while len(history.sums) < self.agreement.rounds:
-            complete = [each for each in self.tried(history) if each.is_open]
+            complete = [one for one in self.tried(history) if one.is_open]
             if not complete:
                 break
             try:
@@ -127,11 +122,11 @@ class Folder:
 
     def _result(self, one: Sum, before: list[Merged]) -> Merged:
         """The result of an open sum, computed once for the same messages."""
-        place = one.terms.digest, digest_of(one.messages["masked"]), digest_of(one.messages["opening"])
-        if place not in self._results:
+        key = one.terms.digest, digest_of(one.messages["masked"]), digest_of(one.messages["opening"])
+        if key not in self._results:
             steps = opened(one.terms, one.of("masked"), one.of("opening"))
-            self._results[place] = self.agreement.result(steps, before, one.terms)
-        return self._results[place]
+            self._results[key] = self.agreement.result(steps, before, one.terms)
+        return self._results[key]
 
     def next(self) -> Sum:
         """The next sum to open, over the fewest members if several have begun; the last one if all are open."""
@@ -139,7 +134,7 @@ class Folder:
         if len(history.sums) == self.agreement.rounds:
             return history.sums[-1]
         tried = self.tried(history)
-        return min((each for each in tried if each.begun), key=lambda each: len(each.terms.seats), default=tried[0])
+        return min((one for one in tried if one.begun), key=lambda one: len(one.terms.seats), default=tried[0])
 
     def results(self) -> list[Merged]:
         """The merge after each open round."""
@@ -152,7 +147,7 @@ class Folder:
     def tried(self, history: Opened) -> list[Sum]:
         """All sums of the next round over different sets of members, the largest set first."""
         number = len(history.sums) + 1
-        places = (PLACE.fullmatch(each.name) for each in self.path.iterdir() if each.is_dir())
+        places = (PLACE.fullmatch(path.name) for path in self.path.iterdir() if path.is_dir())
         named = {frozenset((match[2] or "").split("-")) - {""} for match in places if match and int(match[1]) == number}
         possible = {names | history.left_out for names in named if history.left_out <= names} | {history.left_out}
         chosen = sorted((sorted(names) for names in possible if self._possible(history, names)), key=len)

@@ -128,7 +128,7 @@ class PrivateShare:
 FEWEST_HONEST = 2
 
 
-class Later:
+class PendingSpending:
     """Collects spending in place of a ledger: a masked release spends nothing before its part is open."""
 
     def __init__(self) -> None:
@@ -150,9 +150,9 @@ def private_share(
     data_set: str = "data",
 ) -> PrivateShare:
     """What a site masks in the next round; `known` are the ids of its earlier releases in its ledger."""
-    books, anchor = Later(), before or Posterior.of_prior(model.structure)
-    release = model.release(anchor, data, privacy, ledger=books, site=site, persons=persons, data_set=data_set)
-    return PrivateShare(release, replace(books.spending[0], known=known))
+    pending, anchor = PendingSpending(), before or Posterior.of_prior(model.structure)
+    release = model.release(anchor, data, privacy, ledger=pending, site=site, persons=persons, data_set=data_set)
+    return PrivateShare(release, replace(pending.spending[0], known=known))
 
 
 def spent_bytes(spending: Spending) -> bytes:

@@ -77,7 +77,7 @@ class Site:
             raise SumRefused("A private release without all of its noise protects nobody: it is never shown.")
         done = []
         for one in self.folder.opened().sums:
-            seat = self._kept(one.terms)
+            seat = self._required_seat(one.terms)
             shown: dict[str, Message] = {kind: by[self.name] for kind, by in one.showing.items() if self.name in by}
             message = next_message(replace(seat, sent={**seat.sent, **shown}), one, one.terms.seats, self.sign)
             if message is not None:
@@ -102,12 +102,12 @@ class Site:
         if kind == "key":
             seat = self._keyed(current, self._stored(current.terms))
         elif kind == "masked":
-            seat = self._masked(history, current, self._kept(current.terms), contribute)
+            seat = self._mask(history, current, self._required_seat(current.terms), contribute)
         else:
             self._check_opened(current.terms)
             self._spend(current.terms)
             private = isinstance(self.folder.agreement, PrivateAgreement)
-            seat = self._kept(current.terms).opening(current.of("masked"), self.sign, keep=not private)
+            seat = self._required_seat(current.terms).opening(current.of("masked"), self.sign, keep=not private)
             self._remember_opened(current.terms)
         self._store(seat)
         self.folder.publish(current, seat.sent[kind])
@@ -125,20 +125,20 @@ class Site:
                     "`decbayes secure result` writes it."
                 )
             return history.sums[-1]
-        current = self.folder.looked_at(history, history.left_out | (named or self._joined(history)))
+        current = self.folder.looked_at(history, history.left_out | (named or self._began_without(history)))
         if self.name not in current.terms.seats:
             raise SumRefused(f"{self.name} cannot continue without itself.")
         if named:
             self._give_up_all_but(current, history)
         return current
 
-    def _joined(self, history: Opened) -> frozenset[str]:
+    def _began_without(self, history: Opened) -> frozenset[str]:
         """The members without whom this one has begun the next round, unless it has given up that sum."""
         members = self.folder.agreement.members.keys()
-        for each in self.folder.tried(history):
-            seat = self._stored(each.terms)
+        for tried in self.folder.tried(history):
+            seat = self._stored(tried.terms)
             if seat is not None and not seat.given_up:
-                return frozenset(members - each.terms.seats.keys())
+                return frozenset(members - tried.terms.seats.keys())
         return frozenset()
 
     def _give_up_all_but(self, chosen: Sum, history: Opened) -> None:
@@ -152,13 +152,13 @@ class Site:
         self._check_opened(current.terms)
         return seat or Seat.begun(current.terms, self.name, self.sign)
 
-    def _masked(self, history: Opened, current: Sum, seat: Seat, contribute: Contribute) -> Seat:
+    def _mask(self, history: Opened, current: Sum, seat: Seat, contribute: Contribute) -> Seat:
         """Mask this member's numbers; an interrupted command's numbers are used again."""
         if "masked" in seat.sent:
             return seat
         agreement = self.folder.agreement
         if isinstance(agreement, PrivateAgreement):
-            ids = frozenset(self._spending(each.terms).release for each in history.sums)
+            ids = frozenset(self._spending(one.terms).release for one in history.sums)
             promise = agreement.promise(len(current.terms.seats))
             share = contribute(promise, merge_in(history.results), ids)
             self._private_folder()
@@ -175,7 +175,7 @@ class Site:
 
     def _own_steps(self, history: Opened) -> Integers:
         """Everything that this member added to open sums, in steps."""
-        total: Integers = np.sum([self._kept(one.terms).added for one in history.sums], axis=0)
+        total: Integers = np.sum([self._required_seat(one.terms).added for one in history.sums], axis=0)
         return total
 
     def _spending(self, terms: Terms) -> Spending:
@@ -225,7 +225,7 @@ class Site:
         file = self._file(terms, "seat")
         return Seat.from_bytes(terms, file.read_bytes()) if file.exists() else None
 
-    def _kept(self, terms: Terms) -> Seat:
+    def _required_seat(self, terms: Terms) -> Seat:
         seat = self._stored(terms)
         if seat is None:
             raise SumRefused(f"The secrets of {self.name} for this sum are not in {self.private}. {RESTORE}")

@@ -41,7 +41,7 @@ class AgreedList:
 
 
 @dataclass(frozen=True)
-class OfColumns(AgreedList):
+class ColumnList(AgreedList):
     """Names, kinds, categories and rounded units of columns."""
 
     kind: str = "columns"
@@ -67,7 +67,7 @@ class OfColumns(AgreedList):
 
 
 @dataclass(frozen=True)
-class OfWords(AgreedList):
+class WordList(AgreedList):
     """Words, how they were made, and their document frequencies, rounded down."""
 
     kind: str = "words"
@@ -119,7 +119,7 @@ def kind_of(protocol: Protocol) -> type[Model]:
 def agreed_list_for(protocol: Protocol) -> AgreedList | None:
     """The list that sites must agree on for a model; None if the protocol states everything."""
     options = reading_parameters(kind_of(protocol))
-    ways: tuple[AgreedList, ...] = (OfColumns(), OfWords())
+    ways: tuple[AgreedList, ...] = (ColumnList(), WordList())
     return next((way for way in ways if way.option in options and way.option not in protocol.settings), None)
 
 

@@ -99,10 +99,10 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
     else:
         low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
         text = f"{column.kind}: median {middle:.4g}, 90 % of values from {low:.4g} to {high:.4g} {unit}".rstrip()
-    constant = len(np.unique(known)) == 1
-    doubtful = missing > MUCH_MISSING * len(values) or constant
+    one_value = len(np.unique(known)) == 1
+    doubtful = missing > MUCH_MISSING * len(values) or one_value
     yield Statement(
-        topic, f"{text}{gaps}{'; all values are the same' if constant else ''}", "look" if doubtful else "fine"
+        topic, f"{text}{gaps}{'; all values are the same' if one_value else ''}", "look" if doubtful else "fine"
     )
 
 
@@ -136,9 +136,9 @@ def about_events(model: Model, targets: Array) -> Iterator[Statement]:
         text = f"all {count:,} rows are {only}: alone, these data say little. They still count in the merge"
         yield Statement("outcome", text, "look")
         return
-    each = rarer / max(model.terms_to_learn, 1)
-    text = f"{rarer:,.0f} of {count:,} rows are {name}: {each:.0f} per coefficient"
-    few = each < FEW_EVENTS
+    per_coefficient = rarer / max(model.terms_to_learn, 1)
+    text = f"{rarer:,.0f} of {count:,} rows are {name}: {per_coefficient:.0f} per coefficient"
+    few = per_coefficient < FEW_EVENTS
     yield Statement(
         "outcome",
         text + (f". Below {FEW_EVENTS:g}, estimates lean on the prior" if few else ""),
@@ -157,7 +157,7 @@ def about_separation(model: Model, points: Array, targets: Array) -> Iterator[St
         levels = [entry for entry in column.entries if entry]
         if levels or column.flag:
             names = levels or ["no", "yes"]
-            alone = [names[place] for place in range(len(names)) if decided(targets[values == place])]
+            alone = [names[place] for place in range(len(names)) if constant(targets[values == place])]
             if alone:
                 text = f"within {', '.join(alone)} all outcomes are the same (separation): the prior decides there"
                 yield Statement(f"column '{name}'", text, "look")
@@ -167,7 +167,7 @@ def about_separation(model: Model, points: Array, targets: Array) -> Iterator[St
             )
 
 
-def decided(targets: Array) -> bool:
+def constant(targets: Array) -> bool:
     return len(targets) > 0 and bool(targets.min() == targets.max())
 
 

@@ -18,20 +18,20 @@ def page(study: Study) -> str:
         f"**Authors.** {', '.join(protocol.authors)}" if protocol.authors else "",
         f"**Written on** {protocol.created}. **Protocol** {protocol.fingerprint}." if protocol.created else "",
         "## What is done",
-        what_is_done(study),
+        method_section(study),
         "## Sites",
         "\n".join(site_lines(protocol)),
         "## What leaves a site",
-        leaving(protocol),
+        disclosure_section(protocol),
         "## Analysis plan",
-        plan(protocol),
+        plan_section(protocol),
         "## Who does what",
         f"[{CHECKLIST}]({CHECKLIST}) lists all steps. `decbayes study status` says whose turn it is.",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def what_is_done(study: Study) -> str:
+def method_section(study: Study) -> str:
     protocol, kind = study.protocol, kind_of(study.protocol)
     about = (kind.about or kind.__name__).rstrip(".")
     settings = "".join(f"\n- {name.replace('_', ' ')}: `{value}`" for name, value in protocol.settings.items())
@@ -59,7 +59,7 @@ def site_lines(protocol: Protocol) -> Iterator[str]:
         yield f"- **{site}**: {f'{approver} approves what leaves' if approver else 'decides itself who approves'}"
 
 
-def leaving(protocol: Protocol) -> str:
+def disclosure_section(protocol: Protocol) -> str:
     if protocol.rules is None:
         return "There are no disclosure rules: the data are public or made up."
     person = (
@@ -72,7 +72,7 @@ def leaving(protocol: Protocol) -> str:
     )
 
 
-def plan(protocol: Protocol) -> str:
+def plan_section(protocol: Protocol) -> str:
     shown = protocol.plan
     if not shown:
         return (

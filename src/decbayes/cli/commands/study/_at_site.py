@@ -33,7 +33,7 @@ from decbayes.errors import InvalidData, InvalidProtocol, NotDisclosed
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.tables.tabular import columns_file
-from decbayes.study.agreed_list import OfColumns, kind_of, reading_parameters
+from decbayes.study.agreed_list import ColumnList, kind_of, reading_parameters
 from decbayes.study.checks import check as checked
 from decbayes.study.folder import Study, name_of
 from decbayes.study.protocol import FILE
@@ -299,7 +299,7 @@ def frame_of(model: Model, files: Sequence[Path]) -> Any:
 def compared(study: Study, site: str, text: str) -> list[str]:
     """How the columns that this site would list differ from those of the others, as far as they have listed theirs."""
     lists = {name: path for name, path in study.lists().items() if name != site}
-    if not isinstance(study.agreed_list, OfColumns) or not lists or not text:
+    if not isinstance(study.agreed_list, ColumnList) or not lists or not text:
         return []
     mine = private_folder(study, site) / f"{site}{study.agreed_list.suffix}"
     write_whole(mine, text.encode())
