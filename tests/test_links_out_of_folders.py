@@ -6,8 +6,8 @@ from groups import charter_of, identities
 from masked_sums import public, signing
 
 import decbayes as db
-from decbayes.cli.commands.everyday._private import releases_in
-from decbayes.cli.commands.everyday.merge import unfolded
+from decbayes.cli.commands.everyday._private_releases import releases_in
+from decbayes.cli.commands.everyday.merge import files_to_merge
 from decbayes.errors import DecbayesError
 from decbayes.inputs.texts import LeftOut, Texts
 from decbayes.network import Charter
@@ -39,7 +39,7 @@ def rounds(folder):
 
 
 def merges(folder):
-    return shared(folder), lambda: unfolded([folder])
+    return shared(folder), lambda: files_to_merge([folder])
 
 
 def releases(folder):

@@ -112,4 +112,4 @@ def test_topics_are_not_calibrated_through_files(run, sites):
     db.save(db.Posterior.of_prior(model.structure), sites / "t.posterior")
     status, _, errors = run("calibrate t.posterior a.csv -o a.information")
     assert status > 0
-    assert "calibrated by refits" in errors
+    assert "calibrated by refitting" in errors

@@ -127,7 +127,7 @@ def test_sites_that_use_one_file_name_have_certificates_of_different_names(comma
         main(
             ["certificate", "issue", "c.pem", "--authority", "authority.pem", "--host", "c", "--name", "a.example.org"]
         )
-    assert "another key under the name a.example.org" in capsys.readouterr().err
+    assert "another key with the name a.example.org" in capsys.readouterr().err
 
 
 def test_an_expired_certificate_is_shown_and_fails(command, tmp_path):

@@ -95,7 +95,7 @@ def test_a_merge_that_forces_unlike_things_together_says_so(run, sites):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--naive --explain", "--naive makes no alignment"),
+        ("--naive --explain", "--naive skips the alignment"),
         ("--robust --naive", "--robust does not go with --naive"),
         ("--restarts 3", "--restarts is for --solver matching"),
         ("--since nothing.posterior", "nothing.posterior"),

@@ -51,7 +51,7 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
             "merge a.posterior b.posterior -o m.posterior --overlap a.csv",
             "is not a file that `decbayes overlap` writes",
         ),
-        ("merge a.posterior b.posterior -o m.posterior --naive --confidence", "--naive makes no alignment"),
+        ("merge a.posterior b.posterior -o m.posterior --naive --confidence", "--naive skips the alignment"),
     ],
 )
 def test_mistakes_with_confidence_are_one_line(run, fitted, line, said):

@@ -103,7 +103,7 @@ def test_a_missing_folder_is_what_python_calls_it_and_needs_no_room(tmp_path):
     posterior = db.GaussianMixture(2, 1).fit([[0.0], [1.0], [5.0]], rng=0).posterior
     with pytest.raises(FileNotFoundError) as failed:
         db.save(posterior, tmp_path / "none" / "a.posterior")
-    assert "room" not in running.kept(failed.value, b"content")
+    assert "room" not in running.save_elsewhere(failed.value, b"content")
 
 
 @pytest.mark.parametrize("line", LATE)
@@ -111,7 +111,7 @@ def test_a_disk_that_is_full_already_is_noticed_before_the_work(line, run, sites
     for fit in FITS:
         assert run(fit)[0] == 0
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(running, "kept", None)
+    monkeypatch.setattr(running, "save_elsewhere", None)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
     try:
         status, _, said = run(line)

@@ -66,7 +66,7 @@ def test_tables_are_imputed_fitted_merged_and_pooled(files, run):
     [
         ("impute a.csv merged.posterior -o -", "give a name after -o"),
         ("impute a.csv merged.posterior -o a.txt", "choose one of these endings"),
-        ("pool merged.posterior merged.posterior", "has none. Give regressions"),
+        ("pool merged.posterior merged.posterior", "no coefficients to pool. Give regressions"),
     ],
 )
 def test_mistakes_are_told_in_a_line(files, run, line, said):

@@ -132,7 +132,7 @@ def test_a_charter_reads_the_same_vocabulary_as_a_fit(command, tmp_path):
         (("agent", "group.toml", "--key", "agent 0.key", "--store", "s", "--tls-key", "a.key"), "--tls-authority"),
         (("charter", "export", "group.toml", "--store", "none.store", "-o", "x"), "none.store"),
         (("charter", "remove", "group.toml", "nobody"), "no member 'nobody'"),
-        (("charter", "propose", "rules", "empty.store"), "Name a rule"),
+        (("charter", "propose", "rules", "empty.store"), "Give a rule"),
         (("posterior", "group.toml"), "--agent"),
         (("posterior", "group.toml", "--store", "none.store"), "none.store"),
         (("posterior", "group.toml", "--store", "a.key"), "a.key"),

@@ -75,7 +75,7 @@ def test_effects_of_covariates_in_a_shared_folder(run, tmp_path):
     assert "Leave the formula out" in run(f"{lines['b']} --formula kind")[2]
     assert run(lines["b"])[0] == 0
     status, out, errors = run("prevalence m.posterior shared/a.prevalence shared/b.prevalence")
-    assert (status, "A round" in errors, "ratio" in out) == (0, True, True)
+    assert (status, "Another round" in errors, "ratio" in out) == (0, True, True)
     assert run(lines["a"])[0] == 0
     assert "waiting for b" in run(lines["a"])[2]
     assert run(lines["b"])[0] == 0
@@ -95,7 +95,7 @@ def test_effects_of_covariates_in_a_shared_folder(run, tmp_path):
     assert json.loads((tmp_path / "shared/a.1.prevalence").read_text())["sites"]["a"]["documents"] == 59
     refused = {
         "prevalence m.posterior a.jsonl --formula wind": "wind",
-        "prevalence m.posterior a.jsonl --formula kind --date day": "--date goes without --formula",
+        "prevalence m.posterior a.jsonl --formula kind --date day": "--date does not go with --formula",
         "prevalence m.posterior shared/a.prevalence shared/a.prevalence": "given twice",
         "prevalence a.posterior shared/a.prevalence shared/b.prevalence": "on other topics",
         "prevalence m.posterior a.jsonl --folder nowhere": "is not a folder",

@@ -106,7 +106,7 @@ def test_a_missing_member_is_left_out_and_the_others_add_more_noise(run, sites):
         ("--private --epsilon 3", {"names": SITES[:2]}, "at least two honest sites"),
         ("--private --epsilon 3 --colluders 2", {}, "at least two honest sites"),
         ("--private --epsilon 3 --noise each --colluders 2", {}, "At least 4 members"),
-        ("--private --epsilon 3", {"anchor": "north.posterior"}, "holds what data have contributed"),
+        ("--private --epsilon 3", {"anchor": "north.posterior"}, "The anchor contains data"),
         ("--private --epsilon 3 --rounds 2", {}, "divides its budget among 1 rounds"),
         ("--private --epsilon 3 --spare 1", {}, "do not go with --private"),
         ("--private", {}, "--private needs --epsilon"),

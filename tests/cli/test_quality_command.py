@@ -108,7 +108,7 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
         ("quality m.posterior -o no", "name them with --data"),
         ("quality m.posterior --data a.txt --counts a.txt", "either --data"),
         ("quality m.posterior --counts a.txt", "a.txt does not hold counts"),
-        ("quality m.posterior --counts wrong.quality", "counted other words"),
+        ("quality m.posterior --counts wrong.quality", "counts other words"),
         ("quality points.posterior", "Only topics have words"),
     ],
 )

@@ -88,7 +88,7 @@ def test_what_would_count_twice_is_refused(run, tmp_path):
         "merge a.1.posterior a.posterior -o no": "hold the same data",
         "merge b.posterior bc.posterior -o no": "hold the same data",
         "merge a.1.posterior b.1.posterior c.posterior -o no": "round",
-        "merge a.1.posterior b.1.posterior c.1.posterior --components 2 -o no": "in common slots already",
+        "merge a.1.posterior b.1.posterior c.1.posterior --components 2 -o no": "already in common slots",
     }
     for line, reason in refused.items():
         status, _, errors = run(line)
@@ -213,7 +213,7 @@ def test_another_day_is_a_fit_like_others(run, tmp_path, monkeypatch):
     (tmp_path / "x.posterior.unfinished" / "note.json").write_text("{}", encoding="utf-8")
     used = []
     monkeypatch.setattr(lda, "device_for", lambda name: used.append(name or devices._used))
-    monkeypatch.setattr(fit_command, "available", lambda name: name)
+    monkeypatch.setattr(fit_command, "available_device", lambda name: name)
     assert run(f"fit topics tuesday.txt {on_top} 0.3 --device cuda -o x.posterior")[0] == 0
     assert set(used) == {"cuda"}
     assert not (tmp_path / "x.posterior.unfinished").exists()

@@ -196,7 +196,7 @@ def test_disclosure_rules_hold_at_each_site(run, begun, tmp_path, monkeypatch):
         status, _, errors = run(f"{line} --approve Kim" if site != "north" else line)
     assert (status, "12" in errors, "20" in errors) == (1, True, True), errors
     status, _, errors = run(f"secure round ruled north.csv --key north.key --agreed {agreed}")
-    assert (status, "name whoever approves that, --approve NAME" in errors) == (1, True), errors
+    assert (status, "say who approves that, --approve NAME" in errors) == (1, True), errors
     status, _, errors = run(f"secure round ruled north.csv --key north.key --agreed {agreed} --rules none")
     assert (status, "a site may only be stricter" in errors) == (1, True)
     assert not list((tmp_path / "ruled" / "round_1").glob("*.masked"))
@@ -209,7 +209,7 @@ def test_other_data_than_in_the_round_before_are_refused(run, begun):
     while "masked" not in errors and status == 0:
         turns(run, begun, sites=("south", "west"))
         status, _, errors = visit(run, "north", begun)
-    assert (status, "has added to the last sum is not the posterior of these data alone" in errors) == (1, True), errors
+    assert (status, "to the last sum is not the posterior of these data alone" in errors) == (1, True), errors
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 import decbayes as db
 from decbayes.cli import app
-from decbayes.cli.shared.terminal import fitting
+from decbayes.cli.shared.terminal import fit_progress
 from decbayes.models.core.ascent import Pass
 
 COMMANDS = (
@@ -99,7 +99,7 @@ def test_a_bar_says_that_kernels_are_compiled_once(tmp_path, monkeypatch):
     monkeypatch.setattr("decbayes.cli.shared.terminal.progress_bar", lambda *columns: Progress(console=quiet))
     quiet = Console(quiet=True)
     for words in ("compiling, once", "fitting"):
-        with fitting(1, 10) as bar:
+        with fit_progress(1, 10) as bar:
             module = importlib.import_module("own_kernel")
             assert module.doubled(2) == 4
             (task,) = bar._bar.tasks

@@ -277,7 +277,7 @@ def test_standard_input_several_files_and_lines_that_are_none(run, tmp_path, mon
         ("fit topics a.jsonl --columns body --format pdf -o p", "no format pdf"),
         ("fit topics zh.txt -o p", "--tokens characters --ngrams 2"),
         ("fit topics counts.csv --columns text -o p", "there is no column text; the columns are x, y"),
-        ("words a.words a.jsonl -o p", "join lists, or list words of texts"),
+        ("words a.words a.jsonl -o p", "combine lists, or list the words of texts"),
         ("score counts.csv points.posterior --strict", "--strict is about texts"),
     ],
 )

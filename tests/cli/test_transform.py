@@ -45,7 +45,7 @@ def test_topics_of_texts_are_those_of_assign_in_the_order_of_the_input(run, topi
     lines = [json.dumps({"text": text}) for text in texts]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines[:5], "damaged", *lines[5:]]), encoding="utf-8")
     status, _, errors = run("transform a.jsonl m.posterior -o topics.csv")
-    assert (status, "topics.csv: 32 rows" in errors, "2 of them hold nothing" in errors) == (0, True, True)
+    assert (status, "topics.csv: 32 rows" in errors, "2 of them have nothing" in errors) == (0, True, True)
     assert "1 left out (line 6)" in errors
     rows = rows_of(tmp_path / "topics.csv")
     model = db.model_for(topics.structure)
@@ -158,7 +158,7 @@ def test_components_are_exported_with_probabilities_and_intervals(run, topics, t
     [
         ("transform a.txt m.posterior -o topics.xlsx", "rows are written as .csv, .csv.gz or .parquet"),
         ("transform none.mtx m.posterior -o topics.parquet", "none.mtx holds no observations"),
-        ("transform m.posterior -o topics.csv", "Name the data, and after them the posterior"),
+        ("transform m.posterior -o topics.csv", "Give the data, then the posterior"),
         ("transform a.txt nothing.posterior -o topics.csv", "nothing.posterior"),
         ("transform nothing.txt m.posterior -o topics.csv", "nothing.txt: No such file"),
         ("transform a.txt m.posterior -o a.txt", "is an input of this command"),

@@ -66,7 +66,7 @@ def test_a_file_counts_once_and_rows_that_were_held_back_are_left_out_of_a_calib
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("validate a.csv", "Name the data and then the posteriors"),
+        ("validate a.csv", "Give the data, then the posteriors"),
         ("validate a.csv a.posterior --held-back 0.01", "would reveal too much"),
         ("validate a.csv a.posterior --held-back 2", "between 0 and 1"),
         ("validate a.csv a.posterior --cuts 2-5", "FIRST:LAST"),
@@ -107,7 +107,7 @@ def test_formulas_are_compared_on_the_rows_they_were_fitted_to(run, tmp_path):
     assert "Pareto" not in shown
     one = run("validate a.csv x.posterior --leave-one-out --held-back 0.1")
     assert one[0] != 0
-    assert "--leave-one-out needs the data that were fitted" in one[2]
+    assert "--leave-one-out takes the data that were fitted" in one[2]
     total = db.checking.Scores.load(tmp_path / "a.scores")
     replace(total, unreliable=(0, 3)).save(tmp_path / "c.scores")
     assert "z: 3 of 39 observations change the posterior too much" in run("validate c.scores")[1].replace("\n", " ")
@@ -131,4 +131,4 @@ def test_scores_of_models_with_different_columns_do_not_tell_which_rare_value_so
     (tmp_path / "few.csv").write_text("\n".join(lines), encoding="utf-8")
     assert run("fit linear-regression few.csv --formula days~age+ward -o few.posterior")[0] == 0
     status, _, errors = run("validate a.csv long.posterior few.posterior --leave-one-out --rules usual -o c.scores")
-    assert (status, "different lists of 'ward'" in errors) == (1, True)
+    assert (status, "different categories of 'ward'" in errors) == (1, True)

@@ -24,7 +24,7 @@ DATA = {
     "folder": "folder",
     "junk.csv": "not UTF-8 text",
     "secret.csv": "is not a number",
-    "a.posterior": "is a posterior, and data are expected here",
+    "a.posterior": "is a posterior, but data are expected here",
     "group.toml": "files that end in .toml",
 }
 CHARTERS = {

@@ -149,7 +149,7 @@ def test_lists_of_words_and_sketches_are_of_enough_documents_and_a_refusal_leave
 
 
 def test_rows_per_observation_are_not_for_others(run, files):
-    assert "for this site, not for others" in run("transform a.npy safe.posterior -o a.csv")[2]
+    assert "keep them on this site" in run("transform a.npy safe.posterior -o a.csv")[2]
 
 
 def test_a_merge_of_files_counts_rows(run, files):

@@ -153,7 +153,7 @@ def test_words_of_one_author_are_as_rare_as_the_author(run, rng, tmp_path):
     assert "zebra" in (tmp_path / "a.words").read_text()
     assert run("words texts.jsonl --person author -o b.words")[0] == 0
     assert "zebra" not in (tmp_path / "b.words").read_text()
-    assert "name the words that count" in run("fit topics texts.jsonl --topics 2 --person author --seed 1 -o a")[2]
+    assert "give --vocabulary" in run("fit topics texts.jsonl --topics 2 --person author --seed 1 -o a")[2]
     (tmp_path / "c.words").write_text("".join(f"{word}\n" for word in [*common, "zebra", "gnu", "emu", "yak", "ibex"]))
     fit = "fit topics texts.jsonl --topics 2 --vocabulary c.words"
     assert run(f"{fit} -o a")[0] == 0

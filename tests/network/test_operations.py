@@ -58,7 +58,7 @@ def test_data_is_added_corrected_and_withdrawn_while_the_agent_runs(tmp_path):
         party.agreement(["agent 0", "agent 1"], set(ALL))
         assert "withdrawn" in str(again.events("skipped"))
 
-        assert "for good" in cli("tell", "retract", store, status=1)
+        assert "permanent" in cli("tell", "retract", store, status=1)
         cli("tell", "retract", store, "--for-good")
         with inquiry(party, "agent 0") as ask:
             assert until(lambda: ask.posterior().description["counted"].keys() == {"agent 0", "agent 2"})

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.cli.commands.network import posterior as command
-from decbayes.cli.commands.network.posterior import following
+from decbayes.cli.commands.network.posterior import with_earlier_ids
 from decbayes.merging.base.lineage import with_ids
 from decbayes.network import Charter, Limits
 from decbayes.network.runtime import store
@@ -65,7 +65,7 @@ def test_names_stay_with_topics_while_agents_go_on_and_when_words_are_added(rng)
     group = agents(rng, words, 2, MEMBERS[:2])
     first = observe(group, [(f"may {site}", letters(rng, words, ["sea", "chess"])) for site in range(2)])
     named = db.merging.name(with_ids(first), {about(first, "rook"): "Games"})
-    second = following(
+    second = with_earlier_ids(
         named, observe(group, [(f"june {site}", letters(rng, words, ["sea", "chess"])) for site in range(2)])
     )
     assert second.names[about(second, "rook")] == "Games"
@@ -75,7 +75,7 @@ def test_names_stay_with_topics_while_agents_go_on_and_when_words_are_added(rng)
     larger = agents(rng, more, 3, MEMBERS)
     themes = [["sea", "chess"], ["sea", "chess"], ["health", "chess"]]
     merged = observe(larger, [(f"july {site}", letters(rng, more, each)) for site, each in enumerate(themes)])
-    third = following(second, merged)
+    third = with_earlier_ids(second, merged)
     assert third.structure.labels["topics"] == more
     assert third.names[about(third, "rook")] == "Games"
     assert not third.names[about(third, "nurse")]

@@ -18,7 +18,7 @@ from decbayes.reporting.reports import page
 from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant, gains
-from decbayes.views.pooling import pooled
+from decbayes.views.site_spread import pool_sites
 
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "ward": db.columns.Categorical("bone", "heart")}
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -116,7 +116,7 @@ def test_a_site_in_another_unit_is_named_and_no_other(rng):
     findings = Findings.by_name(db.align(posteriors), names)
     assert "hill seems to have weight in another unit than the others" in answer(findings)[2]
     text = page(findings.alignment, names=findings.names)
-    assert "hill seems to have weight in another unit: it says far more about it" in text
+    assert "hill seems to have weight in another unit: it is far more certain about it" in text
     assert not re.search("(north|south|lake) (seems|disagrees|has)", answer(findings)[2] + text)
     honest = Findings.by_name(db.align(posteriors[:3]), names[:3])
     assert "unit" not in answer(honest)[2]
@@ -147,12 +147,12 @@ def test_spread_between_sites_is_that_of_a_meta_analysis():
     """Against statsmodels, on made-up effects."""
     combine = pytest.importorskip("statsmodels.stats.meta_analysis").combine_effects
     means, deviations = [0.61, -0.2, 0.35, 1.1, 0.02], [0.2, 0.15, 0.3, 0.25, 0.1]
-    theirs, ours = combine(np.array(means), np.array(deviations) ** 2, method_re="chi2"), pooled(means, deviations)
+    theirs, ours = combine(np.array(means), np.array(deviations) ** 2, method_re="chi2"), pool_sites(means, deviations)
     assert ours.i_squared == pytest.approx(theirs.i2)
     assert ours.tau_squared == pytest.approx(theirs.tau2)
-    alike = pooled([0.5, 0.5, 0.5], [0.1, 0.2, 0.3])
+    alike = pool_sites([0.5, 0.5, 0.5], [0.1, 0.2, 0.3])
     assert (alike.i_squared, alike.tau_squared) == (0.0, 0.0)
-    assert pooled([0.5, 0.6], [0.1, 0.1]).prediction is None
+    assert pool_sites([0.5, 0.6], [0.1, 0.1]).prediction is None
 
 
 def test_a_further_site_is_expected_where_numerical_integration_says():
@@ -161,7 +161,7 @@ def test_a_further_site_is_expected_where_numerical_integration_says():
     density = norm.pdf(means, mu, np.hypot(deviations, tau)).prod(axis=-1)  # mu × tau
     mu, tau = mu[:, 0], tau[:, 0]
     density *= halfcauchy.pdf(tau, scale=4.0 / np.sqrt(np.mean(deviations**-2)))
-    found = pooled(means, deviations).prediction
+    found = pool_sites(means, deviations).prediction
     for end, share in ((found.low, 0.05), (found.high, 0.95)):
         below = trapezoid(trapezoid(density * norm.cdf(end, mu, tau), mu, axis=0), tau)
         assert below / trapezoid(trapezoid(density, mu, axis=0), tau) == pytest.approx(share, abs=0.0006)
@@ -172,7 +172,7 @@ def test_a_further_site_falls_into_its_interval_as_often_as_stated(sites, spread
     rng, hits, size = np.random.default_rng(0), 0, 250
     for _ in range(size):
         truths, errors = rng.normal(1.0, spread, sites + 1), rng.uniform(0.1, 0.4, sites)
-        prediction = pooled(truths[:-1] + errors * rng.normal(size=sites), errors, level=0.9).prediction
+        prediction = pool_sites(truths[:-1] + errors * rng.normal(size=sites), errors, level=0.9).prediction
         hits += prediction.low < truths[-1] < prediction.high
     assert 0.86 < hits / size < 0.985
 

@@ -120,7 +120,7 @@ def test_a_slot_that_stays_empty_is_counted_and_not_shown(tmp_path, monkeypatch,
     with pytest.raises(SystemExit):
         main(["show", "merged"])
     shown = capsys.readouterr().out
-    assert "and 1 empty slot, which nobody has filled" in shown
+    assert "and 1 empty slot, which no site has filled" in shown
     for text, tables in ((explained, 2), (shown, 2), (str(merged), 1)):
         assert [int(slot) for slot in re.findall(r"^ ?(\d)  ", text, re.MULTILINE)] == kept * tables
     assert re.findall(r"<t[hd][^>]*>(\d)<", merged._repr_html_()) == [str(slot) for slot in kept]

@@ -220,7 +220,7 @@ def test_numbers_have_the_digits_that_their_interval_leaves(values, text):
 def test_sequences_of_persons_are_counted_as_persons(monkeypatch):
     monkeypatch.setattr(Findings, "heterogeneity", {})
     findings = Findings.by_name(db.align(states()), SITES)
-    sites = {site: Participant(rows=5, persons=5, told_apart=True) for site in SITES}
+    sites = {site: Participant(rows=5, persons=5, has_person_column=True) for site in SITES}
     about = About(participants=sites)
     assert "This rests on 10 persons (10 sequences) at 2 sites;" in answer(findings, about)[1]
     shown = re.findall(r"<div><b>(\d+)</b><span>(\w+)</span>", page(findings.alignment, names=SITES, about=about))

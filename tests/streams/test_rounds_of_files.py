@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.cli.commands.everyday._turns import RoundToMake
+from decbayes.cli.commands.everyday._shared_folder import RoundToMake
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.streams.course import Ends
@@ -214,17 +214,17 @@ def test_slots_are_joined_where_the_sites_together_gain_most():
 def test_without_a_folder_too_all_sites_first_fit_more_components():
     """The first site asks for 'auto'; the others follow its file, and nobody begins before all have done so."""
     sites = {name: Sent(sent.posterior) for name, sent in WIDE.items()}
-    first = RoundToMake(sites, Path("a"), Path("o")).asked("auto")
+    first = RoundToMake(sites, Path("a"), Path("o")).with_components("auto")
     assert (first.auto, first.wide) == (True, 0)  # nine rows are too few for more than three
     wide = replace(sites["a"], auto=True)
     after = {"b": sites["b"], "a": wide, "c": sites["c"]}
-    assert RoundToMake(after, Path("b"), Path("o")).asked(None).wide == 3
+    assert RoundToMake(after, Path("b"), Path("o")).with_components(None).wide == 3
     with pytest.raises(WrongArgument, match="b has not been fitted with more components yet"):
-        RoundToMake({"a": wide, "b": sites["b"]}, Path("a"), Path("o")).asked(None)
+        RoundToMake({"a": wide, "b": sites["b"]}, Path("a"), Path("o")).with_components(None)
     with pytest.raises(WrongArgument, match="leave out --components"):
-        RoundToMake(after, Path("b"), Path("o")).asked(4)
+        RoundToMake(after, Path("b"), Path("o")).with_components(4)
     with pytest.raises(WrongArgument, match="for the first round"):
-        RoundToMake(WIDE, Path("a"), Path("o")).asked("auto")
+        RoundToMake(WIDE, Path("a"), Path("o")).with_components("auto")
 
 
 def test_the_same_data_count_once_and_rounds_are_not_mixed():

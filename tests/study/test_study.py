@@ -14,7 +14,7 @@ from tables_of_patients import patients, write_table
 import decbayes as db
 from decbayes.checking import Information
 from decbayes.cli import main
-from decbayes.cli.commands.study import _turns
+from decbayes.cli.commands.study import _next
 from decbayes.cli.commands.study._where import AtSite
 from decbayes.disclosure import Rules
 from decbayes.errors import InvalidProtocol
@@ -127,9 +127,9 @@ def test_commands_can_be_run_again(finished, run, tmp_path):
     for line in (("check", "south.csv"), ("fit",), ("report",), ("status",)):
         status, _, told = run("study", *line, *(("--site", "south") if line[0] in ("check", "fit") else ()))
         assert status == 0, told
-    assert "has released its fit already" in run("study", "fit", "--site", "south")[2]
+    assert "has already released its fit" in run("study", "fit", "--site", "south")[2]
     status, _, told = run("study", "release", "--site", "south", "--approve", "Dr Kim")
-    assert (status, "south.posterior: released already" in told) == (0, True)
+    assert (status, "south.posterior: already released" in told) == (0, True)
     assert {path: path.read_bytes() for path in (tmp_path / "stay" / "sites").rglob("*.*")} == files
 
 
@@ -539,10 +539,10 @@ def test_what_a_preview_finds_stops_a_release_only_where_rules_were_agreed_on(ru
     """Public data (rules none) may have rare things, as `decbayes release` has it."""
     study = Study.create(tmp_path / "s", Protocol("s", "mean", {"a": ""}, {"variance": 1.0}, rules=rules))
     released = []
-    monkeypatch.setattr(_turns, "shown", lambda study, site: 3)
-    monkeypatch.setattr(_turns, "newest_draft", lambda study, site: "draft")
-    monkeypatch.setattr(_turns, "release", lambda **options: released.append(options["approve"]))
-    ended = _turns.shown_and_released(AtSite(study=study.folder, site="a"), "Kim", None)
+    monkeypatch.setattr(_next, "show_draft", lambda study, site: 3)
+    monkeypatch.setattr(_next, "newest_draft", lambda study, site: "draft")
+    monkeypatch.setattr(_next, "release", lambda **options: released.append(options["approve"]))
+    ended = _next.show_and_release(AtSite(study=study.folder, site="a"), "Kim", None)
     assert (ended, released) == ((None, ["Kim"]) if rules is None else (3, []))
 
 
@@ -554,8 +554,8 @@ def test_a_site_that_is_too_small_is_told_how_the_study_goes_on_without_it(run, 
     status, out, errors = run("study", "check", "tiny.csv", "--site", "tiny")
     assert (status, "9 observations" in out) == (3, True)
     assert "--rules none" not in out, "rules are the protocol's"
-    assert "take its line out of [sites] in stay/protocol.toml" in errors
-    assert "out of [sites] in protocol.toml" in run("study", "fit", "--site", "north")[2]
+    assert "remove its line from [sites] in stay/protocol.toml" in errors
+    assert "from [sites] in protocol.toml" in run("study", "fit", "--site", "north")[2]
     protocol = tmp_path / "stay" / "protocol.toml"
     lines = protocol.read_text(encoding="utf-8").splitlines()
     protocol.write_text("\n".join(line for line in lines if not line.startswith("tiny =")), encoding="utf-8")
@@ -589,4 +589,4 @@ def test_a_list_that_cannot_be_made_is_a_statement_beside_all_others(run, tmp_pa
     (tmp_path / "t.txt").write_text("\n".join(texts), encoding="utf-8")
     status, out, errors = run("study", "check", "t.txt", "--site", "north")
     assert (status, "documents" in out, "--rules none" in out + errors) == (3, True, False)
-    assert "name who merges instead" in errors
+    assert "name another site that merges" in errors

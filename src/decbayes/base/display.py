@@ -16,5 +16,5 @@ class Displayed:
 
 def text_of(posterior: Any) -> str:
     """A posterior as a few lines of text."""
-    text: str = import_module("decbayes.views.texts").text_of(posterior)
+    text: str = import_module("decbayes.views.text_summary").text_of(posterior)
     return text

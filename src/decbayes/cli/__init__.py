@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. A command is one file in `cli/commands` and one registration here.
+"""The command line. A command is one file in `cli/commands`, loaded when it is called, and one registration here.
 
-It is loaded when it is called. Its help is here because `decbayes --help` loads none of them.
+The registration has the command's help, so that `decbayes --help` loads no command.
 """
 
 import sys
@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from inspect import cleandoc
 from itertools import count
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cyclopts import App, Group, Parameter
 
 import decbayes
-from decbayes.cli.shared.running import finish, run, shown_default
+from decbayes.cli.shared.running import example, finish, run, shown_default
 
 app = App(
     name="decbayes",
@@ -22,23 +22,24 @@ app = App(
     --help after a command shows an example; --debug shows the traceback of an error; - is standard input, and after -o
     standard output.""",
     version=decbayes.__version__,
-    default_parameter=Parameter(show_default=shown_default, negative_iterable=()),
+    # Flags are off by default, so that --no-FLAG would do nothing.
+    default_parameter=Parameter(show_default=shown_default, negative_bool=(), negative_iterable=()),
     suppress_keyboard_interrupt=False,
 )
 
 
-# In the order of `decbayes --help`; each has a folder in `cli/commands`.
-STUDY = Group("Study", sort_key=0, help="From a question to a report, by files: the short way.")
+# In the order of `decbayes --help`; each group has a folder in `cli/commands`.
+STUDY = Group("Study", sort_key=0, help="From a question to a report, by files.")
 EVERYDAY = Group("Everyday", sort_key=1, help="From data to a merged result, step by step.")
 TOPICS = Group("Topics", sort_key=2, help="Find, name, change and compare the topics of a merge.")
 SHARING = Group("Sharing", sort_key=3, help="What leaves this site.")
 CHECKING = Group("Checking", sort_key=4, help="How far to believe a result.")
-PLANNING = Group("Planning", sort_key=5, help="Before there are data.")
-NETWORK = Group("Network", sort_key=6, help="Agents that find each other and agree.")
+PLANNING = Group("Planning", sort_key=5, help="Before there are any data.")
+NETWORK = Group("Network", sort_key=6, help="Agents that exchange posteriors by themselves.")
 FURTHER = Group("Further", sort_key=7, help="From other packages.")
 
 ENTRY_POINTS = "decbayes.commands"
-"""The entry points under which installed packages offer commands of their own, NAME = "module:function"."""
+"""The entry points by which installed packages add commands, NAME = "module:function"."""
 
 TO_BEGIN = """Three ways to begin:
 
@@ -56,10 +57,9 @@ _order = count()
 
 
 def command(group: Group, name: str, about: str, *examples: str, after: str = "", several: bool = False) -> None:
-    """Register a command, which is in the module of its name; `several` if that has commands of its own."""
+    """Register the command in the module of its name; `several` if it has subcommands."""
     module = name.replace("-", "_")
-    shown = "\n".join(["For example:\n", "```sh", *examples, "```"])
-    text = "\n\n".join(part for part in (cleandoc(about), shown, cleandoc(after)) if part)
+    text = "\n\n".join(part for part in (cleandoc(about), example(*examples), cleandoc(after)) if part)
     place = f"decbayes.cli.commands.{str(group.name).lower()}.{module}"
     app.command(f"{place}:{'app' if several else module}", name=name, help=text, group=group, sort_key=next(_order))
 
@@ -70,7 +70,7 @@ command(
     """Run a study by files: a protocol, a folder per site, and one report at the end.
 
     `study new` begins it. At each site: `check`, `fit`, `preview`, `release`, and `round` if the protocol has rounds.
-    To merge: `report`. Each command says what comes next and who does it; `status` says it at any time.""",
+    To merge: `report`. Each command prints the next step and who does it; `status` prints it at any time.""",
     "decbayes study new stay --model linear-regression --formula 'days ~ age + ward' --sites north,south",
     "decbayes study status",
     several=True,
@@ -78,10 +78,10 @@ command(
 command(
     EVERYDAY,
     "columns",
-    """List what the columns of a table hold: categories, yes or no, counts, real numbers and their units.
+    """List the kinds of a table's columns: categories, yes or no, counts, real numbers and their units.
 
-    Sites that fit classes of one table, or states of one kind of sequence, must agree on this. Each site describes its
-    own table in a file, and somebody combines these files. They hold names, categories and rounded units, no rows.""",
+    Sites that fit the same kind of table or sequence must agree on them. Each site describes its table in a file, and
+    somebody combines these files. They contain names, categories and rounded units, but no rows.""",
     "decbayes columns patients.csv -o here.columns",
     "decbayes columns here.columns there.columns -o agreed.columns",
 )
@@ -91,7 +91,7 @@ command(
     "List the words of one site's texts, to combine the lists of all sites into a shared vocabulary.",
     "decbayes words letters.jsonl -o a.words",
     after="""Then `decbayes words a.words b.words -o words.txt` makes the file for `decbayes fit topics --vocabulary`.
-    The files also say how texts became words: lists that were made in different ways are refused.""",
+    The files also record how texts were split into words: lists that were made differently are refused.""",
 )
 command(
     EVERYDAY,
@@ -105,16 +105,16 @@ command(
     "merge",
     """Merge the posteriors of several sites into one posterior for all their data.
 
-    Components are matched first: each site may number them in its own way. Vocabularies may be in any order.""",
+    Components are matched first, because sites number them differently. Vocabularies may be in any order.""",
     "decbayes merge a.posterior b.posterior -o merged.posterior --explain",
 )
 command(
     EVERYDAY,
     "refine",
-    """One site's next round: refit its data against what all other sites have sent, and write what to send next.
+    """Make one site's next round: refit its data given the files of all other sites, and write its next file.
 
-    Each site runs it once per round. In a folder that all share it finds whose turn it is, what to read and where to
-    write; a site that has sent nothing yet joins. `decbayes merge shared` then merges the last round.""",
+    Each site runs it once per round. In a shared folder it finds whose turn it is, what to read and where to write; a
+    site without files joins. `decbayes merge shared` then merges the last round.""",
     "decbayes refine letters.jsonl --folder shared",
     "decbayes refine letters.jsonl --own a.posterior --others b.posterior c.posterior -o a.1.posterior",
 )
@@ -127,7 +127,7 @@ command(
 command(
     EVERYDAY,
     "report",
-    """Write the results of a merge as one page that anybody can open: results, sites, doubts, how to reproduce it.
+    """Write a merge as one page that anybody can open: results, sites, doubts, and how to reproduce it.
 
     The page is one HTML file. It loads nothing from elsewhere, quotes no data, and prints well.""",
     "decbayes report a.posterior b.posterior -o report.html",
@@ -141,54 +141,47 @@ command(
 command(
     EVERYDAY,
     "transform",
-    "Write the topics, classes or states of new data: one row per document or observation, in their order.",
+    "Write the topics, classes or states of new data: one row per document or observation, in the same order.",
     "decbayes transform letters.jsonl merged.posterior -o topics.csv",
 )
 command(
     EVERYDAY,
     "predict",
-    """Print what a regression expects for persons you describe: a mean, a probability, survival at given times.
+    """Predict a regression's outcome for persons you describe: a mean, a probability, survival at given times.
 
-    Several values of a column, as in age=50,60, make several persons. Intervals are those of `decbayes show`.""",
+    Several values of a column, as in age=50,60, make several persons. Intervals are as in `decbayes show`.""",
     "decbayes predict merged.posterior age=60 sex=f,m --times 30,90,365",
 )
 command(
     EVERYDAY,
     "impute",
-    """Write a table several times, with missing values drawn from the posterior of all sites: multiple imputation.
+    """Impute missing values: write a table several times, with values drawn from the posterior of all sites.
 
-    Fit the same regression to each table, merge each number over sites, and `decbayes pool` the merges.""",
+    Fit the same regression to each table, merge the first tables of all sites, the second ones, and so on; then
+    combine the merges with `decbayes pool`.""",
     "decbayes impute patients.csv merged.posterior -o here.csv --draws 20",
 )
 command(
     TOPICS,
     "find",
-    "List topics by their words, by their likeness to another topic, or by a document about them.",
+    "Find topics by words, by similarity to another topic, or by a document.",
     "decbayes find merged.posterior nurse ward",
     "decbayes find merged.posterior --document letter.txt",
 )
 command(
     TOPICS,
     "name",
-    "Give a topic a name, which stays with it in reports and in later merges with --since.",
+    "Name a topic. The name stays with it in reports, and in later merges with --since.",
     "decbayes name merged.posterior 3 Hospitals",
 )
+command(TOPICS, "drop", "Remove topics from a merge.", "decbayes drop merged.posterior 3 7 -o fewer.posterior")
 command(
-    TOPICS,
-    "drop",
-    "Leave topics out of a merge.",
-    "decbayes drop merged.posterior 3 7 -o fewer.posterior",
-)
-command(
-    TOPICS,
-    "join",
-    "Make one topic of several.",
-    "decbayes join merged.posterior Hospitals 5 -o joined.posterior",
+    TOPICS, "join", "Join several topics into one.", "decbayes join merged.posterior Hospitals 5 -o joined.posterior"
 )
 command(
     TOPICS,
     "split",
-    "Divide a topic in two, by what the sites have put into it.",
+    "Split a topic in two, using the files of the sites.",
     "decbayes split merged.posterior 3 a.posterior b.posterior -o divided.posterior",
 )
 command(
@@ -196,56 +189,56 @@ command(
     "prevalence",
     """Print the share of each topic per site and over time, with intervals.
 
-    Each site writes sums over its documents, which say nothing about single ones; these files add up.""",
+    Each site writes sums over its documents, which reveal no single one; these files add up.""",
     "decbayes prevalence merged.posterior a.jsonl --date day --site a -o a.prevalence",
     "decbayes prevalence merged.posterior a.prevalence b.prevalence --picture shares.png",
 )
 command(
     TOPICS,
     "compare",
-    "Say which topics changed, appeared or vanished from one merge to another.",
+    "Show which topics changed, appeared or vanished from one merge to another.",
     "decbayes compare may.posterior june.posterior --picture changes.png",
 )
 command(
     SHARING,
     "preview",
-    """Show what a file reveals about persons before it leaves: the smallest groups, rare words, records that stand out.
+    """Show what a file reveals about persons before it leaves: the smallest groups, rare words, unusual records.
 
-    With --data it measures how well a reader could tell who is in the data. The page is for the data's owner: it may
-    quote rare words and categories.""",
+    With --data it measures how well a reader could tell who is in the data. The page is for the owner of the data: it
+    may quote rare words and categories.""",
     "decbayes preview a.posterior --data a.csv -o preview.html",
 )
 command(
     SHARING,
     "release",
-    """Approve a file: it then says who released it, is signed (with --key), and is recorded in the site's ledger.
+    """Approve a file: mark it as released, sign it (with --key), and record it in the site's ledger.
 
-    It is previewed once more with the data behind it. A file that breaks a rule, is about other data, or differs from
-    an earlier release by too few persons is refused.""",
+    It is previewed once more with the data behind it, and refused if it breaks a rule, is about other data, or differs
+    from an earlier release by too few persons.""",
     "decbayes release a.posterior --approve 'Dr Kim' --reason 'study 12' --key a.key --data a.csv",
 )
 command(
     SHARING,
     "sketch",
-    """Write a keyed sketch of a site's documents, or say how many documents several sites share.
+    """Write a keyed sketch of a site's documents, or print how many documents several sites share.
 
     Nobody without the group's key can tell which documents are in a sketch. `decbayes merge` reads sketches beside
-    the sites' files (a.sketch beside a.posterior) and says how much is counted twice.""",
+    the sites' files (a.sketch beside a.posterior) and prints how much is counted twice.""",
     "decbayes sketch a.jsonl --key group.key -o a.sketch",
     "decbayes sketch a.sketch b.sketch",
 )
 command(
     SHARING,
     "ledger",
-    "Show what has left this site, and check that nothing was changed or removed from the record.",
+    "Show what has left this site, and check that no entry was changed or removed.",
     "decbayes ledger releases.ledger",
 )
 command(
     SHARING,
     "secure",
-    """Add up what sites have learned so that nobody sees anything but the sum, by files in a shared folder.
+    """Add up contributions of sites so that nobody sees anything but the sum, by files in a shared folder.
 
-    Every member masks its numbers for every other one. A sum opens only when all members have sent their part.""",
+    Each member masks its numbers from all others. A sum opens only when all members have sent their part.""",
     "decbayes secure new sums --anchor public.posterior --member north=KEY --member south=KEY --member west=KEY",
     "decbayes secure round sums north.csv --key north.key --agreed FINGERPRINT --approve 'Dr Kim'",
     "decbayes secure result sums -o merged.posterior",
@@ -263,10 +256,10 @@ command(
 command(
     CHECKING,
     "validate",
-    """Score posteriors on data that a site held back; the scores of several sites add up, and the best is chosen.
+    """Score posteriors on data that a site held back, add up the scores of several sites, and choose the best.
 
-    With --cuts the posteriors are those of all sites, and merges of them into 2, 3, … components are scored: the summed
-    scores choose the number. Sums leave the site, observations do not.""",
+    With --cuts, give the posteriors of all sites: merges of them into 2, 3, … components are scored, to choose the
+    number. Sums leave the site, observations do not.""",
     "decbayes validate a.csv a.posterior b.posterior --held-back 0.05 --cuts 2:20 -o a.scores",
     "decbayes validate a.scores b.scores",
 )
@@ -275,7 +268,7 @@ command(
     "calibrate",
     """Calibrate the intervals of a merged posterior, so that 90 % intervals contain the truth about 90 % of the time.
 
-    Each site writes a matrix, the information in its data about the merged posterior. Then one of them adds up these
+    Each site writes the information in its data about the merged posterior, a matrix. Then somebody adds up these
     files.""",
     "decbayes calibrate merged.posterior a.csv -o a.information",
     "decbayes calibrate merged.posterior a.information b.information -o calibrated.posterior",
@@ -283,25 +276,25 @@ command(
 command(
     CHECKING,
     "pool",
-    "Combine regressions of imputed tables by Rubin's rules: intervals include the uncertainty about missing values.",
+    "Combine regressions of imputed tables by Rubin's rules; intervals include the uncertainty about missing values.",
     "decbayes pool merged-1.posterior merged-2.posterior merged-3.posterior",
 )
 command(
     CHECKING,
     "accuracy",
     """Print how well a regression predicts: concordance (for yes or no the area under the ROC curve, for survival
-    Harrell's index), and observed beside expected events by risk.
+    Harrell's index), and observed and expected events by risk.
 
-    Each site writes sums over its pairs and groups; then one of them adds up these files.""",
+    Each site writes sums over its pairs and groups. Then somebody adds up these files.""",
     "decbayes accuracy merged.posterior a.csv -o a.accuracy",
     "decbayes accuracy merged.posterior a.accuracy b.accuracy",
 )
 command(
     CHECKING,
     "overlap",
-    """Compute which share of each component's data the merge of the other sites puts into the same slot.
+    """Compute the share of each component's data that the merge of the other sites puts into the same slot.
 
-    One number per component, from the site's own data. `decbayes merge --explain --overlap` uses it to estimate how
+    One number per component, from this site's data. `decbayes merge --explain --overlap` uses it to estimate how
     likely each match is right.""",
     "decbayes overlap a.csv a.posterior b.posterior -o a.overlap",
 )
@@ -314,10 +307,10 @@ command(
 command(
     PLANNING,
     "plan",
-    """Simulate a plan: a number of sites, and of observations per site. How good would the merged posterior be?
+    """Simulate a plan, a number of sites and of observations per site: how good would the merged posterior be?
 
-    It prints how often intervals contain the truth, how often matches are right, and how much better one fit of all
-    data would be.""",
+    Prints how often intervals contain the truth, how often matches are right, and how much better one fit of all data
+    would be.""",
     "decbayes plan mixture --sites 10 --observations 50 --components 3 --picture plan.png",
     several=True,
 )
@@ -327,8 +320,8 @@ command(
     """Watch simulated agents join, leave, crash and lose messages, and agree in the end.
 
     The agents are real, the network is simulated. Every step is checked: versions never regress, nothing is counted
-    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data. The
-    agents estimate one mean, or fit the model that you name, as for `decbayes fit`.""",
+    twice, nothing is sent before it is stored. In the end the merge is compared with the posterior of all data. Name a
+    model as for `decbayes fit`; by default the agents find three clusters.""",
     "decbayes simulate --agents 8 --topology ring",
     "decbayes simulate mixture --components 3 --agents 6 --steps 50",
     several=True,
@@ -338,23 +331,18 @@ command(
     "demo",
     """Watch eight real agents on this machine learn from handwritten digits, find each other and agree.
 
-    Each holds a hundred images and fits a mixture of ten clusters. They share posteriors, never images. One is killed
-    on the way and one joins late. In the end a picture compares the clusters of one site, the naive merge, AMPS
-    and a fit of all images in one place, with their scores on held-out images.""",
+    Each has a hundred images and fits a mixture of ten clusters. They share posteriors, never images. One is killed
+    and one joins late. In the end a picture compares the clusters of one site, the naive merge, AMPS and a fit of all
+    images, with their scores on held-out images.""",
     "decbayes demo --out demo",
 )
 command(
     PLANNING,
     "warm-up",
-    "Compile all kernels now: the first fit and merge then take less than a second instead of several.",
+    "Compile all kernels now, so that the first fit and merge take less than a second instead of several.",
     "decbayes warm-up",
 )
-command(
-    NETWORK,
-    "keygen",
-    "Create an agent's key and print its public half for the charter.",
-    "decbayes keygen a.key",
-)
+command(NETWORK, "keygen", "Create an agent's key and print its public half for the charter.", "decbayes keygen a.key")
 command(
     NETWORK,
     "charter",
@@ -374,9 +362,7 @@ command(
     "agent",
     """Run an agent: fit this site's data, publish its contribution, relay and merge those of all members.
 
-    Ctrl-C or SIGTERM ends it.
-
-    It logs one JSON object per line to standard output. Its contribution still counts after it has stopped.""",
+    It logs one JSON object per line to standard output. Ctrl-C or SIGTERM ends it; its contribution still counts.""",
     "decbayes agent group.toml --key a.key --store a.store --data a.npy",
 )
 command(
@@ -388,7 +374,7 @@ command(
 command(
     NETWORK,
     "posterior",
-    "Get the merged posterior of all contributions that a running agent, or an agent's store, holds.",
+    "Get the merged posterior of all contributions in a running agent or in an agent's store.",
     "decbayes posterior group.toml --agent 127.0.0.1:7447 -o merged.posterior",
 )
 command(
@@ -409,7 +395,7 @@ app.register_install_completion_command()
 
 
 def main(arguments: Sequence[str] | None = None, *, loaded: Callable[[], object] = lambda: None) -> NoReturn:
-    """The `decbayes` command; calls `loaded` when all that it needs is imported."""
+    """The `decbayes` command; calls `loaded` once everything it needs is imported."""
     words = sys.argv[1:] if arguments is None else arguments
     if not words:
         finish(lambda: print(TO_BEGIN), name="decbayes")
@@ -422,9 +408,9 @@ def main(arguments: Sequence[str] | None = None, *, loaded: Callable[[], object]
 
 
 def load_command(name: str, *words: str) -> None:
-    """Import a command; if there is none of that name, those of other packages.
+    """Import a command, or those of other packages if the name is unknown.
 
-    Help on a command that has several, such as `fit` one per model, needs all of them.
+    Help on a command with subcommands, such as `fit`, needs all of them.
     """
     if name not in [*app]:
         add_further_commands()
@@ -436,10 +422,14 @@ def load_command(name: str, *words: str) -> None:
 
 
 def add_further_commands() -> None:
-    """Those of installed packages; looking for them takes a tenth of a second."""
+    """Add the commands of installed packages; the search takes a tenth of a second."""
     for point in entry_points(group=ENTRY_POINTS):
         try:
             if point.name not in [*app]:
-                app.command(point.load(), name=point.name, group=FURTHER)
+                further = point.load()
+                flags: dict[str, Any] = (
+                    {} if isinstance(further, App) else {"default_parameter": Parameter(negative_bool=("no-",))}
+                )
+                app.command(further, name=point.name, group=FURTHER, **flags)
         except (ImportError, AttributeError, TypeError) as error:
             print(f"The command {point.name} cannot be loaded: {error}", file=sys.stderr)

@@ -176,11 +176,7 @@ class Projection:
 
 
 def from_draws(
-    structure: Structure,
-    draws: Mapping[str, Any],
-    *,
-    names: Mapping[str, str] | None = None,
-    align: bool = False,
+    structure: Structure, draws: Mapping[str, Any], *, names: Mapping[str, str] | None = None, align: bool = False
 ) -> Projection:
     """The posterior of this structure that is closest to a sampler's draws.
 

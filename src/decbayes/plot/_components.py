@@ -17,7 +17,7 @@ from decbayes.posterior import Posterior
 from decbayes.views import Image, Interval, Point, Profile, Shares, View, Words, view_of
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
-from decbayes.views.texts import of_filled
+from decbayes.views.text_summary import by_filled_slot
 from decbayes.views.values import Shape
 from decbayes.views.view import as_images, contrast
 
@@ -56,7 +56,7 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     """
     check_whole(1, top=top)
     view, every = parts_of(Words, posterior, "which has no words", top=top)
-    named = of_filled(posterior, view.names(posterior))
+    named = by_filled_slot(posterior, view.names(posterior))
     titles, parts = [name or f"topic {topic}" for topic, name in named.items()], [every[topic] for topic in named]
     longest = max(share for part in parts for _, share in part.words)
     figure, panels = grid(len(parts), across, width=1.55, height=0.65 + 0.145 * top)

@@ -16,7 +16,7 @@ from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, 
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
-from decbayes.views.texts import cell_text, slot_labels
+from decbayes.views.text_summary import cell_text, slot_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

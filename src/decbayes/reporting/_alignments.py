@@ -14,7 +14,7 @@ from decbayes.reporting.markup import Markup, coordinate, figure, image, joined,
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
-from decbayes.views.texts import cell_text
+from decbayes.views.text_summary import cell_text
 from decbayes.views.values import counted, number, plural
 
 MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40

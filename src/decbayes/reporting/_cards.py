@@ -184,10 +184,7 @@ def disagreements(findings: Findings) -> Markup | None:
         "Chance of being the same: how likely it is that both are the same and differ by chance only, if either was as "
         "likely beforehand."
     )
-    more = [
-        left_out(len(rows) - MOST_DISAGREEMENTS, "component"),
-        left_out(len(flagged) - MOST_QUOTED, "site"),
-    ]
+    more = [left_out(len(rows) - MOST_DISAGREEMENTS, "component"), left_out(len(flagged) - MOST_QUOTED, "site")]
     return joined([shown, more, note(meaning)])
 
 

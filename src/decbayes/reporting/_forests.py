@@ -7,7 +7,7 @@ from decbayes.reporting.drawing import Line, intervals
 from decbayes.reporting.markup import Markup, figure, joined, note, table, tag
 from decbayes.views import Estimate, Findings
 from decbayes.views.participants import About
-from decbayes.views.pooling import Pooling, pooled
+from decbayes.views.site_spread import Pooling, pool_sites
 from decbayes.views.values import interval_text, number, range_text
 from decbayes.views.view import LEVEL
 
@@ -66,7 +66,7 @@ def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
 def pooling(term: Estimate, place: int, sites: Mapping[str, Mapping[int, Estimate]]) -> Pooling | None:
     """How far sites differ in a term."""
     known = [estimates[place] for estimates in sites.values() if place in estimates]
-    return pooled([each.mean for each in known], [each.deviation for each in known], LEVEL)
+    return pool_sites([each.mean for each in known], [each.deviation for each in known], LEVEL)
 
 
 def coefficient_table(

@@ -88,10 +88,7 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
 def shifted(place: tuple[float, float], towards: tuple[float, float], distance: float) -> tuple[float, float]:
     """A place moved some way towards another one."""
     gap = hypot(towards[0] - place[0], towards[1] - place[1]) or 1.0
-    return (
-        place[0] + distance * (towards[0] - place[0]) / gap,
-        place[1] + distance * (towards[1] - place[1]) / gap,
-    )
+    return (place[0] + distance * (towards[0] - place[0]) / gap, place[1] + distance * (towards[1] - place[1]) / gap)
 
 
 def pair(place: tuple[float, float]) -> str:

@@ -14,7 +14,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, tag
 from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
-from decbayes.views.texts import cell_text, estimate_row, of_filled, slot_labels, weights
+from decbayes.views.text_summary import by_filled_slot, cell_text, estimate_row, slot_labels, weights
 from decbayes.views.values import counted, listed, number
 from decbayes.views.view import INTERVAL
 
@@ -42,7 +42,7 @@ def of_posterior(value: Posterior) -> str:
         return framed(head, table(["factor", "family", "shape"], factors), doubts)
     known = weights(value)
     shares = known if known is not None and len(known) == len(texts) else None
-    described = of_filled(value, texts).items()
+    described = by_filled_slot(value, texts).items()
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in described]
     titles = ["", *(["share"] if shares is not None else []), "description"]
     shown, more = table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component")

@@ -26,7 +26,7 @@ from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, l
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.views import Findings
 from decbayes.views.answers import answer
-from decbayes.views.findings import LEAST, learned
+from decbayes.views.findings import LEAST, simulated_reliability
 from decbayes.views.participants import About
 from decbayes.views.values import Shape, counted, number, plural
 
@@ -138,7 +138,7 @@ def findings_of(alignment: Alignment, names: Sequence[str] | None, **known: Any)
     sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
     if isinstance(known.setdefault("reliability", True), bool):
         length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
-        known["reliability"] = learned(alignment, length) if known["reliability"] else None
+        known["reliability"] = simulated_reliability(alignment, length) if known["reliability"] else None
     return Findings.by_name(alignment, sites, **known)
 
 

@@ -1,8 +1,8 @@
 """Results as plain values, for all renderers: the page, reports, pictures, notebooks and the command line.
 
-A model names its view (`Model.view`). The view says what each component is in values of a few kinds (`values`): words,
-images, points, profiles or entries of a table. Renderers know these kinds, and no model or factor by name.
-`register` adds a view: one class in one file. `Findings` are the same for a whole merge.
+A model names its view (`Model.view`). The view describes each component in a few kinds of values (`values`): words,
+images, points, profiles or entries of a table. Renderers know these kinds, but no model or factor by name.
+`register` adds a view: one class in one file. `Findings` describe a whole merge.
 """
 
 from typing import TYPE_CHECKING

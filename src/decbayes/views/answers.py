@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.posterior import EXACT, JOINT, NARROW
-from decbayes.views._effects import Effects
+from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
 from decbayes.views.findings import Findings
 from decbayes.views.participants import About
@@ -30,21 +30,21 @@ NOTHING = About()
 
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
-    """Three sentences made from the merged posterior; numbers have their intervals."""
-    return found(findings, about), certainty(findings, about), how_sites_agree(findings)
+    """Three sentences from the merged posterior; numbers have intervals."""
+    return result(findings, about), certainty(findings, about), how_sites_agree(findings)
 
 
-def found(findings: Findings, about: About) -> str:
-    """What was found, with numbers."""
+def result(findings: Findings, about: About) -> str:
+    """What was found, in numbers."""
     view, merged = findings.view, findings.merged
-    estimates = view.ratios(merged) or [each for each in view.estimates(merged) if each.null is not None]
+    estimates = view.ratios(merged) or [estimate for estimate in view.estimates(merged) if estimate.null is not None]
     if estimates:
         legend = getattr(view.model, "legend", "")
         return Effects(view.model, estimates, about).text() + (f" {legend[0].upper()}{legend[1:]}." if legend else "")
     if findings.sets:
         return parts(findings, about)
-    alone = view.profiles(merged)
-    values = alone[0].columns if alone else {each.name: each for each in view.estimates(merged)}
+    profiles = view.profiles(merged)
+    values = profiles[0].columns if profiles else {estimate.name: estimate for estimate in view.estimates(merged)}
     texts = [column_text(name, value, about) for name, value in values.items()]
     return (
         f"The estimates are {joined_words(texts[:MOST_COLUMNS])} ({LEVEL:.0%} intervals)."
@@ -54,38 +54,41 @@ def found(findings: Findings, about: About) -> str:
 
 
 def parts(findings: Findings, about: About) -> str:
-    """How many components there are; of the largest, how frequent they are and what they are like."""
+    """The number of components; how frequent the largest are, and what they are like."""
     coupled = findings.sets[0]
     evidence = findings.amounts(coupled)
     filled = [int(slot) for slot in np.argsort(-evidence, kind="stable") if evidence[slot] > 0]
     shown = [slot for slot in filled if slot in set(findings.visible)][:MOST_PARTS]
     profiles = findings.view.profiles(findings.merged)
-    like = {slot: profiles[slot] for slot in shown if slot < len(profiles)}
-    telling = most_different([*like.values()], MOST_COLUMNS) if like else []
+    profile_of_slot = {slot: profiles[slot] for slot in shown if slot < len(profiles)}
+    telling = most_different([*profile_of_slot.values()], MOST_COLUMNS) if profile_of_slot else []
     shares = frequencies(findings, evidence)
-    texts = [f"{called(findings, slot)} {shares[slot]}{details(like.get(slot), telling, about)}" for slot in shown]
+    texts = [
+        f"{component_name(findings, slot)} {shares[slot]}{details(profile_of_slot.get(slot), telling, about)}"
+        for slot in shown
+    ]
     what = f"{findings.nouns(len(filled))} {'was' if len(filled) == 1 else 'were'} found."
     if not texts:
         return what
     largest = "The largest: " if len(filled) > len(shown) else ""
     listed_parts = "; ".join(texts)
     written = largest + (listed_parts if largest else f"{listed_parts[0].upper()}{listed_parts[1:]}")
-    stated = like or findings.view.frequencies(findings.merged)
+    stated = profile_of_slot or findings.view.frequencies(findings.merged)
     return f"{what} {written}{f' ({LEVEL:.0%} intervals)' if stated else ''}."
 
 
-def called(findings: Findings, slot: int) -> str:
-    """A component by its number, or by the name that people or its words give it."""
+def component_name(findings: Findings, slot: int) -> str:
+    """A component's number, or the name that people or its words give it."""
     title, noun = findings.titles(findings.sets[0])[slot], findings.view.noun
     return title if title == f"{noun} {slot}" else f"the {noun} “{title}”"
 
 
 def frequencies(findings: Findings, evidence: Array) -> list[str]:
-    """How frequent each component is: as the posterior says it, else by what was counted."""
-    known = findings.view.frequencies(findings.merged)
+    """How frequent each component is, according to the posterior, or else by what was counted."""
+    intervals = findings.view.frequencies(findings.merged)
     total = float(np.sum(evidence))
-    if len(known) == len(evidence):
-        texts = [f"{percent(each.mean)} of {findings.unit} ({range_text(each, percent)})" for each in known]
+    if len(intervals) == len(evidence):
+        texts = [f"{percent(each.mean)} of {findings.unit} ({range_text(each, percent)})" for each in intervals]
     else:
         texts = [f"{percent(each / total)} of {findings.unit}" for each in evidence]
     return [f"{findings.view.occurs} {text}" for text in texts]
@@ -97,13 +100,13 @@ def details(profile: Profile | None, telling: Sequence[str], about: About) -> st
 
 
 def column_text(name: str, value: Interval | Shares, about: About) -> str:
-    """What a component is like in a column: a mean with its unit, or its most frequent category."""
+    """A column of a component: its mean with the unit, or the most frequent category."""
     category, text = column_value(value, about.units.get(name, ""))
     return f"{name} = {category} in {text}" if category else f"{name} {text}"
 
 
 def certainty(findings: Findings, about: About = NOTHING) -> str:
-    """What the result rests on, and what to think of its intervals and matches; persons are named if they are fewer."""
+    """The data behind the result, and how far to trust its intervals and matches; persons only if fewer than rows."""
     sites, amount = counted(len(findings.sites), "site"), findings.total
     if amount and about.persons:
         amount = f"{counted(about.persons, 'person')} ({amount})"
@@ -126,24 +129,24 @@ def doubts(findings: Findings) -> Iterator[str]:
         yield "the intervals are calibrated"
     if findings.sets and not view.frequencies(findings.merged):
         yield "shares are those of these data, and have no interval"
-    sure = findings.sureness.values()
-    wrong = [each.expected_wrong for each in sure if each.expected_wrong is not None]
+    matches = findings.sureness.values()
+    wrong = [each.expected_wrong for each in matches if each.expected_wrong is not None]
     if findings.sets and len(findings.sites) > 1:
-        matched = int(sum((~np.isnan(each.values)).sum() for each in sure))
-        known, several = len(wrong) == len(sure), plural(findings.view.noun, 2)
+        matched = int(sum((~np.isnan(each.values)).sum() for each in matches))
+        known, several = len(wrong) == len(matches), plural(findings.view.noun, 2)
         how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
         verb = "is" if round(sum(wrong)) <= 1 else "are"
         yield (
             f"of {matched} {several} that sites found, {how_many} {verb} expected to be matched with the wrong ones"
             if known
-            else f"whether all {several} of different sites were matched rightly is not known"
+            else f"it is unknown whether all {several} of different sites were matched correctly"
         )
 
 
 def how_sites_agree(findings: Findings) -> str:
     """Which sites differ, and in what."""
     if len(findings.sites) == 1:
-        return "There is one site, so that nothing can be compared."
+        return "There is only one site, so there is nothing to compare."
     texts = [
         f"{listed([findings.names[site] for site in sites])} {words[len(sites) > 1]}"
         for words, sites in findings.standing_out.items()
@@ -165,7 +168,7 @@ def differences(findings: Findings) -> Iterator[str]:
         if term.notable:
             yield term.name
     for coupled in findings.sets:
-        apart = findings.heterogeneity.get(coupled)
+        heterogeneity = findings.heterogeneity.get(coupled)
         titles = findings.titles(coupled)
-        if apart is not None:
-            yield from (titles[slot] for slot in range(len(apart.ratio)) if apart.differ(slot))
+        if heterogeneity is not None:
+            yield from (titles[slot] for slot in range(len(heterogeneity.ratio)) if heterogeneity.differ(slot))

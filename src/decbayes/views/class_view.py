@@ -14,7 +14,7 @@ from decbayes.posterior import Posterior
 from decbayes.views.values import Interval, Matrix, Part, Profile, Row, Shape, Shares, Trace
 from decbayes.views.view import LEVEL, TOP, View, interval_of
 
-# Columns gain nothing by distributions of their own for each class; with a single class they are even, up to rounding.
+# A column gains nothing by separate distributions for each class; with a single class it breaks even, up to rounding.
 LEAST_GAIN = -1e-6
 
 
@@ -25,7 +25,7 @@ class ClassView(View):
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Each column's mean with an interval, or the shares of its categories."""
+        """The mean of each column with an interval, or the shares of its categories."""
         rows = profile_rows(self.model.columns, self.model.emissions, posterior, level)
         cells: dict[int, dict[str, list[Any]]] = {}
         for row in rows:
@@ -35,7 +35,7 @@ class ClassView(View):
         return [Profile(self.profile(cells[k]), weights[k], facts=self.facts(facts[k])) for k in range(len(cells))]
 
     def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
-        """As they are drawn, but yes or no is a column of categories."""
+        """As drawn, but a yes/no column has categories."""
         parts = [part for part in self.parts(posterior, level=level) if isinstance(part, Profile)]
         yes = {name: column.yes for name, column in self.model.columns.items() if isinstance(column, YesNo)}
         return [
@@ -44,7 +44,7 @@ class ClassView(View):
         ]
 
     def in_units(self, row: Row) -> Row:
-        """A row about a real column, whose numbers sites have centred and scaled, in the units of the data."""
+        """A row about a real column in the units of the data, because sites center and scale such columns."""
         column = self.model.columns.get(row["entry"])
         if column is None or row["quantity"] not in ("mean", "precision"):
             return row
@@ -62,10 +62,14 @@ class ClassView(View):
         return values[""] if "" in values else Shares(values)
 
     def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
-        """Columns that cost more than they tell about the class."""
+        """Columns that cost more than they reveal about the class."""
         rows = self.model.separation(posterior) if isinstance(self.model, LatentClasses) else []
-        useless = [row for row in rows if row["gain"] < LEAST_GAIN]
-        return {"columns that do not tell classes apart: fit without them (--columns)": useless} if useless else {}
+        uninformative = [row for row in rows if row["gain"] < LEAST_GAIN]
+        return (
+            {"columns that do not distinguish classes: fit without them (--columns)": uninformative}
+            if uninformative
+            else {}
+        )
 
     def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
         """How frequent each class is."""
@@ -76,11 +80,11 @@ class StateView(ClassView):
     name: ClassVar[str] = "states"
 
     def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
-        """States keep their order, which says how they follow each other."""
+        """None: states keep their order, which shows how they follow each other."""
         return [None] * count
 
     def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
-        """With the length of a visit: 1 / (1 − p) steps, if a step stays with probability p."""
+        """Adds the length of a visit: 1 / (1 − p) steps, if a step stays with probability p."""
         parts = super().profiles(posterior, level=level)
         moves = (row for row in posterior.summary(top=len(parts), level=level) if row["factor"] == "transitions")
         stays = [interval_of(row) for row in moves if row["entry"] == str(row["component"])]
@@ -89,12 +93,14 @@ class StateView(ClassView):
         return [replace(part, columns={**part.columns, "steps per visit": visit}) for part, visit in pairs]
 
     def matrix(self, posterior: Posterior) -> Matrix:
-        return Matrix(posterior.mean("transitions"), "from \\ to", "How often each state is followed by each other.")
+        return Matrix(
+            posterior.mean("transitions"), "from \\ to", "How often each state is followed by each other one."
+        )
 
     def trace(self, posterior: Posterior, sequence: Any) -> Trace:
         steps = self.model.steps([sequence])
         if len(steps.ends) != 1:
-            raise InvalidData("One sequence is drawn at a time.")
+            raise InvalidData("Only one sequence can be drawn at a time.")
         path = self.model.path(posterior, [sequence])[0]
         return Trace(tuple(self.model.columns), steps.points, path, self.model.assign(posterior, [sequence]))
 
@@ -104,26 +110,26 @@ def categories(value: Interval | Shares, yes: str) -> Interval | Shares:
 
 
 def duration(stay: float) -> float:
-    """How many steps a visit lasts on average: 1 / (1 − p)."""
+    """The mean number of steps of a visit: 1 / (1 − p)."""
     return 1.0 / max(1.0 - stay, 1e-9)
 
 
 def by_weight(parts: Mapping[int, Profile]) -> list[int]:
-    """The most frequent component first, if components have weights."""
+    """Components, most frequent first if they have weights."""
     return sorted(parts, key=lambda slot: -(parts[slot].weight or 0.0))
 
 
 def most_different(parts: Sequence[Profile], most: int) -> list[str]:
-    """The columns in which components are furthest apart, in widths of their intervals; in the order of the table."""
+    """The columns in which components differ most, in widths of their intervals; in the order of the table."""
     names = [*parts[0].columns]
     ranked = sorted(names, key=lambda name: -difference([part.columns[name] for part in parts]))
     return [name for name in names if name in set(ranked[:most])]
 
 
 def difference(values: Sequence[Interval | Shares]) -> float:
-    """Of one column, or of that of its categories in which components are furthest apart."""
+    """How much components differ in a column, or in the category in which they differ most."""
     entries = [value.of if isinstance(value, Shares) else {"": value} for value in values]
-    return max(spread([each[name] for each in entries]) for name in entries[0])
+    return max(spread([shares[name] for shares in entries]) for name in entries[0])
 
 
 def spread(values: Sequence[Interval]) -> float:

@@ -1,4 +1,4 @@
-"""Regressions as their coefficients, and whether sites agree on them."""
+"""Regressions as coefficients, and whether sites agree on them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
@@ -19,14 +19,14 @@ from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
 
-# Points of time of a curve.
+# Points of a curve.
 TIMES = 61
-# Sites to compare, and how many times smaller a deviation is where a column is probably in another unit.
+# The fewest sites to compare, and how many times smaller a deviation is if a column is probably in another unit.
 FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
-# Sites from which on coefficients may be advised to vary, and from which on a deviation between them means something.
+# The fewest sites for advising that coefficients vary, and for a meaningful deviation between sites.
 FEWEST_TO_VARY, FEWEST_FOR_DEVIATIONS = 4, 5
-# The expected error of a merge that is worth a warning, in deviations. The error is probably below this many times what
-# is expected, or this number (benchmarks/regression.py and statements.py have forecasts beside errors).
+# The expected error of a merge, in deviations, from which on to warn. The error is probably below this multiple of what
+# is expected, or below this number (benchmarks/regression.py and statements.py compare forecasts with errors).
 ROUGH, TIMES_EXPECTED, AT_LEAST = 0.5, 2.0, 0.25
 
 
@@ -34,7 +34,7 @@ class CoefficientView(View):
     name: ClassVar[str] = "coefficients"
 
     def estimates(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Coefficients. Zero means no effect, but not in levels of the outcome: intercept, intervals, thresholds."""
+        """Coefficients. Zero means no effect, except for levels of the outcome: intercept, intervals, thresholds."""
         rows = zip(self.model.coefficients(posterior, level=level), self.model.table.design.levels, strict=True)
         per = {row["term"]: row["per"] for row in self.model.ratios(posterior, level=level)}
         return [
@@ -47,7 +47,7 @@ class CoefficientView(View):
         return str(self.model.outcome.ratio)
 
     def ratios(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Standard deviations are by the delta method."""
+        """Ratios; their standard deviations are by the delta method."""
         rows = self.model.ratios(posterior, level=level)
         scale = {row["term"]: row["deviation"] for row in self.model.coefficients(posterior, level=level)}
         names = [row["term"] if row["per"] == 1.0 else f"{row['term']}, per {row['per']:g}" for row in rows]
@@ -59,9 +59,9 @@ class CoefficientView(View):
         ]
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
-        """In the columns' own units, with ratios; each row says what is modelled."""
+        """Coefficients and ratios in the units of the columns; each row also has what is modelled."""
         ratios = {row["term"]: row for row in self.model.ratios(posterior, level=level)}
-        named = (
+        ratio_names = (
             {"ratio": "ratio", "low": "ratio_lower", "high": "ratio_upper", "per": "ratio_per"} if self.ratio else {}
         )
         rows = [(FACTOR, "value", row) for row in self.model.coefficients(posterior, level=level)]
@@ -73,18 +73,18 @@ class CoefficientView(View):
             {
                 "factor": factor, "component": 0, "quantity": quantity, "entry": row["term"], "modelled": self.modelled,
                 **dict(zip(("mean", "lower", "upper", "entry", "deviation"), bounds(row), strict=True)),
-                **{name: ratios.get(row["term"], {}).get(part, nan) for part, name in named.items()},
+                **{name: ratios.get(row["term"], {}).get(part, nan) for part, name in ratio_names.items()},
                 "uncertainty": posterior.uncertainty,
             }
             for factor, quantity, row in rows
         ]  # fmt: skip
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Standard deviations between sites, and between groups inside them; then correlations."""
-        named = {"site": "between sites", self.model.within: f"between groups of {self.model.within}"}
+        """Standard deviations between sites, and between groups within sites; then correlations."""
+        group_names = {"site": "between sites", self.model.within: f"between groups of {self.model.within}"}
         rows = [(row, "") for row in self.model.between(posterior, level=level)]
         rows += [(row, "correlation of ") for row in self.model.correlations(posterior, level=level)]
-        terms = [{**row, "term": f"{about}{row['term']}, {named[row['group']]}"} for row, about in rows]
+        terms = [{**row, "term": f"{about}{row['term']}, {group_names[row['group']]}"} for row, about in rows]
         return [Estimate(*bounds(row)) for row in terms]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
@@ -92,13 +92,13 @@ class CoefficientView(View):
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
     def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
-        """A column whose numbers are a hundred times as large tells a hundred times as much about its coefficient."""
+        """A site whose numbers are a hundred times as large knows the coefficient a hundred times as well."""
         if len(posteriors) < FEWEST_COMPARED:
             return ()
         columns = {name: column for name, column in self.model.columns.items() if not column.flag}
         estimates = [self.estimates(posterior) for posterior in posteriors]
         known = np.log([[term.deviation for term in site] for site in estimates])
-        # Large sites know more about all terms, and all sites may know little about one.
+        # Large sites know more about all terms, and all sites may know little about some term.
         known -= np.median(known, axis=1, keepdims=True)
         known -= np.median(known, axis=0, keepdims=True)
         far = np.argwhere(known < -np.log(ANOTHER_UNIT)).tolist()
@@ -115,8 +115,8 @@ class CoefficientView(View):
             where = names[site] if names else f"site {site}"
             yield Remark(
                 "units",
-                f"{where} seems to have {column} in another unit: it says far more about it than all others.",
-                "Compare what the numbers are; one site in another unit decides the merged value alone.",
+                f"{where} seems to have {column} in another unit: it is far more certain about it than the others.",
+                "Compare the numbers; a single site in another unit decides the merged value.",
             )
         yield from self._few_to_vary(alignment)
         notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
@@ -129,20 +129,20 @@ class CoefficientView(View):
             advice = f"Let them differ: fit with --varying {quote(','.join(fixed))} at each site, then take"
         advice = f"{advice} a round (refine)."
         if fixed and len(alignment.posteriors) < FEWEST_TO_VARY:
-            advice = "Report the sites one by one: so few cannot show how far sites differ."
-        named = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
+            advice = "Report the sites one by one: they are too few to show how far sites differ."
+        texts = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {named}: intervals, which assume equal coefficients, are too narrow.",
+            f"Sites differ by more than chance in {texts}: intervals, which assume equal coefficients, are too narrow.",
             advice,
             f"p {heterogeneity_of(alignment).p_text(0)} if the sites were the same and the model held.",
         )
 
     def _few_to_vary(self, alignment: Alignment) -> Iterator[Remark]:
-        """Where deviations between sites are mostly the prior's, since sites are few; or too large, before rounds."""
+        """Warn if the deviation between sites is mostly the prior's, for lack of sites; or too large, before rounds."""
         if not self.model.varying or len(alignment.posteriors) < 2:
             return
-        (grouping,) = (each for each in self.model.variation.groupings if each.factor == BETWEEN)
+        (grouping,) = (candidate for candidate in self.model.variation.groupings if candidate.factor == BETWEEN)
         sites = round(float(np.max(grouping.groups(dense(alignment.merged().contribution[BETWEEN])))))
         few, once = sites < FEWEST_FOR_DEVIATIONS, alignment.decided != "rounds"
         if not few and not once:
@@ -176,16 +176,21 @@ class CoefficientView(View):
             ),
         )
 
-    def _differences(self, apart: Heterogeneity) -> list[Difference]:
-        (times,), (between,) = (next(iter(part[FACTOR].values())) for part in (apart.times, apart.between))
+    def _differences(self, heterogeneity: Heterogeneity) -> list[Difference]:
+        (times,), (between,) = (
+            next(iter(part[FACTOR].values())) for part in (heterogeneity.times, heterogeneity.between)
+        )
         rows = zip(self.model.table.design.labels, times, between * self.model.coefficient_units, strict=True)
-        return [Difference(name, float(t), float(b), place in apart.terms) for place, (name, t, b) in enumerate(rows)]
+        return [
+            Difference(name, float(t), float(b), place in heterogeneity.terms)
+            for place, (name, t, b) in enumerate(rows)
+        ]
 
     def _terms(self) -> list[str]:
         return [*(["intercept"] if self.model.intercept else []), *self.model.terms]
 
     def _differs(self, term: str, notable: set[str]) -> bool:
-        """Whether a term has one of these coefficients, or varies already."""
+        """Whether a term has one of these coefficients, or already varies."""
         design = self.model.table.design
         return term in self.model.varying or bool({design.labels[place] for place in design.places([term])} & notable)
 
@@ -199,18 +204,18 @@ class SurvivalView(CoefficientView):
     def curves(
         self, posterior: Posterior, data: Any = None, *, times: Sequence[float] | None = None, level: float = LEVEL
     ) -> Sequence[Curve]:
-        """The probability of no event yet; without `data`, for the agreed centres and first categories."""
+        """The probability of no event yet; without `data`, at the agreed centres and first categories."""
         points = self.model.table.typical()[None, :] if data is None else data
-        until = np.linspace(0.0, self.model.horizon, TIMES) if times is None else np.asarray(times, dtype=np.float64)
-        drawn = self.model.survival(posterior, points, times=until, level=level)
-        names = [self._typical()] if data is None else [f"row {row + 1}" for row in range(len(drawn["mean"]))]
+        at_times = np.linspace(0.0, self.model.horizon, TIMES) if times is None else np.asarray(times, dtype=np.float64)
+        survival = self.model.survival(posterior, points, times=at_times, level=level)
+        names = [self._typical()] if data is None else [f"row {row + 1}" for row in range(len(survival["mean"]))]
         return [
-            Curve(name, until, *(drawn[part][row] for part in ("mean", "low", "high")))
+            Curve(name, at_times, *(survival[part][row] for part in ("mean", "low", "high")))
             for row, name in enumerate(names)
         ]
 
     def _typical(self) -> str:
-        """The agreed centres and first categories, in words."""
+        """The agreed centres and first categories in words."""
         columns, typical = self.model.columns, self.model.table.typical()
         values = {
             name: column.decoded(np.array([typical[place]]))[0]
@@ -238,7 +243,7 @@ def heterogeneity_of(alignment: Alignment) -> Heterogeneity:
 
 
 class LineView(View):
-    """Groups with a regression each."""
+    """Groups with one regression each."""
 
     name: ClassVar[str] = "lines"
 
@@ -247,24 +252,24 @@ class LineView(View):
         return "group"
 
     def entry(self, label: str) -> tuple[str, str]:
-        """A level is the target where all terms are 0; any other coefficient is its change per unit of a term."""
+        """A level is the target if all terms are 0; any other coefficient is the change per unit of a term."""
         labels, target = self.model.table.design.labels, self.model.target
         is_level = bool(self.model.table.design.levels[labels.index(label)])
         return f"{target} where all terms are 0" if is_level else f"change of {target} per unit of {label}", ""
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
-        """Coefficients as the model's `lines` have them, and precisions of the noise, in the units of the data."""
+        """Coefficients as in the model's `lines`, and precisions of the noise, in the units of the data."""
         lines = {(row["component"], row["term"]): row for row in self.model.lines(posterior, level=level)}
         ends = {"mean": "mean", "lower": "low", "upper": "high", "deviation": "deviation"}
         rows = super().parameters(posterior, top=top, level=level)
-        known = [lines.get((row["component"], row["entry"])) if row["factor"] == FACTOR else None for row in rows]
+        line_rows = [lines.get((row["component"], row["entry"])) if row["factor"] == FACTOR else None for row in rows]
         return [
             row if line is None else {**row, **{name: line[part] for name, part in ends.items()}}
-            for row, line in zip(rows, known, strict=True)
+            for row, line in zip(rows, line_rows, strict=True)
         ]
 
     def in_units(self, row: Row) -> Row:
-        """A precision of noise, of targets that sites have scaled; or by how much a coefficient differs."""
+        """The precision of noise, for scaled targets; or the difference of a coefficient."""
         likelihood, table = self.model.likelihood, self.model.table
         if row["quantity"] == "precision":
             unit = likelihood.scale**-2.0

@@ -13,9 +13,9 @@ from decbayes.posterior import Posterior
 from decbayes.views.values import Row
 from decbayes.views.view import view_of
 
-# Nats per observation, described with common parameters, from which on a component is said to have changed.
+# A component has changed if describing it with common parameters costs more nats per observation.
 CHANGED = 0.05
-ENOUGH = 5  # words that came to the front, or left it
+ENOUGH = 5  # words that became or are no longer leading
 
 Fate = Literal["same", "changed", "appeared", "vanished"]
 
@@ -25,7 +25,7 @@ class Change:
     """The fate of one component.
 
     `apart` is the loss in nats of describing one observation of each version with common parameters; 0 if they are the
-    same. Shares are of all observations. `gained` and `lost` are words or other entries among the first ones.
+    same. Shares are of all observations. `gained` and `lost` are leading words or other entries.
     """
 
     fate: Fate
@@ -41,7 +41,7 @@ class Change:
     lost: tuple[str, ...] = ()
 
     def row(self) -> Row:
-        """As plain values."""
+        """The change as plain values."""
         return dict(vars(self))
 
 
@@ -51,7 +51,7 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
     Args:
         before: the earlier merge.
         after: the later one, of the same model; ids need not agree.
-        top: how many words stand for a topic.
+        top: how many leading words to compare.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> monday = model.fit(np.array([[-9.0], [-8.0], [9.0], [8.0]]), rng=0).posterior
@@ -73,30 +73,30 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
         if old is None:
             changes.append(Change("appeared", text, names[1][new], None, new, 0.0, shares[1][new], None, reasons[text]))
             continue
-        far = max(float(apart[old, new]), 0.0)  # it may round below zero
+        distance = max(float(apart[old, new]), 0.0)  # rounding may make it negative
         first, second = entries[0][old], entries[1][new]
         changes.append(
             Change(
-                "changed" if far > CHANGED else "same",
-                *(text, names[1][new], old, new, shares[0][old], shares[1][new], far, ""),
+                "changed" if distance > CHANGED else "same",
+                *(text, names[1][new], old, new, shares[0][old], shares[1][new], distance, ""),
                 gained=tuple(word for word in second if word not in first)[:ENOUGH],
                 lost=tuple(word for word in first if word not in second)[:ENOUGH],
             )
         )
-    gone = [old for old, text in enumerate(ids[0]) if text and text not in ids[1]]
+    vanished = [old for old, text in enumerate(ids[0]) if text and text not in ids[1]]
     return [
         *sorted(
             changes, key=lambda change: (change.fate == "appeared", change.fate != "changed", -(change.apart or 0.0))
         ),
         *(
             Change("vanished", ids[0][k], names[0][k], k, None, shares[0][k], 0.0, None, reasons[ids[0][k]])
-            for k in gone
+            for k in vanished
         ),
     ]
 
 
 def changes_in(lineage: Lineage) -> dict[str, str]:
-    """By id, what became of each component that was not just kept; components by their names where they have some."""
+    """What became of each component that was not just kept, by id; components are called by their names if any."""
     names: dict[str, str] = {}
     for posterior in (lineage.posterior, lineage.before):
         named = zip(ids_of(posterior), view_of(posterior.structure).names(posterior), strict=False)
@@ -115,17 +115,17 @@ def shares_of(posterior: Posterior) -> Sequence[float]:
 
 
 def titles(posterior: Posterior) -> list[str]:
-    """The name of each component, or else a few words on it."""
+    """The name of each component, or a few words on it."""
     return view_of(posterior.structure).captions(posterior)
 
 
 def leading(posterior: Posterior, top: int) -> list[tuple[str, ...]]:
-    """The leading words of each topic; nothing where components have no words."""
+    """The leading words of each topic; empty if components have no words."""
     quality = view_of(posterior.structure).quality(posterior, top=top)
     size = len(as_components(posterior))
     return list(quality.words) if quality is not None else [()] * size
 
 
-def counted(changes: Sequence[Change]) -> dict[Fate, int]:
+def count_by_fate(changes: Sequence[Change]) -> dict[Fate, int]:
     fates: tuple[Fate, ...] = ("same", "changed", "appeared", "vanished")
     return {fate: int(np.sum([change.fate == fate for change in changes])) for fate in fates}

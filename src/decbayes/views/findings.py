@@ -21,19 +21,19 @@ from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
-from decbayes.views.texts import filled
+from decbayes.views.text_summary import filled
 from decbayes.views.values import counted, number, plural
 from decbayes.views.view import Notes, View, view_of
 
-# Components with fewer observations may describe single ones: statistical offices seldom publish such cells.
+# Components with fewer observations may describe single ones; statistical offices seldom publish such cells.
 LEAST = 5.0
-# Matches to learn from, and the most that they can show.
+# How many matches to simulate, and the largest probability that so few can show.
 SIMULATED, MOST_SURE = 100, 0.99
 
 
 @dataclass(frozen=True)
 class Sureness:
-    """Sites × slots: how certain a match is (NaN if the site has nothing there), and whether it is a close call."""
+    """Sites × slots: how certain a match is (NaN if the site has none there), and whether it is a close call."""
 
     values: Array
     close: NDArray[np.bool_]
@@ -41,10 +41,10 @@ class Sureness:
     name: str = "margin"
     limit: str = f"under {CLOSE:g} nats"
     expected_wrong: float | None = None
-    """How many matches are expected to be wrong; None if that is not known."""
+    """The expected number of wrong matches; None if unknown."""
 
     def text(self, site: int, slot: int) -> str:
-        """One value for people: a few hundred simulated matches cannot show more than 99 %."""
+        """One value for people; a few hundred simulated matches cannot show more than 99 %."""
         value = float(self.values[site, slot])
         if np.isnan(value):
             return "–"
@@ -56,23 +56,23 @@ def probability_text(value: float) -> str:
 
 
 def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:
-    """How certain each match is: the only place that chooses the measure."""
+    """How certain each match is. This is the only place that chooses the measure."""
     if reliability is not None:
-        known = reading.confidence(alignment, reliability)
-        values = least_sure(alignment, coupled, known.probabilities)
+        confidence = reading.confidence(alignment, reliability)
+        values = least_sure(alignment, coupled, confidence.probabilities)
         words = (
             "the probability that a component belongs in its slot, learned from simulations of sites like these, is "
             f"below {DOUBTFUL:g}"
         )
-        limit, (wrong, _) = f"probability under {DOUBTFUL:g}", known.expected_wrong(coupled)
+        limit, (wrong, _) = f"probability under {DOUBTFUL:g}", confidence.expected_wrong(coupled)
         return Sureness(values, values < DOUBTFUL, words, "probability", limit, wrong)
     values = least_sure(alignment, coupled, reading.margins(alignment))
     words = f"the objective would lose less than {CLOSE:g} nats in the next best slot"
     return Sureness(values, values < CLOSE, words)
 
 
-def learned(alignment: Alignment, length: float | None = None) -> Reliability | None:
-    """How reliable matches are, learned from simulated sites; None if that takes long or cannot be done."""
+def simulated_reliability(alignment: Alignment, length: float | None = None) -> Reliability | None:
+    """How reliable matches are, from simulated sites; None if that takes long or is impossible."""
     from decbayes import calibration  # simulates sites, which loads all models
 
     if len(alignment.posteriors) < 2 or not calibration.quick(alignment):
@@ -95,10 +95,10 @@ def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mappi
 
 @dataclass(frozen=True)
 class Findings:
-    """An alignment, the names of its sites, and what follows from both.
+    """An alignment, the names of its sites, and everything that follows from both.
 
     Components with fewer than `least` observations are not shown. `rows` are the persons, documents or sequences behind
-    each posterior, where their files say it; `calibrated` is the same merge with better intervals.
+    each posterior, if known; `calibrated` is the same merge with better intervals.
     """
 
     alignment: Alignment
@@ -111,7 +111,7 @@ class Findings:
 
     @classmethod
     def by_name(cls, alignment: Alignment, names: Sequence[str], **more: Any) -> "Findings":
-        """With sites sorted by name, so that their order changes nothing, to the bit."""
+        """Findings with sites sorted by name, so that their order does not change a bit."""
         texts = tuple(map(str, names))
         if len(texts) != len(alignment.posteriors) or len(set(texts)) != len(texts):
             raise ValueError(f"names must be distinct, one for each of the {len(alignment.posteriors)} posteriors.")
@@ -149,7 +149,7 @@ class Findings:
         return f"{self.view.unit}s"
 
     def nouns(self, count: int) -> str:
-        """So many components, as they are called: 1 class, 3 classes."""
+        """A number of components with their noun: 1 class, 3 classes."""
         return f"{number(count)} {plural(self.view.noun, count)}"
 
     @cached_property
@@ -170,7 +170,7 @@ class Findings:
 
     @cached_property
     def parties(self) -> Parties:
-        """Which groups of sites the merge depends on."""
+        """The groups of sites that the merge depends on."""
         return reading.parties(self.alignment)
 
     @cached_property
@@ -182,7 +182,7 @@ class Findings:
 
     @cached_property
     def standing_out(self) -> dict[tuple[str, str], list[int]]:
-        """Why sites deserve a look, as one and as several would be said to, and which sites these are."""
+        """The sites that deserve a look, by reason; a reason is worded for one site and for several."""
         if len(self.sites) < 2:
             return {}
         noun, influence = self.view.noun, self.influence
@@ -201,14 +201,14 @@ class Findings:
 
     @property
     def undecided(self) -> list[str]:
-        """Why it is not known whether sites differ by more than chance; empty if it is."""
-        apart = self.heterogeneity.values()
-        reasons = [self.view.undecided(self.alignment), *(comparison.reason for comparison in apart)]
+        """Why it is unknown whether sites differ by more than chance; empty if it is known."""
+        comparisons = self.heterogeneity.values()
+        reasons = [self.view.undecided(self.alignment), *(comparison.reason for comparison in comparisons)]
         return [*dict.fromkeys(reason.rstrip(".") for reason in reasons if reason)]
 
     @property
     def length(self) -> float | None:
-        """The mean length of documents in words, if the files say how many there are."""
+        """The mean length of documents in words, if the number of documents is known."""
         if self.rows is None or self.view.unit != "word":
             return None
         return float(self.evidence.sum()) / max(sum(self.rows), 1)
@@ -220,9 +220,9 @@ class Findings:
 
     @cached_property
     def sizes(self) -> tuple[Array, str]:
-        """How many persons, documents or sequences each site has, as files or contributions say, and what they are.
+        """How many persons, documents or sequences each site has, by its file or its contribution, and their name.
 
-        Else what contributions count, such as words; NaN if they count nothing, as rows of a regression with weights.
+        If unknown, what contributions count, such as words; NaN if they count nothing, as in a weighted regression.
         """
         record = self.view.record
         if self.rows is not None:
@@ -237,13 +237,13 @@ class Findings:
 
     @property
     def total(self) -> str:
-        """How many there are at all sites together, in words; empty if that is not known."""
+        """The number at all sites together, in words; empty if unknown."""
         sizes, unit = self.sizes
         return counted(float(sizes.sum()), unit) if np.isfinite(sizes).all() else ""
 
     @cached_property
     def shares(self) -> Array:
-        """Each site's share of all data; of all information, if their number is not known."""
+        """Each site's share of all data; of all information, if the amount of data is unknown."""
         sizes, _ = self.sizes
         known = np.isfinite(sizes).all() and sizes.sum() > 0.0
         return sizes / sizes.sum() if known else self.influence.share
@@ -255,7 +255,7 @@ class Findings:
         return self.influence.evidence[:, place], self.influence.log_bayes_factor[:, place]
 
     def amounts(self, coupled: CoupledSet) -> Array:
-        """What the merge has in each slot. Parts of a component that was divided count where they are."""
+        """The evidence in each slot of the merge. Parts of a divided component count in their own slots."""
         divided = coupled in self.alignment.divisions
         return as_components(self.merged).evidence if divided else self.shared[coupled].evidence.sum(axis=0)
 
@@ -265,12 +265,12 @@ class Findings:
         return np.asarray((evidence > 0) & (evidence < self.least))
 
     def filled(self, coupled: CoupledSet) -> list[int]:
-        """Slots that a site has filled; others are only counted."""
+        """Slots that some site has filled; the others are only counted."""
         return filled(self.merged, coupled)
 
     @cached_property
     def visible(self) -> list[int]:
-        """The components that may be drawn: those of the first coupled set; none if there is no set."""
+        """The components that may be drawn: those of the first coupled set, if there is one."""
         return [slot for first in self.sets[:1] for slot in self.filled(first) if not self.hidden(first)[slot]]
 
     @cached_property
@@ -279,20 +279,20 @@ class Findings:
         return self.view.notes(self.merged, self.counts)
 
     def titles(self, coupled: CoupledSet) -> list[str]:
-        """The name of each component of the set: "river, fish, boat"; or else what and which it is: "cluster 3"."""
+        """The name of each component: "river, fish, boat"; or else its noun and number: "cluster 3"."""
         size = self.alignment.structure.components(coupled)
         names = [*self.view.names(self.merged)]
         numbered = [f"{self.view.noun} {slot}" for slot in range(size)]
         return [name or text for name, text in zip(names, numbered, strict=True)] if len(names) == size else numbered
 
     def labels(self, coupled: CoupledSet) -> list[str | int]:
-        """The name of each component of the set, or its number if it has none or is not shown."""
+        """The name of each component, or its number if it has no name or is not shown."""
         hidden = self.hidden(coupled)
         pairs = enumerate(self.titles(coupled))
         return [slot if hidden[slot] or title.endswith(f" {slot}") else title for slot, title in pairs]
 
     def captions(self, coupled: CoupledSet, posterior: Posterior | None = None) -> list[str]:
-        """A few words on each component of the set, of the merge or of another posterior; blank if there are none."""
+        """A few words on each component of the merge or of another posterior; empty if there are none."""
         texts = self.view.captions(posterior or self.merged)
         size = self.alignment.structure.components(coupled)
         return texts if len(texts) == size else [""] * size
@@ -309,7 +309,7 @@ def most(totals: ArrayLike) -> float:
 
 
 class Branches(NamedTuple):
-    """A tree as lines: (2, 2) places each, and the site of all leaves below (−1 if several).
+    """A tree as line segments of shape (2, 2), and the site of all leaves below each (−1 if several).
 
     `leaves` are the components from left to right, ten apart, and `sites` the site of each.
     """
@@ -325,12 +325,12 @@ class Branches(NamedTuple):
         return np.asarray(5.0 + 10.0 * np.arange(len(self.leaves)))
 
     def ticks(self) -> list[int]:
-        """Powers of ten nats; heights are log(1 + nats)."""
+        """Powers of ten, in nats; heights are log(1 + nats)."""
         return [0, *(10**power for power in range(int(np.log10(max(np.expm1(self.height), 1.0))) + 1))]
 
 
 def branches(tree: Tree) -> Branches:
-    """SciPy's layout of a tree; heights are log(1 + nats lost by joining)."""
+    """Lay out a tree with SciPy; heights are log(1 + nats lost by joining)."""
     from scipy.cluster.hierarchy import dendrogram
 
     linkage, sites = tree.linkage(), tree.sites()
@@ -339,12 +339,14 @@ def branches(tree: Tree) -> Branches:
         owner.append(owner[first] if owner[first] == owner[second] else -1)
     linkage[:, 2] = np.log1p(np.maximum(linkage[:, 2], 0.0))
     layout: dict[str, Any] = dendrogram(linkage, no_plot=True, link_color_func=lambda node: str(owner[node]))
-    drawn = Branches([], [], layout["leaves"], sites[layout["leaves"]], float(np.max(layout["dcoord"], initial=1.0)))
-    below = dict(zip(drawn.feet.tolist(), drawn.sites.tolist(), strict=True))
+    tree_lines = Branches(
+        [], [], layout["leaves"], sites[layout["leaves"]], float(np.max(layout["dcoord"], initial=1.0))
+    )
+    below = dict(zip(tree_lines.feet.tolist(), tree_lines.sites.tolist(), strict=True))
     joins = zip(layout["icoord"], layout["dcoord"], map(int, layout["color_list"]), strict=True)
     for across, up, site in sorted(joins, key=lambda join: join[1][1]):
         corners = np.column_stack([across, up])
-        drawn.lines.extend([corners[:2], corners[1:3], corners[2:]])
-        drawn.owners.extend([below[across[0]], site, below[across[3]]])
+        tree_lines.lines.extend([corners[:2], corners[1:3], corners[2:]])
+        tree_lines.owners.extend([below[across[0]], site, below[across[3]]])
         below[0.5 * (across[0] + across[3])] = site
-    return drawn
+    return tree_lines

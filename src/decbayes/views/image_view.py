@@ -1,4 +1,4 @@
-"""Features as images, or as the numbers they consist of."""
+"""Features as images, or as vectors of numbers."""
 
 from collections.abc import Sequence
 from math import isqrt
@@ -24,7 +24,7 @@ class ImageView(View):
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Means as images if they fill a square or the given `shape`."""
+        """Means as images, if they fill a square or the given `shape`."""
         shape = shape or self.shape(posterior)
         if shape is not None:
             return super().parts(posterior, shape=shape, top=top)
@@ -32,7 +32,7 @@ class ImageView(View):
         return [Numbers(names_of(posterior, len(row["mean"])), row["mean"], facts=self.facts(row)) for row in rows]
 
     def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
-        """Columns with names; pixels are looked at."""
+        """Columns that have names; pixels have to be seen."""
         named = posterior.structure.labels.get("features")
         return super().profiles(posterior, level=level) if named and self.shape(posterior) is None else ()
 

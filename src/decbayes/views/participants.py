@@ -1,4 +1,4 @@
-"""What a report says besides the merge: the question, who asked it, who took part, and what each gains by it."""
+"""The context of a report: the question, the authors, the participants, and what each gains."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,20 +18,20 @@ class Participant:
 
     rows: int = 0
     persons: int = 0
-    told_apart: bool = False
-    """Whether a column tells persons apart; else each row is a person."""
+    has_person_column: bool = False
+    """Whether a column identifies persons; otherwise each row is a person."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     changed: Sequence[str] = ()
     """What the disclosure rules changed before its data were fitted, or after."""
     approver: str = ""
     date: str = ""
     columns: Mapping[str, Column] = field(default_factory=dict)
-    """What its columns hold, as far as the site has said it."""
+    """Its columns, as far as known."""
 
 
 @dataclass(frozen=True)
 class About:
-    """The question of a report, who asks it and when; the units of columns, and the sites by name."""
+    """The question of a report, its authors and date, the units of columns, and the sites by name."""
 
     question: str = ""
     authors: tuple[str, ...] = ()
@@ -41,10 +41,10 @@ class About:
 
     @property
     def persons(self) -> int:
-        """How many persons all sites have together, where that is another number than that of rows; else 0."""
-        known = [*self.participants.values()]
-        apart = any(site.told_apart or site.persons < site.rows for site in known)
-        return sum(site.persons for site in known) if apart and all(site.persons for site in known) else 0
+        """The number of persons at all sites, if it differs from the number of rows; otherwise 0."""
+        sites = [*self.participants.values()]
+        fewer = any(site.has_person_column or site.persons < site.rows for site in sites)
+        return sum(site.persons for site in sites) if fewer and all(site.persons for site in sites) else 0
 
     def named(self, column: str) -> str:
         """A column with its unit, if it has one."""
@@ -52,10 +52,10 @@ class About:
 
 
 def gains(findings: Findings) -> Array:
-    """How many times narrower each site's intervals become by joining; NaN where that is not known.
+    """How many times narrower each site's intervals become by joining; NaN if unknown.
 
-    Without components: the median over parameters of the ratio of their deviations, alone and merged. Of components:
-    √(rows in the merge / the site's rows), averaged over the site's rows, since intervals shrink with √N.
+    Without components: the median over parameters of the ratio of deviations, alone and merged. With components:
+    √(rows in the merge / rows of the site), averaged over the site's rows, because intervals shrink with √N.
     """
     if not findings.sets:
         merged = deviations(findings, findings.merged)
@@ -71,12 +71,14 @@ def gains(findings: Findings) -> Array:
 
 def median_gain(findings: Findings, site: int, merged: Sequence[float]) -> float:
     alone = deviations(findings, findings.alignment.posteriors[site])
-    ratios = [one / all_sites for one, all_sites in zip(alone, merged, strict=True) if all_sites > 0.0]
+    ratios = [
+        site_deviation / all_sites for site_deviation, all_sites in zip(alone, merged, strict=True) if all_sites > 0.0
+    ]
     return float(np.median(ratios)) if ratios else float("nan")
 
 
 def deviations(findings: Findings, posterior: Posterior) -> list[float]:
-    """How wide the intervals of parameters are that belong to no component."""
+    """The widths of intervals of parameters that belong to no component."""
     if estimates := findings.view.estimates(posterior):
         return [estimate.deviation for estimate in estimates]
     values = (value for part in findings.view.profiles(posterior) for value in part.columns.values())

@@ -1,4 +1,4 @@
-"""Mixtures as places in space."""
+"""Mixtures as points in space."""
 
 from collections.abc import Sequence
 from math import pi
@@ -12,7 +12,7 @@ from decbayes.views.image_view import names_of, square
 from decbayes.views.values import Part, Point, Shape
 from decbayes.views.view import LEVEL, TOP, View
 
-SMALLEST_IMAGE = 64  # this many numbers without names look like pixels, if they fill a square
+SMALLEST_IMAGE = 64  # from this many on, unnamed numbers that fill a square look like pixels
 
 
 class MixtureView(View):
@@ -35,7 +35,7 @@ class PointView(MixtureView):
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Mean, covariance and weight of each component."""
+        """The mean, covariance and weight of each component."""
         if shape is not None:
             return super().parts(posterior, shape=shape, top=top)
         means, covariances = component_shapes(posterior)

@@ -1,6 +1,6 @@
-"""What to know about merged topics before relying on them: which to look at, and what would make them better.
+"""What to know about merged topics before relying on them: which to look at, and how to improve them.
 
-`benchmarks/topic_quality.py` measures what rounds and wide fits gain.
+`benchmarks/topic_quality.py` measures the gain from rounds and wide fits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,23 +23,23 @@ from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
 TOP = 10
-# Three ranks, each from 0 to 1, add up to more than this in topics that mostly read badly.
+# In topics that mostly read badly, three ranks from 0 to 1 add up to more than this.
 MIXED = 2.2
-# A site that counts a word less often says nothing about it.
+# A site that counts a word less often tells nothing about it.
 LEAST_TIMES = 0.5
-# Of the gain in fit by twice the slots, the share that shows in predictions.
+# The share of the gain in fit from twice the slots that shows in predictions, and the least gain to report.
 KEPT, WORTH_SAYING = 0.2, 0.02
-# Σ √(p q) of two sites' word frequencies: below this they share hardly any words, above it their documents are alike.
+# Σ √(p q) of two sites' word frequencies: below the first they share hardly any words, above the second they are alike.
 STRANGERS, ALIKE = 0.25, 0.85
-# Mean KL of sites' topics to the merged ones, in nats per word, from which on a round is advised.
+# A round is advised from this mean KL divergence between sites' topics and merged ones, in nats per word.
 BLURRED = 0.1
-# The share of a topic from which on what a site says about its own holds for the merged one.
+# From this share of a topic on, a site's remark about its own topic applies to the merged one.
 MOSTLY = 0.5
 
 
 @dataclass(frozen=True)
 class MergedTopics:
-    """The topics of a merge, and what each site has put into them."""
+    """The topics of a merge, and the sites' contributions to them."""
 
     alignment: Alignment
     names: Sequence[str]
@@ -50,7 +50,7 @@ class MergedTopics:
 
     @cached_property
     def sources(self) -> list[csr_array]:
-        """For each site (topics, words) counts, as the site numbers its topics."""
+        """Counts of each site (topics, words), in the site's numbering of topics."""
         return [csr_array(posterior.contribution[FACTOR]) for posterior in self.alignment.posteriors]
 
     @cached_property
@@ -61,7 +61,7 @@ class MergedTopics:
         return np.asarray(roots @ roots.T)
 
     def remarks(self) -> Iterator[Remark]:
-        """All of them; none for many sites, which would take longer than the merge."""
+        """All remarks; none for many sites, because they would take longer than the merge."""
         quick = 1 < len(self.names) <= MOST_LOOKED_AT and in_memory(self.alignment.posteriors)
         if not quick or not self.alignment.structure.symmetry:
             return
@@ -75,18 +75,18 @@ class MergedTopics:
 
     @property
     def refined(self) -> bool:
-        """Whether these are posteriors of a round, which share their slots already."""
+        """Whether these are posteriors of a round, which already share slots."""
         return self.alignment.reason.startswith(OF_ROUND)
 
     def strangers(self) -> Iterator[Remark]:
-        """Groups of sites that use other words: two languages, say."""
+        """Groups of sites with different words, such as two languages."""
         from scipy.sparse.csgraph import connected_components
 
         filled = np.flatnonzero(self.affinity.diagonal() > 0.5)
         linked = csr_array((self.affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
         count, group = connected_components(linked, directed=False) if len(filled) > 1 else (1, np.zeros(1))
         if count > 1:
-            texts = [listed([self.names[site] for site in filled[group == one]]) for one in range(count)]
+            texts = [listed([self.names[site] for site in filled[group == label]]) for label in range(count)]
             yield Remark(
                 "nothing shared",
                 f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts))}.",
@@ -94,7 +94,7 @@ class MergedTopics:
             )
 
     def to_look_at(self) -> Iterator[Remark]:
-        """Topics whose sources differ from them, and whose leading words sites find in different topics."""
+        """Topics that differ from their sources, and whose leading words are in different topics at the sites."""
         used = self.quality.used
         if len(used) < 4:
             return
@@ -104,13 +104,13 @@ class MergedTopics:
             yield Remark(
                 "mixed topics",
                 f"Worth a look: topics {named}." if len(worst) > 1 else f"Worth a look: topic {named}.",
-                "Read their words: `decbayes split` divides, `decbayes drop` leaves one out, a round may mend it.",
-                "What the sites have put there differs from the merge, and its leading words are in different topics.",
+                "Read their words: `decbayes split` divides a topic, `decbayes drop` removes it, a round may help.",
+                "The sites' contributions differ from the merge, and its leading words are in different topics there.",
                 "note",
             )
 
     def few_documents(self) -> Iterator[Remark]:
-        """Topics that are mostly what sites have from a few odd documents, as the sites say."""
+        """Topics that come mostly from a few odd documents, according to the sites."""
         of_few = np.zeros(len(self.quality.shares))
         sites = set()
         for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
@@ -126,23 +126,23 @@ class MergedTopics:
                 "few documents",
                 f"Topic{'s' if len(few) > 1 else ''} {named} rest{'' if len(few) > 1 else 's'} on few documents, at "
                 f"{listed(sorted(sites))}.",
-                "Ask there for an odd document, such as a list or another language; or leave it out: `decbayes drop`.",
+                "Look there for an odd document, such as a list or another language; or remove it: `decbayes drop`.",
                 "",
                 "note",
             )
 
     def doubts(self) -> Array:
-        """For each used topic, the sum of its ranks: mixed sources, leading words that are hardly together."""
+        """For each used topic, the sum of three ranks: mixed sources, and leading words that are seldom together."""
         used = self.quality.used
         at_sites, overall = zip(*(self.together(topic) for topic in used.tolist()), strict=True)
         measured = self.apart[used], -np.array(at_sites), -np.array(overall)
         return np.asarray(sum(ranks(values) for values in measured) / max(len(used) - 1, 1))
 
     def together(self, topic: int) -> tuple[float, float]:
-        """How far sites find the leading words of a topic in the same topics of theirs.
+        """How far sites have the leading words of a topic in the same topics.
 
-        The mean cosine of p(topic | word) over pairs of words, site by site, weighted by their occurrences; and the
-        mean NPMI of pairs if the topics of all sites were documents.
+        The mean cosine of p(topic | word) over pairs of words, per site, weighted by occurrences; and the mean NPMI of
+        pairs if the topics of all sites were documents.
         """
         places = np.searchsorted(self.leading[0], self.quality.columns[topic])
         parts = [block[:, places] for block in self.leading[1]]
@@ -162,18 +162,18 @@ class MergedTopics:
 
     @cached_property
     def leading(self) -> tuple[NDArray[np.intp], list[Array]]:
-        """The leading words of all topics, and how often each site's topics have them."""
+        """The leading words of all topics, and how often they occur in each site's topics."""
         words = np.unique(self.quality.columns)
         return words, [np.maximum(source[:, words].toarray(), 0.0) for source in self.sources]
 
     @cached_property
     def evidence(self) -> Array:
-        """The counts of each topic of all sites, one site's after the other's."""
+        """The counts of all sites' topics, one site after another."""
         return np.concatenate([np.ravel(source.maximum(0.0).sum(axis=1)) for source in self.sources])
 
     @cached_property
     def apart(self) -> Array:
-        """Mean KL of the sites' topics in each slot to the merge, weighted by their evidence."""
+        """The mean KL divergence of the sites' topics in each slot from the merge, weighted by evidence."""
         shares = self.quality.shares
         total, weight = np.zeros(len(shares)), np.zeros(len(shares))
         for source, assignment in zip(self.sources, self.alignment.assignments, strict=True):
@@ -187,26 +187,29 @@ class MergedTopics:
         return np.asarray(total / np.maximum(weight, LEAST_EVIDENCE))
 
     def more_slots(self) -> Iterator[Remark]:
-        """What twice the slots would gain at most: each slot divided in two, so that its components differ most."""
+        """The largest possible gain from twice the slots: each is divided so that its components differ most."""
         slots = len(self.quality.shares)
         ((coupled, shared),) = self.alignment.shared().items()
         labels = np.concatenate(self.alignment.slots(coupled))
         if len(labels) < 2 * slots or not self.alignment.structure.resizable:
             return
         rows = csr_array(vstack(self.sources))
-        few, many = fit_of(summed(rows, labels, slots)), fit_of(summed(rows, 2 * labels + shared.halves, 2 * slots))
+        few, many = (
+            fit_of(slot_sums(rows, labels, slots)),
+            fit_of(slot_sums(rows, 2 * labels + shared.halves, 2 * slots)),
+        )
         gain = KEPT * (many - few)
         if gain >= WORTH_SAYING:
             yield Remark(
                 "more slots",
-                f"With {2 * slots} slots, not {slots}, it would predict better, by up to {gain:.2f} nats per word.",
+                f"{2 * slots} slots instead of {slots} would predict better, by up to {gain:.2f} nats per word.",
                 f"Merge with --components {2 * slots}; `decbayes validate --cuts` finds the number on held-back data.",
                 "Estimated from how much better twice as many slots describe the sites' topics.",
                 "note",
             )
 
     def further_gain(self) -> Iterator[Remark]:
-        """A round gains most where sites found other topics than the merge has; wide fits if documents are alike."""
+        """A round gains most if sites' topics differ from the merged ones; wide fits help if documents are alike."""
         evidence = self.quality.learned
         if float(self.apart @ evidence) < BLURRED * float(evidence.sum()):
             return
@@ -219,7 +222,7 @@ class MergedTopics:
         wide = f" {alike_sites}, and give --components {slots} in the round." if alike and narrow else ""
         yield Remark(
             "one round",
-            "One round of refinement usually makes merged topics more distinct, and they predict better.",
+            "One round of refinement usually makes merged topics more distinct and better at predicting.",
             f"`decbayes refine DATA --folder shared{into}`, once per site.{wide}",
             "The sites' topics differ from the merged ones.",
             "note",
@@ -227,17 +230,17 @@ class MergedTopics:
 
 
 def ranks(values: Array) -> NDArray[np.intp]:
-    """0 for the smallest."""
+    """The rank of each value, 0 for the smallest."""
     return np.argsort(np.argsort(values, kind="stable"), kind="stable")
 
 
-def summed(rows: csr_array, slots: NDArray[np.intp], count: int) -> csr_array:
-    """What components add up to in each slot."""
+def slot_sums(rows: csr_array, slots: NDArray[np.intp], count: int) -> csr_array:
+    """The sums of components in each slot."""
     places = np.arange(len(slots))
     return csr_array(csr_array((np.ones(len(slots)), (slots, places)), shape=(count, len(slots))) @ rows)
 
 
 def fit_of(counts: csr_array) -> float:
-    """Σ counts · log frequency within slots, per word: how well slots describe what is in them."""
+    """Σ counts · log frequency within slots, per word: how well slots describe their content."""
     dense = np.maximum(csr_array(counts).toarray(), 0.0)
     return float((xlogy(dense, dense).sum() - xlogy(dense.sum(axis=1), dense.sum(axis=1)).sum()) / dense.sum())

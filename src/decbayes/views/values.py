@@ -1,6 +1,6 @@
-"""The kinds of plain values that views are made of, and how people read them.
+"""The kinds of plain values that views consist of, and their texts.
 
-Every renderer knows these, and nothing else about a model.
+Renderers know these, and nothing else about a model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,27 +31,27 @@ class Interval:
     unit: str = field(default="", kw_only=True)
 
     def times(self, factor: float) -> Self:
-        """The same in another unit."""
+        """The same interval in another unit."""
         return replace(self, mean=self.mean * factor, low=self.low * factor, high=self.high * factor)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How probable each category is."""
+    """The probability of each category."""
 
     of: Mapping[str, Interval]
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One component. `facts` are values to be written next to its drawing."""
+    """One component. `facts` are values to write next to its drawing."""
 
     facts: Row = field(default_factory=dict, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Entries(Part):
-    """A component that is best read as its facts."""
+    """A component that is best shown as its facts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Image(Part):
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Part):
-    """A vector that is neither an image nor a place."""
+    """A vector that is neither an image nor a point."""
 
     names: tuple[str, ...]
     mean: Array
@@ -80,7 +80,7 @@ class Numbers(Part):
 
 @dataclass(frozen=True, eq=False)
 class Point(Part):
-    """A place in space: the mean and covariance of observations, and how frequent these are."""
+    """A point in space: the mean and covariance of observations, and how frequent they are."""
 
     names: tuple[str, ...]
     mean: Array
@@ -90,7 +90,7 @@ class Point(Part):
 
 @dataclass(frozen=True, eq=False)
 class Profile(Part):
-    """What a component is like in each column. Without a `weight` components are not ordered by frequency."""
+    """A component column by column. Without `weight`, components are not ordered by frequency."""
 
     columns: Mapping[str, Interval | Shares]
     weight: float | None = None
@@ -100,7 +100,7 @@ class Profile(Part):
 class Estimate(Interval):
     """A parameter that belongs to no component, such as a coefficient.
 
-    `null` is the value of no effect, if any; `per` the difference in a column that its ratio is about.
+    `null` is the value of no effect, if any; `per` is the difference in a column that its ratio is for.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Estimate(Interval):
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """How something changes over time, with its uncertainty: the probability of no event yet, say."""
+    """A function of time with its uncertainty, such as the probability of no event yet."""
 
     name: str
     times: Array
@@ -122,7 +122,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """(components, components) probabilities, and what they are."""
+    """(components, components) probabilities, with a caption."""
 
     values: Array
     corner: str
@@ -131,7 +131,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Difference:
-    """How many times more sites differ in a parameter than by chance, and the standard deviation between sites."""
+    """How much more sites differ in a parameter than by chance, and the standard deviation between sites."""
 
     name: str
     times: float
@@ -141,7 +141,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One sequence over time: (steps, columns) values, the most likely state and the probability of each state."""
+    """One sequence over time: (steps, columns) values, the most likely path of states, and their probabilities."""
 
     columns: tuple[str, ...]
     values: Array
@@ -150,7 +150,7 @@ class Trace:
 
 
 def number(value: float) -> str:
-    """A number for people: few digits, thousands separated, a true minus."""
+    """A number for people: few digits, thousands separators, a true minus sign."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "no limit"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
@@ -162,7 +162,7 @@ def range_text(value: Interval, write: Callable[[float], str] = number) -> str:
 
 
 def interval_text(value: Interval, unit: str = "") -> str:
-    """A number with its unit and interval, all to the digits that the interval leaves: 1.9 kg (1.3 to 2.7)."""
+    """A number with unit and interval, rounded to the precision of the interval: 1.9 kg (1.3 to 2.7)."""
     width = abs(value.high - value.low)
     if not (np.isfinite(width) and width > 0.0 and abs(value.mean) < 1e6):
         return f"{number(value.mean)} {unit}".strip() + f" ({range_text(value)})"
@@ -170,14 +170,14 @@ def interval_text(value: Interval, unit: str = "") -> str:
     decimals = min(1 - int(np.floor(np.log10(width))), 3 - int(np.floor(np.log10(largest))))
     decimals = min(max(decimals, 0), 6)
 
-    def write(one: float) -> str:
-        return f"{round(one, decimals) + 0.0:,.{decimals}f}".replace("-", "−")
+    def write(x: float) -> str:
+        return f"{round(x, decimals) + 0.0:,.{decimals}f}".replace("-", "−")
 
     return f"{write(value.mean)} {unit}".strip() + f" ({range_text(value, write)})"
 
 
 def column_value(value: Interval | Shares, unit: str = "") -> tuple[str, str]:
-    """What a component is like in a column: its most frequent category, and how frequent; or no category and a mean."""
+    """A column of a component: its most frequent category and its share; or no category and a mean."""
     if isinstance(value, Shares):
         category, share = max(value.of.items(), key=lambda pair: pair[1].mean)
         return category, f"{percent(share.mean)} ({range_text(share, percent)})"
@@ -194,12 +194,12 @@ def counted(count: float, thing: str) -> str:
 
 
 def plural(noun: str, count: float) -> str:
-    """The noun as that many are called: 1 class, 3 classes."""
+    """The noun for this count: 1 class, 3 classes."""
     return noun if count == 1 else f"{noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def percent(share: float) -> str:
-    """A share for people; rare things keep a digit."""
+    """A share for people; small ones keep a digit."""
     return f"{share:.0%}" if share >= 0.01 or share == 0.0 else f"{share:.1%}"
 
 
@@ -216,12 +216,12 @@ def listed(items: Sequence[Any], most: int = 8, *, apart: str = ", ") -> str:
 
 
 def value_text(value: Any, write: Callable[[float], str] = number, most: int = MOST_NUMBERS) -> str:
-    """One value of a description; the first few numbers of long vectors."""
+    """One value as text; only the first few numbers of long vectors."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {write(share)}" for name, share in islice(value.items(), 2 * most))
     if isinstance(value, np.ndarray):
         numbers = np.ravel(value)
-        return ", ".join(write(float(each)) for each in numbers[:most]) + (", …" if len(numbers) > most else "")
+        return ", ".join(write(float(x)) for x in numbers[:most]) + (", …" if len(numbers) > most else "")
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "(empty)"
     return write(value) if isinstance(value, float) else str(value)

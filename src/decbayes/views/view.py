@@ -1,4 +1,4 @@
-"""What a view is, and views by name."""
+"""The base class of views, and views by name."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 INTERVAL = f"{LEVEL:.0%} interval"
 TOP = 10  # words, or other entries of long rows
-MOST_COLUMNS = 64  # of components that are described in sentences
+MOST_COLUMNS = 64  # the most columns of components that sentences describe
 
 
 class Notes(NamedTuple):
@@ -54,10 +54,10 @@ class Notes(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """How to show the components of a model. This one shows `Model.describe` as a table.
+    """How to show the components of a model. This view shows `Model.describe` as a table.
 
-    Your own view overrides some methods, most often `parts`, and is registered by its `name`. Models ask
-    for it with `view = "name"`.
+    To write a view, override some methods, most often `parts`, and register it by its `name`. Models ask for it with
+    `view = "name"`.
 
     >>> from decbayes import views
     >>> model = db.PoissonMixture(2, 1)
@@ -68,27 +68,27 @@ class View:
 
     name: ClassVar[str] = "table"
     frequency: ClassVar[str] = "weights"
-    """The factor that says how frequent each component is."""
+    """The factor for the frequency of components."""
     occurs: ClassVar[str] = "makes up"
-    """What a component does to a share of all observations."""
+    """The verb for a component and its share of observations."""
     by_column: ClassVar[bool] = False
-    """Whether a table has one line per column of the data: tables are often wider than a terminal."""
+    """Whether tables have one line per column of the data, because they are often wider than a terminal."""
 
     model: Any
 
     @property
     def title(self) -> str:
-        """The usual name of the model."""
+        """The name of the model's class."""
         return type(self.model).__name__
 
     @property
     def usual_name(self) -> str:
-        """What people call such a model."""
+        """The usual name of such a model."""
         return str(self.model.usual_name)
 
     @property
     def noun(self) -> str:
-        """What a component is called."""
+        """The noun for a component."""
         return str(self.model.noun)
 
     @property
@@ -98,17 +98,17 @@ class View:
 
     @property
     def counted(self) -> str:
-        """The same where it is counted: words may be different words, occurrences are not."""
+        """The unit in counts: "words" could mean distinct words, "occurrences" cannot."""
         return "occurrence" if self.unit == "word" else self.unit
 
     @property
     def modelled(self) -> str:
-        """What is modelled, in words, if the title does not say it."""
+        """What is modelled, in words, if the title does not tell."""
         return str(self.model.modelled)
 
     @property
     def record(self) -> str:
-        """What one person's data are called."""
+        """The noun for one person's data."""
         return str(self.model.record)
 
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
@@ -116,7 +116,7 @@ class View:
         return list(self.model.describe(posterior, top=top))
 
     def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
-        """Further tables by their titles."""
+        """Further tables, by title."""
         return {}
 
     def parameters(self, posterior: Posterior, *, top: int = TOP, level: float = LEVEL) -> list[Row]:
@@ -127,13 +127,13 @@ class View:
         return [self.in_units(row) for row in posterior.summary(top=top, level=level)]
 
     def names(self, posterior: Posterior) -> Sequence[str]:
-        """The name of each component, as people have given it; empty where nobody has."""
+        """The name that people have given to each component; empty if none."""
         return posterior.names or ("",) * len(self.rows(posterior, top=1))
 
     def captions(
         self, posterior: Posterior, *, top: int = 4, write: Any = number, most: int = MOST_NUMBERS
     ) -> list[str]:
-        """A few words on each component: its name, its top words, what sets it apart, or its mean."""
+        """A few words on each component: its name, its top words, its distinctive words, or its mean."""
         rows = self.rows(posterior, top=top)
         title = self.model.caption or list(rows[0])[-1]
         pairs = zip(self.names(posterior), rows, strict=True)
@@ -142,16 +142,16 @@ class View:
     def parts(
         self, posterior: Posterior, *, shape: Shape | None = None, top: int = TOP, level: float = LEVEL
     ) -> Sequence[Part]:
-        """Each component in the form to draw it.
+        """Each component in the form in which to draw it.
 
-        Means are images of that `shape`, if one is given. `top` limits long rows, and `level` is that of intervals.
+        With a `shape`, means are images. `top` limits long rows, and `level` is that of intervals.
         """
         rows = self.rows(posterior, top=top)
         return [Entries(facts=self.facts(row)) for row in rows] if shape is None else self.pictures(rows, shape)
 
     def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
-        """What each component is like in each column, for sentences; nothing if that would take too many numbers."""
-        if type(self).rows is not View.rows:  # they are described in words of the view's own
+        """Each component column by column, for sentences; empty if there would be too many numbers."""
+        if type(self).rows is not View.rows:  # the view describes them in words
             return ()
         rows = self.parameters(posterior, top=MOST_COLUMNS + 1, level=level)
         first = next(((row["factor"], row["quantity"]) for row in rows if row["factor"] != self.frequency), None)
@@ -159,31 +159,33 @@ class View:
         for row in rows:
             if (row["factor"], row["quantity"]) == first:
                 cells.setdefault(row["component"], []).append(row)
-        if not all(len(few) <= MOST_COLUMNS for few in cells.values()):
+        if not all(len(row_group) <= MOST_COLUMNS for row_group in cells.values()):
             return ()
-        return [Profile(profile_of((*self.entry(row["entry"]), row) for row in few)) for few in cells.values()]
+        return [
+            Profile(profile_of((*self.entry(row["entry"]), row) for row in row_group)) for row_group in cells.values()
+        ]
 
     def entry(self, label: str) -> tuple[str, str]:
-        """The column that a number of a component is about, and the category that it is the share of, if it is one."""
+        """The column that a component's number belongs to, and its category if it is a share."""
         return f"x{label}" if label.isdigit() else label, ""
 
     def frequencies(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Interval]:
-        """How frequent each component is; nothing if the posterior does not say it."""
+        """How frequent each component is; empty if the posterior does not tell."""
         if self.frequency not in posterior.structure.families:
             return ()
         rows = posterior.summary(top=1, level=level)
         return [interval_of(row) for row in rows if row["factor"] == self.frequency]
 
     def in_units(self, row: Row) -> Row:
-        """A row of a summary in the units of the data, where sites have agreed on others."""
+        """A row of a summary in the units of the data, if sites agreed on other units."""
         return row
 
     def facts(self, row: Row, *without: str) -> Row:
-        """A row without the component's number, and without other entries."""
+        """A row without the component's number and the given entries."""
         return {key: value for key, value in row.items() if key not in ("component", self.noun, *without)}
 
     def pictures(self, rows: Sequence[Row], shape: Shape) -> list[Part]:
-        """Means as images, each with its own contrast, and other facts about them."""
+        """Means as images, each with its own contrast, with the other facts."""
         drawn = as_images(np.array([np.ravel(row["mean"]) for row in rows]), shape)
         signed = bool((drawn < 0).any())
         return [
@@ -192,15 +194,15 @@ class View:
         ]
 
     def pixels(self, posterior: Posterior) -> int:
-        """How many numbers of a component may be pixels; 0 if its numbers are not an image."""
+        """How many numbers of a component may be pixels; 0 if it is no image."""
         return 0
 
     def shape(self, posterior: Posterior, *, guess: bool = False) -> Shape | None:
-        """The height and width of components that are images; with `guess`, also if they only look like images."""
+        """The height and width of components that are images; with `guess`, also of those that look like images."""
         return None
 
     def tally(self, posterior: Posterior) -> "Tally | None":
-        """What a posterior's own numbers say about how much data is behind it."""
+        """How much data is behind a posterior, according to its numbers."""
         tally: Tally | None = self.model.tally(posterior)
         return tally
 
@@ -213,27 +215,22 @@ class View:
         return ()
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Standard deviations between sites, for parameters that may differ from site to site."""
+        """Standard deviations between sites, for parameters that may vary."""
         return ()
 
     def ratios(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Odds ratios, rate ratios or hazard ratios of a regression, whose value of no effect is 1."""
+        """Odds, rate or hazard ratios of a regression; 1 means no effect."""
         return ()
 
     @property
     def ratio(self) -> str:
-        """What `ratios` are called."""
+        """The name of `ratios`."""
         return ""
 
     def curves(
-        self,
-        posterior: Posterior,
-        data: Any = None,
-        *,
-        times: Sequence[float] | None = None,
-        level: float = LEVEL,
+        self, posterior: Posterior, data: Any = None, *, times: Sequence[float] | None = None, level: float = LEVEL
     ) -> Sequence[Curve]:
-        """How something changes over time for each row of `data`, or for somebody typical: survival."""
+        """Functions of time, such as survival, for each row of `data` or for a typical person."""
         return ()
 
     def differences(self, alignment: "Alignment") -> Sequence[Difference]:
@@ -245,7 +242,7 @@ class View:
         return ()
 
     def undecided(self, alignment: "Alignment") -> str:
-        """Why it is not known whether sites differ by more than chance; empty if it is, or if nothing is compared."""
+        """Why it is unknown whether sites differ by more than chance; empty if it is known or nothing is compared."""
         return ""
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
@@ -253,7 +250,7 @@ class View:
         return iter(())
 
     def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
-        """How far a merge of first broadcasts will be from one fit of all data, where that can be foreseen."""
+        """The expected distance of a merge of first broadcasts from one fit of all data, if it can be predicted."""
         return ()
 
     def matrix(self, posterior: Posterior) -> Matrix | None:
@@ -269,16 +266,16 @@ class View:
         raise StructureMismatch(f"This is a posterior of {self.title}, which has no states over time.")
 
     def quality(self, posterior: Posterior, *, top: int = TOP) -> "Quality | None":
-        """How easy components are to read, if they consist of words."""
+        """How readable components are, if they consist of words."""
         return None
 
     def notes(self, posterior: Posterior, counts: "CoOccurrence | None" = None) -> Notes:
-        """What readers should know about all components and about each; `counts` are those of words in documents."""
+        """What readers should know about all components and about each; `counts` are of words in documents."""
         return Notes()
 
 
 class Unknown(View):
-    """The view of a posterior whose model is not registered: its parameters in numbers."""
+    """The view of a posterior whose model is not registered: its parameters as numbers."""
 
     name: ClassVar[str] = "unknown"
 
@@ -308,14 +305,14 @@ class Unknown(View):
         return []
 
 
-# Loaded when they are asked for.
+# Views are loaded on first use.
 Kind = TypeVar("Kind", bound=type[View])
 
 
 def register(view: Kind) -> Kind:
     """Make a view available by its `name` wherever results are shown; also a class decorator.
 
-    `view` is a class that derives from `View`. Models ask for it with `view = "name"`.
+    `view` is a subclass of `View`. Models ask for it with `view = "name"`.
 
     >>> from decbayes import views
     >>> @views.register
@@ -327,9 +324,9 @@ def register(view: Kind) -> Kind:
 
 
 def name_of(view: type[View]) -> str:
-    """The name by which models ask for a view of somebody else's."""
+    """The name of a view to register; refuses names of shipped views."""
     if not isinstance(view, type) or not issubclass(view, View):
-        raise TypeError(f"register takes a class that is a decbayes.views.View, not {view!r}.")
+        raise TypeError(f"register takes a class derived from decbayes.views.View, not {view!r}.")
     if view.name in VIEWS.shipped:
         raise ValueError(f"decbayes ships a view named {view.name!r}; choose another name.")
     return view.name
@@ -355,14 +352,14 @@ VIEWS: Registry[type[View]] = Registry(
 def view_of(source: Model | Structure) -> View:
     """The view of a model, or of the model that a structure belongs to.
 
-    `source` is the model or a posterior's structure. Posteriors of models that are not registered have a view, too.
+    `source` is a model or a posterior's structure. Posteriors of models that are not registered also have a view.
 
     >>> from decbayes import views
     >>> views.view_of(db.GaussianMixture(3, 2, variance=1.0)).noun
     'cluster'
     """
     if isinstance(source, Model):
-        return named(source.view)(source)
+        return view_class(source.view)(source)
     try:
         model = model_for(source)
     except StructureMismatch:
@@ -370,7 +367,7 @@ def view_of(source: Model | Structure) -> View:
     return view_of(model)
 
 
-def named(name: str) -> type[View]:
+def view_class(name: str) -> type[View]:
     if name not in VIEWS:
         known = ", ".join(VIEWS)
         raise LookupError(f"No view is named {name!r} ({known} are). Register it with `decbayes.views.register`.")
@@ -382,7 +379,7 @@ def interval_of(row: Row, unit: str = "") -> Interval:
 
 
 def profile_of(cells: Iterable[tuple[str, str, Row]]) -> dict[str, Interval | Shares]:
-    """Columns with their means, or with the shares of their categories, from column, category and row of a summary."""
+    """Columns with their means, or the shares of their categories, from the column, category and row of a summary."""
     columns: dict[str, Any] = {}
     for name, category, row in cells:
         if category:
@@ -393,7 +390,7 @@ def profile_of(cells: Iterable[tuple[str, str, Row]]) -> dict[str, Interval | Sh
 
 
 def as_images(values: Any, shape: Shape) -> Array:
-    """(images, height, width), if the numbers fit."""
+    """Reshape rows to (images, height, width), if the numbers fit."""
     flat = as_numbers(values)
     if flat.ndim != 2:
         raise InvalidData(f"Images are the rows of a matrix; the shape is {flat.shape}.")
@@ -411,6 +408,6 @@ def check_shape(numbers: int, shape: Shape) -> None:
 
 
 def contrast(picture: Array, *, signed: bool) -> tuple[float, float]:
-    """The numbers drawn as black and white: they span nearly the whole image, and zero is mid grey, or black."""
+    """The numbers to draw as black and white: nearly the whole range of the image, with zero as mid grey or black."""
     limit = float(np.quantile(np.abs(picture), 0.99)) or 1.0
     return (-limit if signed else 0.0), limit

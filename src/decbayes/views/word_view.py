@@ -15,7 +15,7 @@ from decbayes.views.view import LEVEL, TOP, Notes, View
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
-TELLING = 5  # words that tell a topic from the others
+TELLING = 5  # words that distinguish a topic from the others
 
 
 class WordView(View):
@@ -31,11 +31,11 @@ class WordView(View):
         return [Words(tuple((words[place], float(row[place])) for place in first)) for row, first in pairs]
 
     def profiles(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Profile]:
-        """Topics are their names, which are words."""
+        """Empty: topics are described by their names."""
         return ()
 
     def names(self, posterior: Posterior) -> Sequence[str]:
-        """As people have given them, or the most telling words."""
+        """The names that people gave, or the most distinctive words."""
         return self.quality(posterior).names
 
     def captions(
@@ -47,13 +47,13 @@ class WordView(View):
         return Quality(posterior, top)
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
-        """Topics to look at, sites that share no words, and what would make topics better."""
+        """Topics to look at, sites that share no words, and how to improve topics."""
         from decbayes.views.topic_remarks import MergedTopics
 
         return MergedTopics(alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]).remarks()
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
-        """How different topics are, which words distinguish each and, with `counts`, how coherent it is."""
+        """How distinct topics are, which words distinguish each and, with `counts`, how coherent it is."""
         quality = self.quality(posterior, top=len(counts.words[0]) if counts is not None else TOP)
         telling = [f"distinctive words: {', '.join(words[:TELLING])}" for words in quality.telling]
         if counts is None:

@@ -1,8 +1,8 @@
-"""Options that several commands share: device, page, where in files observations are, what is promised to persons."""
+"""Options that several commands share: device, page, how to read files, privacy."""
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from decbayes.privacy import Privacy
 
 
-Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (a GPU), or auto.", show_default=False)]
+Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (a GPU), or auto.")]
 
 
-def available(device: DeviceName) -> DeviceName:
-    """What "auto" means here; where there is no GPU, a line says so."""
+def available_device(device: DeviceName) -> DeviceName:
+    """The device that "auto" means on this machine; says so if there is no GPU."""
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         gpu = device_for(device)
@@ -42,23 +42,22 @@ def available(device: DeviceName) -> DeviceName:
 def work_on(device: DeviceName | None) -> None:
     """Use a device for the rest of the command."""
     if device is not None:
-        use_device(available(device))
+        use_device(available_device(device))
 
 
-Record = Annotated[Path | None, Parameter(help="Record the page into this file; `decbayes page FILE` shows it again.")]
+Record = Annotated[Path | None, Parameter(help="Record the page in this file; `decbayes page FILE` shows it again.")]
 PageOption = Annotated[
     list[str] | None,
     Parameter(
-        help="Show a live page in the browser: at any free port of 127.0.0.1, at this one, or at HOST:PORT.",
+        help="Show a live page in the browser: on a free port of 127.0.0.1, on this port, or at HOST:PORT.",
         consume_multiple=(0, 1),
-        negative="",
     ),
 ]
 
 
 @contextmanager
-def showing(words: list[str] | None, console: Console, record: Path | None = None) -> "Iterator[Page | None]":
-    """A page, if one is asked for; says where it is."""
+def live_page(words: list[str] | None, console: Console, record: Path | None = None) -> "Iterator[Page | None]":
+    """A live page if one is wanted; prints its address."""
     from decbayes.page import Page, PageAddress
 
     check_record(words, record)
@@ -71,14 +70,6 @@ def showing(words: list[str] | None, console: Console, record: Path | None = Non
         yield page
     finally:
         page.close()
-
-
-def both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
-    def called() -> None:
-        first()
-        second()
-
-    return called
 
 
 def check_record(words: list[str] | None, record: Path | None) -> None:
@@ -97,8 +88,8 @@ def linger(page: "Page", console: Console, text: str) -> None:
             time.sleep(0.2)
 
 
-def explained(hint: Any, *, negative: str | None = None) -> Parameter:
-    """An option with the help of the model's own option."""
+def model_help(hint: Any, *, negative: str | None = None) -> Parameter:
+    """An option with the help text of the model's option."""
     return Parameter(help=get_args(hint)[1], negative=negative)
 
 
@@ -106,25 +97,29 @@ Columns = Annotated[
     str, Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`.")
 ]
 
+PosteriorColumns = Annotated[
+    str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
+]
+
 HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
-# More than half of the data would judge, and less would learn.
+# Beyond this, more data would judge than learn.
 MOST_HELD_BACK = 0.5
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Reading:
-    """How files are read. All but the columns are about texts."""
+    """How to read files. All options but `columns` are for texts."""
 
     columns: Columns = ""
-    format: Annotated[str, explained(texts.Format)] = ""
-    encoding: Annotated[str, explained(texts.Encoding)] = "utf-8"
-    whole: Annotated[bool, explained(texts.Whole, negative="")] = False
-    strict: Annotated[bool, explained(texts.Strict, negative="")] = False
-    tokenizer: Annotated[str, explained(texts.TokenizerName)] = ""
+    format: Annotated[str, model_help(texts.Format)] = ""
+    encoding: Annotated[str, model_help(texts.Encoding)] = "utf-8"
+    whole: Annotated[bool, model_help(texts.Whole)] = False
+    strict: Annotated[bool, model_help(texts.Strict)] = False
+    tokenizer: Annotated[str, model_help(texts.TokenizerName)] = ""
 
     def options(self, kind: type[Model]) -> dict[str, Any]:
-        """The given options, for a model's `read`; refused if they are about texts and the model is not."""
+        """The options that were given, for a model's `read`; refuses options for texts if the model has none."""
         usual, values = asdict(Reading()), asdict(self)
         given = {name: value for name, value in values.items() if value != usual[name]}
         unknown = sorted(given.keys() - kind.reading_options)
@@ -133,8 +128,8 @@ class Reading:
         return given
 
 
-def the_data(model: Model, paths: Sequence[Path]) -> Any:
-    """The data as a model reads them: one file, or several where it can."""
+def model_input(model: Model, paths: Sequence[Path]) -> Any:
+    """The argument of a model's `read`: one file, or several if the model takes them."""
     if model.many_files:
         return list(paths)
     if len(paths) != 1:
@@ -148,24 +143,20 @@ def check_hold_back(share: float) -> None:
 
 
 LedgerPath = Annotated[
-    Path | None,
-    Parameter(help="With --private: this site's ledger; default: releases.ledger beside the data.", show_default=False),
+    Path | None, Parameter(help="With --private: this site's ledger; default: releases.ledger beside the data.")
 ]
-DataSet = Annotated[str, Parameter(help="With --private: whose privacy is spent; each name has a budget of its own.")]
-RowsPerPerson = Annotated[PositiveInt, Parameter(help="With --private: the most rows that one person has.")]
+DataSet = Annotated[str, Parameter(help="With --private: the data set whose privacy budget is spent.")]
+RowsPerPerson = Annotated[PositiveInt, Parameter(help="With --private: the largest number of rows of one person.")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Promise:
-    """What is promised to each person."""
+    """The privacy that each person is promised."""
 
-    private: Annotated[
-        bool, Parameter(negative="", help="Release with differential privacy: noise that hides each person.")
-    ] = False
+    private: Annotated[bool, Parameter(help="Release with differential privacy: noise that hides each person.")] = False
     epsilon: Annotated[
-        float | None,
-        Parameter(help="With --private: ε, such as 1.", show_default=False, validator=Number(gt=0, lte=100)),
+        float | None, Parameter(help="With --private: ε, such as 1.", validator=Number(gt=0, lte=100))
     ] = None
     delta: Annotated[
         float,
@@ -174,7 +165,7 @@ class Promise:
     rows_per_person: RowsPerPerson = 1
 
     def privacy(self, sites: int = 0, colluders: int = 1) -> "Privacy":
-        """The promise; with a number of sites one noise that they share."""
+        """The promise; with a number of sites, they share the noise."""
         from decbayes.privacy import Privacy
 
         if self.epsilon is None:
@@ -186,7 +177,7 @@ class Promise:
             raise WrongArgument(str(error)) from None
 
     def check_used(self) -> None:
-        """Refuse options that say nothing without --private."""
+        """Refuse options that have no effect without --private."""
         if not self.private and (self.epsilon is not None or self != Promise(epsilon=self.epsilon)):
             raise WrongArgument("--epsilon, --delta and --rows-per-person go with --private.")
 
@@ -194,7 +185,7 @@ class Promise:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Accounts:
-    """Where a private release is recorded."""
+    """The account of a private release."""
 
     ledger: LedgerPath = None
     data_set: DataSet = "data"

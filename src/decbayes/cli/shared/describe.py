@@ -1,4 +1,4 @@
-"""Posteriors in words: captions for components, and a table of them."""
+"""Posteriors in words: captions and tables of components."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from decbayes.cli.shared.terminal import many, plain
+from decbayes.cli.shared.terminal import plain, plural
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-from decbayes.views.texts import filled, of_filled
+from decbayes.views.text_summary import by_filled_slot, filled
 from decbayes.views.values import Row, Shape, four_digits, value_text
 from decbayes.views.view import INTERVAL, as_images
 
@@ -22,15 +22,15 @@ CAPTION_WORDS = 3
 
 
 def captions(posterior: Posterior) -> list[str]:
-    """A few words on each component: its top words, or its mean."""
+    """A few words for each component: its top words, or its mean."""
     view = view_of(posterior.structure)
     return [plain(text) for text in view.captions(posterior, top=CAPTION_WORDS, write=four_digits, most=MOST_NUMBERS)]
 
 
-def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> Table:
-    """Each component in plain values; means are images of that shape, or of the view's own."""
+def components_table(posterior: Posterior, *, top: int, shape: Shape | None = None) -> Table:
+    """Each component in plain values; means are drawn as images of that shape, or of the view's default."""
     view = view_of(posterior.structure)
-    rows, shape = [*of_filled(posterior, view.rows(posterior, top=top)).values()], shape or view.shape(posterior)
+    rows, shape = [*by_filled_slot(posterior, view.rows(posterior, top=top)).values()], shape or view.shape(posterior)
     if view.by_column:
         return by_column(rows)
     rows = [with_interval(row) for row in rows]
@@ -39,10 +39,10 @@ def table_of(posterior: Posterior, *, top: int, shape: Shape | None = None) -> T
 
 
 def empty_slots(posterior: Posterior) -> str:
-    """The number of empty slots, which tables leave out; no text if there are none."""
+    """How many empty slots tables leave out; an empty text if none."""
     structure = posterior.structure
-    empty = sum(structure.components(each) - len(filled(posterior, each)) for each in structure.symmetry)
-    return many(empty, "empty slot") if empty else ""
+    empty = sum(structure.components(coupled) - len(filled(posterior, coupled)) for coupled in structure.symmetry)
+    return plural(empty, "empty slot") if empty else ""
 
 
 def rows_table(
@@ -56,13 +56,13 @@ def rows_table(
 
 
 def print_modelled(posterior: Posterior, write: Callable[[str], Any]) -> None:
-    """What is modelled, where the model's name does not say it."""
+    """Print what is modelled, if the model's name does not tell."""
     if modelled := view_of(posterior.structure).modelled:
         write(plain(f"models the {modelled}"))
 
 
 def with_interval(row: Row) -> Row:
-    """Two ends of an interval as one entry, which says how probable it is."""
+    """Replace the two ends of an interval by one entry, named after its probability."""
     if not {"low", "high"} <= row.keys():
         return row
     return {key: value for key, value in row.items() if key not in ("low", "high")} | {
@@ -71,7 +71,7 @@ def with_interval(row: Row) -> Row:
 
 
 def by_column(rows: list[Row]) -> Table:
-    """One line per column of the data, one column per component: tables are often wider than a terminal."""
+    """One line per column of the data and one column per component, because tables are often wider than a terminal."""
     first, *titles = rows[0]
     table = Table(first, *(cell(row[first], None) for row in rows), box=None)
     for title in titles:

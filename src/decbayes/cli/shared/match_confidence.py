@@ -1,4 +1,4 @@
-"""How sites' components are aligned, and how sure each match is."""
+"""Align the components of sites and estimate how likely each match is right."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from decbayes import calibration, merging
 from decbayes.base.arguments import given
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.terminal import aligning, messages
+from decbayes.cli.shared.terminal import alignment_progress, messages
 from decbayes.errors import InvalidFile, NotCalibrated, StructureMismatch
 from decbayes.files import load
 from decbayes.merging.base.compatibility import same_columns
@@ -24,62 +24,62 @@ SIMULATED = 100
 OVERLAPS = "decbayes overlap 1"
 
 
-def how_sure(
+def match_probabilities(
     alignment: "Alignment",
-    wanted: bool | None,
-    reported: Sequence[Any] | None,
+    requested: bool | None,
+    overlaps: Sequence[Any] | None,
     solver: Solver | None,
     length: float | None = None,
 ) -> "Confidence | str":
-    """The probability of each match, or why there is none."""
-    if wanted is False:
+    """The probability that each match is right, or the reason why it is unknown."""
+    if requested is False:
         return "they were not asked for."
-    if wanted is None and not calibration.quick(alignment):
+    if requested is None and not calibration.quick(alignment):
         return "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
-            learned = calibration.reliability(alignment, solver=solver, matches=SIMULATED, length=length)
-            return merging.confidence(alignment, learned, reported)
+            reliability = calibration.reliability(alignment, solver=solver, matches=SIMULATED, length=length)
+            return merging.confidence(alignment, reliability, overlaps)
     except NotCalibrated as error:
         return str(error)
 
 
 def document_length(rows: Sequence[int] | None, alignment: "Alignment") -> float | None:
-    """The mean length of documents, if these are topics and files say how many documents (`rows`) are behind them."""
+    """The mean document length, for topics whose files give their numbers of documents (`rows`)."""
     from decbayes.views import Findings
 
     return Findings(alignment, ("",) * len(rows or ()), rows=None if rows is None else tuple(rows)).length
 
 
-def learned(alignment: "Alignment") -> "Reliability":
-    """The reliability of margins at such sites, if simulations are quick."""
+def margin_reliability(alignment: "Alignment") -> "Reliability":
+    """How reliable margins are at such sites, if simulating them is quick."""
     if not calibration.quick(alignment):
         raise NotCalibrated("Simulations of so much data take a while.")
     return calibration.reliability(alignment, matches=SIMULATED)
 
 
-def aligned(
+def align_posteriors(
     posteriors: list[Posterior], components: str | None, since: Path | None, solver: Solver | None
 ) -> "Alignment":
-    """Posteriors with their columns in one order, aligned; `since` is the file of an earlier merge."""
+    """Align posteriors after putting their columns into one order; `since` is the file of an earlier merge."""
     earlier = None
     if since is not None:
         *posteriors, earlier = same_columns([*posteriors, load(since)])
-    with aligning(len(posteriors)) as progress:
+    with alignment_progress(len(posteriors)) as progress:
         return merging.align(
-            posteriors, components=number_of(components), solver=solver, since=earlier, progress=progress
+            posteriors, components=component_number(components), solver=solver, since=earlier, progress=progress
         )
 
 
-def followed(alignment: "Alignment", since: Path | None) -> "Alignment":
-    """The same slots, with the ids of an earlier merge."""
+def with_earlier_ids(alignment: "Alignment", since: Path | None) -> "Alignment":
+    """The same slots with the ids of an earlier merge."""
     if since is None:
         return alignment
     _, earlier = same_columns([alignment.posteriors[0], load(since)])
     return alignment.since(earlier)
 
 
-def number_of(components: str | None) -> Number:
+def component_number(components: str | None) -> Number:
     if components is None or components in ("auto", "largest"):
         return components  # type: ignore[return-value]
     if not components.isdecimal() or int(components) < 1:
@@ -88,14 +88,14 @@ def number_of(components: str | None) -> Number:
 
 
 def solver_named(name: str | None, restarts: int | None) -> Solver | None:
-    """The registered solver of that name; None for the model's default."""
+    """The registered solver of this name; None selects the model's default."""
     if name is not None and name not in SOLVERS:
         raise WrongArgument(f"--solver is one of {', '.join(SOLVERS)}, not {name!r}.")
     return checked_solver(name, **given(restarts=restarts))
 
 
 def overlaps_from(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[Any]:
-    """The overlaps for each posterior; None if no file is about it."""
+    """Each posterior's overlaps; None if there is no file for it."""
     by_digest: dict[str, Any] = dict(map(read_overlaps, paths))
     if len(by_digest) < len(paths):
         raise StructureMismatch("Two files of overlaps are about one posterior: give one for each site.")

@@ -1,4 +1,4 @@
-"""A model's settings as options of a command, from its dataclass fields and the parameters of its `from_file`."""
+"""A model's settings as options of a command, made from its dataclass fields and the parameters of `from_file`."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ NOT_OPTIONS = {"ascent", "agreed", "report"}
 
 @dataclass(frozen=True)
 class Setting:
-    """A name, what may be given, and what holds otherwise; `MISSING` where something must be given."""
+    """A setting of a model: its name, type and default (`MISSING` if required)."""
 
     name: str
     hint: Any
@@ -36,17 +36,17 @@ class Setting:
 
 
 def model_options(kind: type[Model]) -> list[inspect.Parameter]:
-    """All settings that can be written on a command line; one that is not given is left out of the call."""
+    """All settings that fit on a command line; the call gets only those that are given."""
     return options_for([*field_settings(kind), *file_settings(kind)])
 
 
 def options_before_data(kind: type[Model]) -> list[inspect.Parameter]:
-    """Options of a model that is simulated: its fields, and what `without_data` and `draw` take by name."""
+    """Options of a simulated model: its fields and the keyword arguments of `without_data` and `draw`."""
     return options_for([*field_settings(kind), *settings_without_data(kind), *drawing_settings(kind)])
 
 
 def options_for(settings: Iterable[Setting]) -> list[inspect.Parameter]:
-    """One option per name: a field explains the parameter of the same name, whose default holds."""
+    """One option per name: a field explains the parameter of the same name, which sets the default."""
     by_name: dict[str, Setting] = {}
     for setting in settings:
         by_name[setting.name] = replace(by_name.get(setting.name, setting), default=setting.default)
@@ -54,18 +54,19 @@ def options_for(settings: Iterable[Setting]) -> list[inspect.Parameter]:
 
 
 def file_settings(kind: type[Model]) -> list[Setting]:
-    """What `from_file` takes by name, and what its parents do if it passes other options on to them."""
+    """Keyword arguments of `from_file`, and those of its parents if it passes options on to them."""
     settings: dict[str, Setting] = {}
     for parent in (parent for parent in kind.__mro__ if "from_file" in vars(parent)):
-        reads = vars(parent)["from_file"].__func__
-        settings = {setting.name: setting for setting in keyword_settings(reads)} | settings
-        if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(reads).parameters.values()):
+        from_file = vars(parent)["from_file"].__func__
+        settings = {setting.name: setting for setting in keyword_settings(from_file)} | settings
+        parameters = inspect.signature(from_file).parameters.values()
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return list(settings.values())
 
 
 def settings_without_data(kind: type[Model]) -> list[Setting]:
-    """What `without_data` takes by name, its own and its parents'; `dimension` only if the model has one."""
+    """Keyword arguments of `without_data` and its parents; `dimension` only if the model has one."""
     parents = [parent for parent in reversed(kind.__mro__) if "without_data" in vars(parent)]
     settings = [setting for parent in parents for setting in keyword_settings(vars(parent)["without_data"].__func__)]
     has = kind.__dataclass_fields__
@@ -73,18 +74,18 @@ def settings_without_data(kind: type[Model]) -> list[Setting]:
 
 
 def drawing_settings(kind: type[Model]) -> list[Setting]:
-    """What `draw` takes by name, and explains."""
+    """Keyword arguments of `draw` that have a description."""
     return [setting for setting in keyword_settings(kind.draw) if any(notes(setting.hint, str))]
 
 
-def before_data(
+def simulated_model(
     kind: type[Model], settings: Mapping[str, Any], like: Path | None
 ) -> tuple[Model, Posterior | None, dict[str, Any]]:
-    """The model that the options or a posterior file describe, that posterior, and the keyword arguments of `draw`."""
+    """The model that options or a posterior file describe, that posterior, and the keyword arguments of `draw`."""
     given = {name: value for name, value in settings.items() if value is not None}
     drawing = {setting.name: given.pop(setting.name, setting.default) for setting in drawing_settings(kind)}
     if like is None:
-        return made_of(kind, given), None, drawing
+        return model_from_settings(kind, given), None, drawing
     posterior = load(like)
     model = model_for(posterior.structure)
     if type(model) is not kind:
@@ -95,8 +96,8 @@ def before_data(
     return model, posterior, drawing
 
 
-def made_of(kind: type[Model], settings: Mapping[str, Any]) -> Model:
-    """The model of a simulation without a posterior to go by."""
+def model_from_settings(kind: type[Model], settings: Mapping[str, Any]) -> Model:
+    """The model to simulate when there is no posterior to imitate."""
     known = {setting.name: setting for setting in (*field_settings(kind), *settings_without_data(kind))}
     if needed := [name for name, setting in known.items() if setting.default is MISSING and name not in settings]:
         raise WrongArgument(f"Give {' and '.join(map(as_option, needed))}, or a posterior of such data: --like FILE.")
@@ -118,7 +119,7 @@ def field_settings(kind: type[Model]) -> list[Setting]:
 
 
 def keyword_settings(function: Callable[..., Any]) -> list[Setting]:
-    """What a function takes by name."""
+    """Keyword arguments of a function."""
     hints = get_type_hints(function, include_extras=True)
     named = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is KEYWORD]
     return [
@@ -133,26 +134,25 @@ def keyword_settings(function: Callable[..., Any]) -> list[Setting]:
 
 
 def option(setting: Setting) -> inspect.Parameter:
-    known = setting.default
+    default = setting.default
     parameter = Parameter(
         help=next(notes(setting.hint, str), ""),
         validator=[partial(check_above, above.bound) for above in notes(setting.hint, Above)],
-        show_default=(lambda _: shown_default(known)) if known is not MISSING else False,
-        negative="",
+        show_default=(lambda _: shown_default(default)) if default is not MISSING else False,
     )
-    # Nothing is required here: with --like everything is known.
+    # No option is required here: with --like all are known.
     annotation: Any = Annotated[bare(setting.hint) | None, parameter]
     return inspect.Parameter(setting.name, KEYWORD, default=None, annotation=annotation)
 
 
 def check_above(bound: float, kind: Any, value: Any) -> None:
-    """Refuse numbers that are too small; a word such as "auto" is none."""
+    """Refuse numbers that are too small; words such as "auto" pass."""
     if not isinstance(value, str):
         Number(gt=bound)(kind, value)
 
 
-def lacking(kind: type[Model], given: Iterable[str]) -> list[str]:
-    """The settings that a new model cannot do without, as options."""
+def missing_options(kind: type[Model], given: Iterable[str]) -> list[str]:
+    """The options that are required for a new model but were not given."""
     settings = {setting.name: setting for setting in (*field_settings(kind), *file_settings(kind))}
     needed = [name for name, setting in settings.items() if setting.default is MISSING and name not in given]
     return [as_option(name) for name in needed]
@@ -163,7 +163,7 @@ def as_option(name: str) -> str:
 
 
 def with_posteriors(kind: type[Model], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of `from_file` in which posteriors have been read from the files that name them."""
+    """Settings of `from_file`, with posteriors loaded from the files given for them."""
     read = {setting.name for setting in file_settings(kind) if Posterior in get_args(unannotated(setting.hint))}
     return {name: load(value) if name in read and value is not None else value for name, value in settings.items()}
 
@@ -173,7 +173,7 @@ def unannotated(hint: Any) -> Any:
 
 
 def bare(hint: Any) -> Any:
-    """The type without its annotations; a number or an array is a number on a command line, a posterior a file."""
+    """The type on a command line: without annotations; a number for "number or array", a file for a posterior."""
     plain = unannotated(hint)
     if Posterior in get_args(plain):
         return Path | None
@@ -196,16 +196,16 @@ def notes(hint: Any, kind: type[Note]) -> Iterator[Note]:
 
 
 def about(kind: type[Model]) -> str:
-    """One line on what a model is."""
+    """One line about a model."""
     return kind.about or (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
 
 
 def add_model_commands(
     app: App, module: str, command: Callable[[type[Model]], Callable[..., None]]
 ) -> Callable[[str], Callable[..., None]]:
-    """A command for each model; and the `__getattr__` of the commands' module, which makes one when it is called.
+    """Add a command for each model, and return the `__getattr__` that makes these commands on first use.
 
-    So a command loads its own model only. `command` makes the command of a kind of model.
+    A command then loads only its own model. `command` makes the command of a kind of model.
     """
     for name, (_, words) in SHIPPED.items():
         app.command(f"{module}:{name}", name=words)
@@ -218,9 +218,9 @@ def add_model_commands(
             else:
                 app.command(command(kind), name=command_name(kind))
 
-    def made(name: str) -> Callable[..., None]:
+    def make_command(name: str) -> Callable[..., None]:
         if name not in SHIPPED:
             raise AttributeError(f"{module} has no {name!r}.")
         return command(MODELS[name])
 
-    return made
+    return make_command

@@ -1,4 +1,4 @@
-"""Where results go: checked before the work is done, so that nothing is lost after it; rows as CSV or Parquet."""
+"""Where results go: outputs are checked before the work begins; rows are written as CSV or Parquet."""
 
 import gzip
 import os
@@ -29,20 +29,25 @@ DPI = 200
 Dpi = Annotated[PositiveInt, Parameter(help="Dots per inch of pictures: 300 for a paper, 100 for a message.")]
 
 
+def output_option(text: str) -> Parameter:
+    """The option --output or -o, with its help."""
+    return Parameter(name=["--output", "-o"], help=text)
+
+
 def check_each_once(paths: Sequence[Path]) -> None:
-    """Refuse a file, or a copy of one, that would be added up twice."""
-    read: dict[bytes, Path] = {}
+    """Refuse a file, or a copy of it, that would count twice."""
+    by_content: dict[bytes, Path] = {}
     for path in paths:
-        first = read.setdefault(path.read_bytes(), path)
-        if first is not path:
-            same = "is given twice" if first == path else f"is the same as {first}"
+        other = by_content.setdefault(path.read_bytes(), path)
+        if other is not path:
+            same = "is given twice" if other == path else f"is the same as {other}"
             raise WrongArgument(f"{path} {same}: give the file of each site once.")
 
 
 def check_output(output: Path | None, *inputs: Path | None, text: bool = False, as_json: bool = False) -> None:
-    """Refuse a file that could not be written, or that this command reads: its content would be gone.
+    """Refuse a file that cannot be written or that this command reads, before work is lost.
 
-    Only `text` goes to standard output.
+    Only `text` may go to standard output.
     """
     if output == STANDARD_OUTPUT and as_json:
         raise WrongArgument("-o - and --json both write to standard output. Give one of them.")
@@ -51,7 +56,7 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
     if output is None or (text and output == STANDARD_OUTPUT):
         return
     if output == STANDARD_OUTPUT:
-        raise DecbayesError("This result is a file of its own kind and cannot be printed. Give its name after -o.")
+        raise DecbayesError("This result is a binary file and cannot be printed. Give a file name after -o.")
     folder = output.parent
     if output.exists() and not output.is_file():
         raise DecbayesError(f"{output} is a folder or a device, not a file. Choose another name.")
@@ -68,7 +73,7 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
 
 
 def check_picture(picture: Path | None, *inputs: Path | None) -> None:
-    """As for any output; and what draws it must be there before the work is done."""
+    """Check a picture's file as any output, and that it can be drawn."""
     check_output(picture, *inputs)
     if picture is not None:
         require_extra("plot", task="A picture")
@@ -89,12 +94,12 @@ def save_picture(figure: Any, path: Path, dpi: int) -> None:
 MOST_DIGITS = 6
 CHUNK = 1 << 24
 SPECIAL = re.compile('[,"\r\n]')
-# Spreadsheets run cells that begin with one of these; an empty cell is in it, too, and stays empty.
+# Spreadsheets run cells that begin with one of these characters. An empty text also passes this test and stays empty.
 FORMULA = "=+-@\t\r"
 
 
 class RowWriter(Protocol):
-    """Where rows go: some first columns, and a matrix of numbers beside them; `size` says how much is written."""
+    """Writes rows: some first columns and a matrix of numbers; `size` tells how much is written."""
 
     size: int
 
@@ -102,7 +107,7 @@ class RowWriter(Protocol):
 
 
 def check_rows(path: Path, *further: str) -> None:
-    """Refuse a kind of file that cannot be written, before the work is done."""
+    """Refuse a file type that cannot be written, before the work begins."""
     kinds = (".csv", ".csv.gz", ".parquet", *further)
     if path != STANDARD_OUTPUT and not path.name.endswith(kinds):
         endings = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
@@ -112,29 +117,29 @@ def check_rows(path: Path, *further: str) -> None:
 
 
 @contextmanager
-def writing(
+def row_writer(
     path: Path, digits: int, *, begun: int = 0, keep: bool = False, formulas: bool = False
 ) -> Iterator[RowWriter]:
-    """A file of rows: whole if all went well, else not there; or CSV on standard output.
+    """Write rows to a file that appears only when complete, or as CSV to standard output.
 
-    Cells of CSV that a spreadsheet would run become text, unless `formulas` is true. With `keep`, the rows that were
-    written before an interruption stay beside it (`part_of`); `begun` is how much of that is good, and copied first.
+    CSV cells that a spreadsheet would run become text, unless `formulas`. With `keep`, rows written before an
+    interruption stay in a file beside it (`part_of`); `begun` is the size of its valid part, which is copied first.
     """
     if path == STANDARD_OUTPUT:
         sys.stdout.flush()
         yield CsvRows(sys.stdout.buffer, digits, formulas=formulas)
         return
-    temporary, going = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
+    temporary, started = path.with_name(f".{path.name}.{secrets.token_hex(6)}"), False
     try:
-        with opened(temporary, path, digits, formulas) as rows:
+        with open_rows(temporary, path, digits, formulas) as rows:
             if begun:
                 rows.copy(part_of(path), begun)
-            going = True
+            started = True
             yield rows
         temporary.replace(path)
         part_of(path).unlink(missing_ok=True)
     except KeyboardInterrupt:
-        if going and keep:
+        if started and keep:
             temporary.replace(part_of(path))
         raise
     except OSError as error:
@@ -148,12 +153,12 @@ def writing(
 
 
 def part_of(path: Path) -> Path:
-    """Where the rows of an interrupted command are."""
+    """The file with the rows of an interrupted command."""
     return path.with_name(f"{path.name}.part")
 
 
 @contextmanager
-def opened(temporary: Path, path: Path, digits: int, formulas: bool) -> Iterator["CsvRows | ParquetRows"]:
+def open_rows(temporary: Path, path: Path, digits: int, formulas: bool) -> Iterator["CsvRows | ParquetRows"]:
     if ending(path) == "parquet":
         with ParquetRows(temporary) as rows:
             yield rows
@@ -164,7 +169,7 @@ def opened(temporary: Path, path: Path, digits: int, formulas: bool) -> Iterator
 
 
 class CsvRows:
-    """Lines of text; their size is in bytes, before they are compressed."""
+    """Lines of text; the size is in bytes, uncompressed."""
 
     def __init__(self, file: IO[bytes], digits: int, opener: Any = open, *, formulas: bool = False) -> None:
         self._file, self._digits, self._opener, self.size = file, digits, opener, 0
@@ -188,7 +193,7 @@ class CsvRows:
 
 
 def cells_of(column: Sequence[Any], formulas: bool) -> list[str]:
-    """Texts of a column; most need no quotes, which is seen at once."""
+    """The texts of a column, quoted only if any cell needs it."""
     texts = ["" if cell is None else str(cell) for cell in column]
     if not formulas:
         texts = [as_text(text) if text[:1] in FORMULA else text for text in texts]
@@ -196,7 +201,7 @@ def cells_of(column: Sequence[Any], formulas: bool) -> list[str]:
 
 
 def as_text(text: str) -> str:
-    """A cell that a spreadsheet would take for a formula, as text; numbers stay numbers."""
+    """Mark a cell as text if a spreadsheet would take it for a formula; numbers stay numbers."""
     return text if not text or is_number(text) else f"'{text}"
 
 
@@ -205,9 +210,9 @@ def quoted(text: str) -> str:
 
 
 def number_lines(values: Array, digits: int) -> list[str]:
-    """Each row's numbers after commas, and the end of the line.
+    """The numbers of each row, each after a comma, and a line end.
 
-    Shares have few different texts, which are looked up: that is ten times as fast as writing each number.
+    Shares have few distinct texts, so they are looked up, which is ten times as fast as formatting.
     """
     shares = bool(((values >= 0.0) & (values <= 1.0)).all())
     if not shares or digits > MOST_DIGITS:
@@ -236,7 +241,7 @@ def share_texts(digits: int) -> NDArray[np.bytes_]:
 
 
 class ParquetRows:
-    """Shares are stored with 32 bits: seven digits. The size is in rows."""
+    """Numbers are stored in 32 bits, with seven digits; the size is in rows."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._writer, self.size = path, cast(Any, None), 0

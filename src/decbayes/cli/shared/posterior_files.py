@@ -1,4 +1,4 @@
-"""Posterior files: which data they hold, and which sites have which component of a merge."""
+"""Read the posterior files of several sites, and note which sites support which component of a merge."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once, sent_in
-from decbayes.views.texts import filled
+from decbayes.views.text_summary import filled
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -26,8 +26,8 @@ MOST_NAMED = 10
 KEY = "found by"
 
 
-def found_by(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:
-    """For the note of a merged file: for each coupled set and slot how many sites have it, and the largest by name."""
+def support_note(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:
+    """For the note of a merged file: how many sites support each slot of each coupled set, and the largest by name."""
     slots = [
         [supporters(column, names) for column in merging.support(alignment, coupled).T]
         for coupled in alignment.structure.symmetry
@@ -36,17 +36,17 @@ def found_by(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:
 
 
 def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
-    """Of one slot; the same whatever the order of sites."""
-    having = sorted((-round(evidence[site]), names[site]) for site in np.flatnonzero(evidence > 0.0).tolist())
+    """The sites that support a slot, in an order that does not depend on the order of sites."""
+    largest = sorted((-round(evidence[site]), names[site]) for site in np.flatnonzero(evidence > 0.0).tolist())
     return {
-        "sites": len(having),
+        "sites": len(largest),
         "observations": round(float(evidence.sum())),
-        "most": [[name, -count] for count, name in having[:MOST_NAMED]],
+        "most": [[name, -count] for count, name in largest[:MOST_NAMED]],
     }
 
 
 def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]:
-    """One table per coupled set; none if the file has no such note, or not the one that `merge` writes."""
+    """One table per coupled set; none if the file has no valid note of support."""
     symmetry = posterior.structure.symmetry
     try:
         support, tables = note[KEY], []
@@ -56,9 +56,9 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
             view = views.view_of(posterior.structure)
             units = "occurrences of words" if view.unit == "word" else f"{view.unit}s"
             titles = [*view.names(posterior)]
-            named = titles if len(titles) == len(slots) and any(titles) else []
+            names = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled(posterior, coupled)}
-            tables.append(support_table(posterior.ids, named, int(support["sites"]), shown, units))
+            tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
@@ -71,28 +71,30 @@ def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: M
     table.title = f"which sites have it, with how many {units} of their own"
     for slot, supporting in slots.items():
         count = f"{int(supporting['sites']):,} of {sites:,}"
-        table.add_row(str(slot), *(plain(labels[title][slot]) for title in shown), count, named(supporting))
+        table.add_row(
+            str(slot), *(plain(labels[title][slot]) for title in shown), count, largest_supporters(supporting)
+        )
     return table
 
 
-def named(supporting: Mapping[str, Any]) -> str:
-    """The sites with the most, and how many more there are."""
+def largest_supporters(supporting: Mapping[str, Any]) -> str:
+    """The sites with the most observations, and how many more there are."""
     parts = [f"{plain(str(name))} {int(count):,}" for name, count in supporting["most"]]
     more = int(supporting["sites"]) - len(parts)
     return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "") or "–"
 
 
 def remedies(first: Structure, second: Structure, like: Path) -> str:
-    """What can be done about posteriors that do not fit each other: a new fit, or what their model knows."""
+    """What to do about posteriors that do not match: refit, or the remedy of their model."""
     name = str(first.model.get("name", ""))
     if name and name != str(second.model.get("name", name)):
         return "Merge files of one model only."
-    known = MODELS[name].remedy(first, second) if name in MODELS else ""
-    return f"Fit it again with --like {like}{f', or {known}' if known else ''}."
+    remedy = MODELS[name].remedy(first, second) if name in MODELS else ""
+    return f"Fit it again with --like {like}{f', or {remedy}' if remedy else ''}."
 
 
 def is_release(path: Path) -> bool:
-    """Whether a file holds a private release, and no posterior."""
+    """Whether a file holds a private release instead of a posterior."""
     try:
         return path.is_file() and "release" in load_note(path)
     except InvalidFile:
@@ -100,7 +102,7 @@ def is_release(path: Path) -> bool:
 
 
 def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
-    """All files by name; one that does not fit the first is refused. Numbers of components may differ."""
+    """Read all files, by name, and check that they match the first. Numbers of components may differ."""
     with progress_bar() as bar:
         read = [sent_in(path) for path in bar.track(paths, description="reading")]
     if not any_prior:
@@ -110,7 +112,7 @@ def read_sent(paths: list[Path], *, any_prior: bool = False) -> dict[str, Sent]:
 
 
 def check_alike(paths: Sequence[Path], read: Sequence[Sent]) -> None:
-    """Refuse a file that does not fit the first, with what can be done about it."""
+    """Refuse a file that does not match the first, and say what to do."""
     first, *others = [posterior.structure for posterior in same_columns([site.posterior for site in read])]
     for path, structure in zip(paths[1:], others, strict=True):
         if structure != first and not alike(structure, first):
@@ -119,7 +121,7 @@ def check_alike(paths: Sequence[Path], read: Sequence[Sent]) -> None:
 
 
 def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool = True) -> dict[str, Sent]:
-    """All posteriors; one that does not fit the first is refused by name, and so are the same data twice."""
+    """Read all posteriors; refuse those that do not match the first, and data that would count twice."""
     if not paths:
         raise NothingToMerge("Give the posterior files to merge.")
     sent = read_sent(paths, any_prior=any_prior)

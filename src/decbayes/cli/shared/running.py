@@ -1,4 +1,4 @@
-"""Run one command line: errors in a line, exit statuses, readers that leave early, Ctrl-C, wrong arguments."""
+"""Run one command line: one-line errors, exit statuses, broken pipes, Ctrl-C, wrong arguments."""
 
 import errno
 import os
@@ -8,49 +8,60 @@ import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from inspect import cleandoc
 from io import TextIOWrapper
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
-from cyclopts import (
-    App,
-    CoercionError,
-    CycloptsError,
-    MissingArgumentError,
-    UnknownCommandError,
-    UnusedCliTokensError,
-)
+from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from decbayes.base.extras import load_extensions
 from decbayes.errors import DecbayesError, printable
 
-# What a write fails with where there is no room.
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# How a write fails if the disk is full.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
+def example(*commands: str) -> str:
+    """A command's example, for its help."""
+    return "\n".join(["For example:\n", "```sh", *commands, "```"])
+
+
+def with_example(*commands: str) -> Callable[[Command], Command]:
+    """Add an example to a command's docstring, which is its help."""
+
+    def add(command: Command) -> Command:
+        command.__doc__ = f"{cleandoc(command.__doc__ or '')}\n\n{example(*commands)}"
+        return command
+
+    return add
+
+
 class WrongArgument(DecbayesError):
-    """Options that make no sense, or not together: the command ends as for options that it does not know."""
+    """Options that make no sense, alone or together; exits like an unknown option."""
 
 
-# An error that a user can do something about is one line; anything else is a defect and shows its traceback.
+# Users can do something about these, so they get one line; anything else is a defect and shows its traceback.
 USER_ERRORS = (DecbayesError, OSError, MemoryError)
 INTERRUPTED = 130
-BROKEN_PIPE = 141  # as for a command that SIGPIPE ends
-STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # by these names on any system
+BROKEN_PIPE = 141  # as a command that SIGPIPE ends
+STANDARD_INPUT, STANDARD_OUTPUT = "/dev/stdin", "/dev/stdout"  # these names on all systems
 KINDS = {int: "an integer", float: "a number", bool: "true or false", Path: "a file name", str: "a word"}
 LONGEST_NAME = 200
-# Temporary files, and what messages call them.
+# Temporary files and the names that messages use for them.
 ALIASES: dict[str, str] = {}
 
 
 def run(app: App, arguments: Sequence[str], *, name: str, prepare: Callable[[], None] = lambda: None) -> NoReturn:
-    """Run one command: exit status 0 if all went well, 1 for an error in one line, 2 for wrong arguments.
+    """Run one command: exit status 0 for success, 1 for an error, 2 for wrong arguments.
 
-    `prepare` is called first, once the user's own modules are imported.
+    `prepare` is called first, after the user's own modules are imported.
     """
 
-    def called() -> object:
+    def command() -> object:
         from decbayes.cli.shared.terminal import Output
 
         load_extensions()
@@ -63,52 +74,52 @@ def run(app: App, arguments: Sequence[str], *, name: str, prepare: Callable[[], 
             console=Output(),
         )
 
-    finish(called, name=name, debug="--debug" in arguments)
+    finish(command, name=name, debug="--debug" in arguments)
 
 
 def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> NoReturn:
-    """Call a command and exit: errors in one line, and an exit status for everything that may happen."""
+    """Call a command and exit, with one-line errors and an exit status for every outcome."""
     ALIASES.clear()
     print_anything()
     try:
-        ended = command()
-        if sys.stdout is not None:  # as after >&-
+        status = command()
+        if sys.stdout is not None:  # it is None after >&-
             sys.stdout.flush()
     except CycloptsError as error:
         print(f"{name}: {printable(complaint(error, name))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader, such as `head`, has had enough. The rest goes nowhere, without another complaint.
+        # The reader, such as `head`, has left. Discard the rest without another error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
     except USER_ERRORS as error:
         content = getattr(error, "content", None)
-        place = kept(error, content) if isinstance(error, OSError) and content else ""
+        kept_in = save_elsewhere(error, content) if isinstance(error, OSError) and content else ""
         if debug:
-            if place:
-                error.add_note(place)
+            if kept_in:
+                error.add_note(kept_in)
             raise
         if isinstance(error, WrongArgument):
             print(f"{name}: {error}", file=sys.stderr)
             sys.exit(2)
-        sys.exit(f"{name}: {reason(error)}{place}")
+        sys.exit(f"{name}: {reason(error)}{kept_in}")
     except KeyboardInterrupt:
-        # Python would exit with status 1 from a fit's own kind of interruption.
+        # Python would exit with status 1, because a fit raises a subclass.
         print(traceback.format_exc() if debug else f"{name}: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     # A command may return its exit status, as `decbayes status` does.
-    sys.exit(ended if isinstance(ended, int) else 0)
+    sys.exit(status if isinstance(status, int) else 0)
 
 
 def shown_default(value: Any) -> str | None:
-    """The default of an option in its help; none for what is off or empty anyway."""
+    """An option's default in its help; None if it is off or empty."""
     if value is None or value is False or value in ("", (), []):
         return None
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def named_streams(words: Sequence[str]) -> list[str]:
-    """A lone hyphen is standard input, and after -o standard output; the parser would take it for an option."""
+    """Replace a lone hyphen by standard input, or after -o by standard output; the parser takes it for an option."""
     named = [f"--output={STANDARD_OUTPUT}" if word == "--output=-" else word for word in words]
     for place, word in enumerate(named):
         if word == "-":
@@ -117,14 +128,14 @@ def named_streams(words: Sequence[str]) -> list[str]:
 
 
 def print_anything() -> None:
-    """Where the terminal has no α or ─, print something else instead of failing."""
+    """Replace characters that the terminal lacks, such as α or ─, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def reason(error: Exception) -> str:
-    """The error in one line, that of the operating system without its number."""
+    """The error in one line; an operating system's error without its number."""
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename is None else printable(f"{error.filename}: {error.strerror}")
     text = str(error) or "There is not enough memory."
@@ -133,8 +144,8 @@ def reason(error: Exception) -> str:
     return printable(text)
 
 
-def kept(error: OSError, content: bytes) -> str:
-    """Keep a result elsewhere that could not be written where it belongs, and say where: it may have taken long."""
+def save_elsewhere(error: OSError, content: bytes) -> str:
+    """Save a result elsewhere if its file cannot be written, and say where: it may have taken long to compute."""
     for parent in (tempfile.gettempdir, Path.home):
         try:
             folder = Path(tempfile.mkdtemp(prefix="decbayes-", dir=parent()))
@@ -152,42 +163,42 @@ def kept(error: OSError, content: bytes) -> str:
 
 
 def complaint(error: CycloptsError, name: str) -> str:
-    """What is wrong with a command line, and how to see what is right."""
+    """What is wrong with a command line, and where to get help."""
     command = " ".join([name, *(error.command_chain or ())])
     return f"{explanation(error, command)} Try `{command} --help`."
 
 
 def explanation(error: CycloptsError, command: str) -> str:
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        return missing(error, command)
+        return missing_argument(error, command)
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
-        return unknown(error.unused_tokens[0], [name for name in error.app if not name.startswith("-")])
+        return unknown_command(error.unused_tokens[0], [name for name in error.app if not name.startswith("-")])
     if isinstance(error, UnusedCliTokensError):
-        return unused(error)
+        return unused_words(error)
     if isinstance(error, CoercionError) and error.token is not None and (kinds := kinds_of(error.target_type)):
         return f'{error.token.keyword or "An argument"} must be {kinds}, not "{error.token.value}".'
     return " ".join(str(error).split())
 
 
-def missing(error: MissingArgumentError, command: str) -> str:
-    """An argument that is not there, or an option without its value."""
+def missing_argument(error: MissingArgumentError, command: str) -> str:
+    """A missing argument, or an option without its value."""
     assert error.argument is not None
     count, _ = error.argument.token_count()
-    written = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
-    if written is None:
+    option = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
+    if option is None:
         return f"{command} needs {error.argument.name}."
-    return f"{written} needs {'a value' if count == 1 else f'{count} values'}."
+    return f"{option} needs {'a value' if count == 1 else f'{count} values'}."
 
 
-def unknown(word: str, names: Sequence[str]) -> str:
-    """A name that is none of the commands: those it may stand for, or all."""
+def unknown_command(word: str, names: Sequence[str]) -> str:
+    """An unknown command, with the commands it may stand for, or all."""
     near = [name for name in names if word.lower() in name] or get_close_matches(word.lower(), names, n=1)
     rest = f"Did you mean {' or '.join(near[:3])}?" if near else f"Available commands: {', '.join(sorted(names))}."
     return f'Unknown command "{word}". {rest}'
 
 
-def unused(error: UnusedCliTokensError) -> str:
-    """Arguments that a command does not take, or a name that is none of its commands."""
+def unused_words(error: UnusedCliTokensError) -> str:
+    """Arguments that a command does not take, or an unknown subcommand."""
     words = ", ".join(error.unused_tokens or ())
     names = [] if error.app is None else [name for name in error.app if not name.startswith("-")]
     if names:
@@ -196,7 +207,7 @@ def unused(error: UnusedCliTokensError) -> str:
 
 
 def kinds_of(hint: Any) -> str:
-    """What may be given, in words; empty for choices, which cyclopts lists itself."""
+    """The accepted types in words; empty for choices, which cyclopts lists itself."""
     parts = [part for part in (get_args(hint) or (hint,)) if part is not NoneType]
     if get_origin(hint) is Literal or not all(part in KINDS or get_origin(part) is Literal for part in parts):
         return ""

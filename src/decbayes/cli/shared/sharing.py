@@ -1,4 +1,4 @@
-"""What may leave this site: the rules in force, drafts, and files from other sites."""
+"""What may leave this site: the rules in force, drafts, and the files of other sites."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
 
-from decbayes.cli.shared.common_options import the_data
+from decbayes.cli.shared.common_options import model_input
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
@@ -40,36 +40,34 @@ RulesOption = Annotated[
         name="--rules",
         help=f"What may leave this site: a TOML file of stricter disclosure rules; or '{NONE}' for public or made-up "
         f"data. Default: {VARIABLE}, or the usual rules.",
-        show_default=False,
     ),
 ]
-SiteOption = Annotated[str, Parameter(name="--site", help="The name that this site goes by.", show_default=False)]
+SiteOption = Annotated[str, Parameter(name="--site", help="The name that this site goes by.")]
 PersonOption = Annotated[
     str,
     Parameter(
         name="--person",
         help="The column that identifies persons, if a person may have several rows: the rules count persons. It is "
         "used for counting only, and its values never leave.",
-        show_default=False,
     ),
 ]
 
 
-def rules_named(text: str | None) -> Rules | None:
-    """The rules in force; None where there are none."""
+def rules_in_force(text: str | None) -> Rules | None:
+    """The rules in force; None if there are none."""
     setting = text if text is not None else os.environ.get(VARIABLE, "")
     if setting == NONE:
         return None
     return Rules.load(Path(setting)) if setting not in ("", USUAL) else Rules()
 
 
-def rules_asked_for(text: str | None) -> Rules | None:
-    """The rules asked for, by option or in the environment; None without either."""
-    return None if text is None and not os.environ.get(VARIABLE) else rules_named(text)
+def rules_given(text: str | None) -> Rules | None:
+    """The rules given by option or environment; None if neither is set."""
+    return None if text is None and not os.environ.get(VARIABLE) else rules_in_force(text)
 
 
-def within_agreed(rules: Rules | None, path: Path | None) -> Rules | None:
-    """The rules of another site's file hold here as well; a site may only be stricter."""
+def tightened_by(rules: Rules | None, path: Path | None) -> Rules | None:
+    """Apply the rules of another site's file as well: a site may only be stricter."""
     agreed = None if path is None else manifest_of(path)
     if agreed is None or agreed.rules is None:
         return rules
@@ -85,8 +83,8 @@ def manifest_of(path: Path) -> Manifest | None:
         raise NotDisclosed(str(error)) from None
 
 
-def least_in_list(asked: int | None, rules: Rules | None) -> int:
-    """How many documents a word needs to be listed: as many as somebody asks for, and never fewer than the rules do."""
+def least_listed(asked: int | None, rules: Rules | None) -> int:
+    """In how many documents a word must occur to be listed: as many as asked for, but at least what the rules need."""
     least = Rules().least_documents if rules is None else rules.least_documents
     if rules is not None and asked is not None and asked < least:
         from decbayes.disclosure.preparing import MADE_UP
@@ -96,36 +94,35 @@ def least_in_list(asked: int | None, rules: Rules | None) -> int:
 
 
 def public_note(numbers: Sequence[int]) -> dict[str, Any]:
-    """Public numbers of documents for the note of a file, if there are any."""
+    """Public document counts for the note of a file, if there are any."""
     return {PUBLIC: list(numbers)} if any(numbers) else {}
 
 
 def public_documents(path: Path | None, model: Model) -> tuple[int, ...]:
-    """How many documents have each word, as another site's file or else the model says it; empty if it does not."""
+    """In how many documents each word occurs, from another site's file or else the model; empty if unknown."""
     if path is None:
         return tuple(getattr(model, PUBLIC, ()))
-    numbers = load_note(path).get(PUBLIC, [])
-    numbers = over_words(numbers, path, model)
-    proper = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
-    if not proper or len(numbers) not in (0, len(getattr(model, "vocabulary", ()))):
-        raise InvalidFile(f"{path}: its numbers of documents per word make no sense.")
+    numbers = over_words(load_note(path).get(PUBLIC, []), path, model)
+    valid = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+    if not valid or len(numbers) not in (0, len(getattr(model, "vocabulary", ()))):
+        raise InvalidFile(f"{path}: its document counts are invalid. Ask the site for another file.")
     return tuple(numbers)
 
 
 def over_words(numbers: Any, path: Path, model: Model) -> Any:
-    """Numbers of a file over the model's words, which may be more: nothing is known of the others."""
+    """A file's counts in the order of the model's vocabulary, with 0 for words that the file lacks."""
     words = tuple(getattr(model, "vocabulary", ()))
     if not isinstance(numbers, list) or not numbers or len(numbers) == len(words):
         return numbers
-    known = load(path).structure.labels.get("topics", ())
-    if len(known) != len(numbers) or not set(known) <= set(words):
+    file_words = load(path).structure.labels.get("topics", ())
+    if len(file_words) != len(numbers) or not set(file_words) <= set(words):
         return numbers
-    by_word = dict(zip(known, numbers, strict=True))
+    by_word = dict(zip(file_words, numbers, strict=True))
     return [by_word.get(word, 0) for word in words]
 
 
 class ReadingReport:
-    """Prints what readers report, and keeps how many rows were left out, by reason."""
+    """Prints what readers report, and counts the rows that were left out, by reason."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, int] = {}
@@ -150,10 +147,10 @@ def safe_to_fit(
     persons: Persons = EACH,
     report: ReadingReport,
 ) -> "Prepared":
-    """The model and the data under the rules, without the share that is held back; what was changed is said.
+    """The model and its data under the rules, without the share that is held back; prints what changed.
 
-    Columns are those of all data, so that the rules hold for these, too, and not only for what is fitted.
-    A fit cannot tell rare words apart, unless it is `on_top` of earlier data that name them.
+    The rules are applied to the columns of all data, and again to what is fitted. A fit cannot tell rare words apart,
+    unless it is `on_top` of earlier data that name them.
     """
     from decbayes.disclosure.preparing import Prepared, prepared
 
@@ -174,7 +171,7 @@ def safe_to_fit(
 
 
 def without_held_back(whole: "Prepared", share: float) -> "Prepared":
-    """The data and persons that are fitted if a share is held back."""
+    """The data and persons that remain if a share is held back."""
     if not share:
         return whole
     persons = whole.persons.taken(rows_of(whole.model.count(whole.data), share)[0])
@@ -192,7 +189,7 @@ def save_draft(
     note: Mapping[str, Any] | None = None,
     **context: Any,
 ) -> Posterior:
-    """Write what may leave of a posterior; what was hidden is said."""
+    """Write the draft of a posterior under the rules; prints what was hidden."""
     from decbayes.disclosure.drafting import drafted
 
     draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
@@ -203,7 +200,7 @@ def save_draft(
 
 
 def ledger_beside(data: Sequence[Path], named: Path | None, file: Path) -> "Ledger":
-    """This site's ledger: where its data are, which stay; a file that is to leave may lie in a folder of all sites."""
+    """This site's ledger, by default beside its data: the file that leaves may be in a folder that all sites share."""
     from decbayes.disclosure import Ledger
 
     if named is not None:
@@ -219,14 +216,14 @@ def ledger_beside(data: Sequence[Path], named: Path | None, file: Path) -> "Ledg
 
 
 def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior], rules: Rules | None) -> None:
-    """Refuse files that break the receiver's rules; without rules, drafts only get a remark."""
+    """Refuse files that break the receiver's rules; without rules, drafts only cause a message."""
     if rules is not None:
         from decbayes.disclosure.drafting import check_received
 
         for path, posterior in zip(paths, posteriors, strict=True):
             check_received(path, posterior, rules)
         return
-    # What went into a merge was released or not before.
+    # Inputs of an earlier merge were checked before it.
     manifests = [None if "several" in load_note(path) else manifest_of(path) for path in paths]
     drafts = sum(manifest is not None and not manifest.released for manifest in manifests)
     if drafts:
@@ -234,7 +231,7 @@ def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior],
 
 
 def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
-    """The manifest of a merge: as many rows as all files have, under the loosest of their rules."""
+    """The manifest of a merge: the sum of all rows, under the loosest of all rules."""
     manifests = [manifest for manifest in map(manifest_of, paths) if manifest is not None]
     if len(manifests) < len(paths):
         return {}
@@ -245,12 +242,12 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
-    """Whom the observations of files are about; each is a person if no column says so."""
-    return model.persons(the_data(model, files), column, **reading_options) if column else EACH
+    """The persons behind the observations; without a column, each observation is a person."""
+    return model.persons(model_input(model, files), column, **reading_options) if column else EACH
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:
-    """How many rows, documents or sequences are behind each file, if all of them say it."""
+    """How many rows, documents or sequences are behind each file; None if a file does not tell."""
     manifests = [manifest_of(path) for path in paths]
     rows = [
         manifest.rows
@@ -261,7 +258,7 @@ def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[
 
 
 def safe_to_send(model: Model, observations: Any, rules: Rules | None, persons: Persons = EACH) -> Any:
-    """What sums for others are taken over: as in a fit, without values that too few persons have; refuses too few."""
+    """The data for sums that leave: without values that too few persons have, as in a fit; refuses too few rows."""
     if rules is None:
         return observations
     from decbayes.disclosure.preparing import prepared
@@ -270,7 +267,7 @@ def safe_to_send(model: Model, observations: Any, rules: Rules | None, persons: 
 
 
 def small_components(posterior: Posterior, rules: Rules | None) -> NDArray[np.bool_]:
-    """The components that too few persons have, by the file itself."""
+    """Which components too few persons have, according to the file."""
     (coupled,) = posterior.structure.symmetry or (None,)
     if rules is None or coupled is None:
         return np.zeros(0, dtype=np.bool_)

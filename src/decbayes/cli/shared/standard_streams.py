@@ -16,16 +16,16 @@ from decbayes.errors import InvalidData
 from decbayes.inputs.texts import STANDARD_INPUT, StandardInput
 
 STANDARD_OUTPUT = Path(running.STANDARD_OUTPUT)
-# First bytes by which kinds of files are recognised on standard input; anything else is CSV.
+# Kinds of files on standard input by their first bytes; anything else is CSV.
 BEGINNINGS = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"PAR1": ".parquet", b"%%Matrix": ".mtx", b"\x1f\x8b": ".csv.gz"}
-# Held until the process ends; their files go with them.
+# Kept until the process ends, because their files are removed with them.
 _copies: list[StandardInput] = []
 
 
 def table_file(path: Path) -> Path:
-    """A file of rows; standard input is copied into one whose name says what it holds."""
+    """A file of rows; standard input is copied into a file whose ending tells its kind."""
     if path.suffix == ".posterior":
-        raise InvalidData(f"{path} is a posterior, and data are expected here. `decbayes show` prints a posterior.")
+        raise InvalidData(f"{path} is a posterior, but data are expected here. `decbayes show` prints a posterior.")
     if path != STANDARD_INPUT:
         return path
     copy = StandardInput("jsonl")
@@ -43,7 +43,7 @@ def table_file(path: Path) -> Path:
 
 
 def rows_to_csv(lines: Path, table: Path) -> None:
-    """JSON lines, one object per row, as CSV."""
+    """Convert JSON lines, one object per row, to CSV."""
     try:
         rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def rows_to_csv(lines: Path, table: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Into a file, whole or not at all; or onto standard output."""
+    """Write to a file, completely or not at all, or to standard output."""
     if path != STANDARD_OUTPUT:
         write_whole(path, text.encode())
         return
@@ -67,12 +67,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def json_option(what: str, *keys: str) -> Parameter:
-    """--json, with the keys of its objects; these stay the same from version to version."""
-    return Parameter(name="--json", negative="", help=f"Print JSON, one line per {what}: {', '.join(keys)}.")
+    """--json and the keys of its objects, which stay the same in all versions."""
+    return Parameter(name="--json", help=f"Print JSON, one line per {what}: {', '.join(keys)}.")
 
 
 def print_json(*rows: Mapping[str, Any]) -> None:
-    """One object per line; what is not finite is null, as JSON has neither infinity nor NaN."""
+    """Print one object per line; infinity and NaN become null, because JSON has neither."""
     for row in rows:
         print(json.dumps(plain_value(row)))
 
@@ -90,7 +90,7 @@ def plain_value(value: Any) -> Any:
 
 
 def print_fields(fields: Mapping[str, Any], *, as_json: bool) -> None:
-    """One result of several fields: as JSON, or one line each; empty ones have no line."""
+    """Print one result as JSON or one line per field, without empty fields."""
     if as_json:
         print_json(fields)
         return

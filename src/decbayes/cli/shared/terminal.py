@@ -1,4 +1,4 @@
-"""The terminal: two consoles, and bars for fits and alignments."""
+"""The terminal: consoles for results and messages, and progress bars."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,50 +27,50 @@ if TYPE_CHECKING:  # NumPy and SciPy take longer to load than all that help and 
     from decbayes.models.core.ascent import Pass
 
 COMPILING = "compiling, once"
-# Text from a file that somebody else wrote, without the characters that steer a terminal.
+# Text that somebody else wrote, without control characters.
 plain = printable
 
 
 class Output(Console):
-    """A console that leaves broken pipes to `main`; rich's own exits with status 1."""
+    """A console that leaves broken pipes to `main`; rich's would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 class Messages(Console):
-    """A console for texts that may quote what others have written: names of files, columns and members."""
+    """A console for texts that may quote others: names of files, columns and members."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(lines(text) if isinstance(text, str) else text for text in objects), **options)
+        super().print(*(plain_lines(text) if isinstance(text, str) else text for text in objects), **options)
 
 
-def lines(text: str) -> str:
+def plain_lines(text: str) -> str:
     return "\n".join(map(plain, text.split("\n")))
 
 
 def output() -> Console:
-    """Results, on standard output."""
+    """The console for results, on standard output."""
     return Output(markup=False, highlight=False, soft_wrap=True)
 
 
 def messages() -> Console:
-    """Everything else, on standard error, so that results can be piped."""
+    """The console for everything else, on standard error, so that results can be piped."""
     return Messages(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_written(path: Path, text: str) -> None:
-    """One line on a result that went into a file or to standard output."""
+    """Print one line about a result that was written."""
     messages().print(f"{'standard output' if str(path) == STANDARD_OUTPUT else path}: {text}")
 
 
-def many(number: int, one: str, several: str = "") -> str:
-    """How many there are of something, in words."""
+def plural(number: int, one: str, several: str = "") -> str:
+    """A number with its noun in singular or plural."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 class FitBar:
-    """The start, the pass and the bound of a fit, how far the pass is, and the time that is left."""
+    """Shows a fit's start, pass and bound, the progress of the pass, and the time left."""
 
     def __init__(self, bar: Progress, starts: int, passes: int) -> None:
         self._bar, self._starts, self._passes = bar, starts, passes
@@ -84,17 +84,17 @@ class FitBar:
         self._bar.update(self._task, completed=min(state.restart, self._starts), total=self._starts, description=text)
 
     def within(self, done: int, total: int) -> None:
-        """How many of all observations this pass has worked through."""
+        """Show how many observations this pass has processed."""
         self._bar.update(self._task, completed=done, total=total)
 
     def compiling(self) -> None:
-        """Until the next pass ends."""
+        """Say so until the next pass ends."""
         self._bar.update(self._task, description=COMPILING)
 
 
 @contextmanager
-def fitting(starts: int, passes: int) -> Iterator[FitBar]:
-    """A bar of a fit; it is gone when the fit ends."""
+def fit_progress(starts: int, passes: int) -> Iterator[FitBar]:
+    """A progress bar for a fit, removed at its end."""
     with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
         fit_bar = FitBar(bar, starts, passes)
         with announced(fit_bar.compiling):
@@ -102,8 +102,8 @@ def fitting(starts: int, passes: int) -> Iterator[FitBar]:
 
 
 @contextmanager
-def aligning(sites: int) -> Iterator[Callable[[], None]]:
-    """A bar that counts how often a posterior was matched, and grows by a round when the last one changed something."""
+def alignment_progress(sites: int) -> Iterator[Callable[[], None]]:
+    """A progress bar that counts matched posteriors, and grows by a round when the last one changed something."""
     with progress_bar() as bar:
         text = f"aligning {sites:,} posteriors"
         task = bar.add_task(text, total=2 * sites)
@@ -119,7 +119,7 @@ def aligning(sites: int) -> Iterator[Callable[[], None]]:
 
 
 def progress_bar(*further: ProgressColumn) -> Progress:
-    """A bar on standard error that leaves nothing behind, and prints nothing where there is no terminal."""
+    """A progress bar on standard error that leaves nothing behind and is silent without a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *further, TimeElapsedColumn())
     console = messages()
     console.quiet = not console.is_terminal  # some versions of rich end a disabled bar with an empty line

@@ -1,4 +1,4 @@
-"""Topics in words: how different they are and, given counts, how coherent."""
+"""How distinct topics are and, given counts, how coherent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from decbayes.cli.shared.outputs import check_each_once
-from decbayes.cli.shared.terminal import many, plain
+from decbayes.cli.shared.terminal import plain, plural
 from decbayes.errors import InvalidData
 from decbayes.models import topics as topic_models
 from decbayes.posterior import Posterior
@@ -25,25 +25,24 @@ Counts = Annotated[
     Parameter(
         help="Counts written by sites with `quality -o`, for the coherence of topics on all their documents.",
         consume_multiple=True,
-        negative="",
     ),
 ]
 
 
-def added_up(topics: Quality, files: list[Path]) -> CoOccurrence:
-    """The counts of all sites; refused by name if they are none, or of other words."""
+def sum_counts(topics: Quality, files: list[Path]) -> CoOccurrence:
+    """Add the counts of all sites; refuse files without counts, or with those of other words."""
     check_each_once(files)
     total: CoOccurrence | None = None
     for path in files:
-        counted = counts_in(path)
+        counted = read_counts(path)
         if counted.words != topics.words:
-            raise InvalidData(f"{path} has counted other words. Count for the same posterior, with the same --top.")
+            raise InvalidData(f"{path} counts other words. Count for the same posterior, with the same --top.")
         total = counted if total is None else total + counted
     assert total is not None
     return total
 
 
-def counts_in(path: Path) -> CoOccurrence:
+def read_counts(path: Path) -> CoOccurrence:
     try:
         return topic_models.CoOccurrence.of_plain(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError):
@@ -52,39 +51,34 @@ def counts_in(path: Path) -> CoOccurrence:
         raise InvalidData(f"{path}: {error}") from None
 
 
-def counted_for(posterior: Posterior, files: list[Path]) -> CoOccurrence:
-    """The counts of all sites, which must be those of the posterior's top words, as many as the files have."""
-    return added_up(topic_models.Quality(posterior, len(counts_in(files[0]).words[0])), files)
+def counts_for(posterior: Posterior, files: list[Path]) -> CoOccurrence:
+    """Add the counts of all sites, which must be those of the posterior's top words."""
+    return sum_counts(topic_models.Quality(posterior, len(read_counts(files[0]).words[0])), files)
 
 
-def remarks(topics: Quality) -> list[str]:
-    """How different topics are, which needs no documents."""
+def distinctness(topics: Quality) -> list[str]:
+    """How distinct the topics are, which needs no documents."""
     lines = [topics.said()]
     if topics.duplicates:
         names = [f"{topic} ({plain(name)})" for topic, name in enumerate(topics.names)]
         pairs = [f"{names[first]} and {names[second]}" for first, second in topics.duplicates]
         more = len(pairs) - MOST_SHOWN
-        listed = "; ".join(pairs[:MOST_SHOWN]) + (f"; and {many(more, 'more pair')}" if more > 0 else "")
+        listed = "; ".join(pairs[:MOST_SHOWN]) + (f"; and {plural(more, 'more pair')}" if more > 0 else "")
         lines.append(f"Nearly the same: topics {listed}. A merge with fewer --components would join them.")
     return lines
 
 
 def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None) -> list[str]:
-    """How different topics are and, given counts, their coherence; nothing without words."""
-    topics = quality_of(posterior, top)
+    """How distinct topics are and, given counts, how coherent; empty for models without words."""
+    topics = view_of(posterior.structure).quality(posterior, top=top)
     if topics is None and counts:
         raise InvalidData("--counts are for topics: only these have words.")
     if topics is None:
         return []
-    lines = remarks(topics)
+    lines = distinctness(topics)
     if counts:
-        counted = counted_for(posterior, counts)
+        counted = counts_for(posterior, counts)
         coherence = counted.coherence()
         by_topic = "; ".join(f"{plain(topics.names[topic])} {coherence[topic]:.3f}" for topic in topics.used)
         lines.append(f"{counted.said(topics.used)}; by topic: {by_topic}")
     return lines
-
-
-def quality_of(posterior: Posterior, top: int) -> Quality | None:
-    """None where there are no topics."""
-    return view_of(posterior.structure).quality(posterior, top=top)

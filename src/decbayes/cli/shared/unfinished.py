@@ -1,7 +1,7 @@
-"""Fits that were interrupted: a folder beside the posterior says how far it is, and the same command goes on.
+"""Resume interrupted fits: a folder beside the posterior keeps the state, and the same command continues.
 
-A fit whose model can say all of its state ends with the bits that it would have had without an interruption. Others
-go on from the posterior. The folder is for this site only: nothing is hidden in it.
+If the model can save all of its state, the result has the same bits as without the interruption. Otherwise the fit
+continues from the posterior. The folder is for this site only: nothing in it is hidden.
 """
 
 import hashlib
@@ -31,21 +31,21 @@ UNFINISHED = Remark(
 )
 
 
-class Counted:
-    """Tells a bar of each pass, and remembers the last."""
+class PassRecorder:
+    """Passes each state to a progress bar and remembers the last."""
 
     def __init__(self, bar: OnPass, begun: int = 0, left: Paused | None = None) -> None:
         self._bar, self.begun, self.left, self.last = bar, begun, left, Pass(0, 0, -np.inf)
         self.within = getattr(bar, "within", lambda done, total: None)
 
-    def __call__(self, reached: Pass) -> None:
-        self.last = reached
-        self._bar(replace(reached, number=reached.number + (0 if reached.restart else self.begun)))
+    def __call__(self, state: Pass) -> None:
+        self.last = state
+        self._bar(replace(state, number=state.number + (0 if state.restart else self.begun)))
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The state that a command had reached when it was interrupted."""
+    """The state of a command at its interruption."""
 
     posterior: Posterior
     passes: int
@@ -54,38 +54,38 @@ class Unfinished:
 
     @classmethod
     def of(cls, output: Path, command: str) -> "Unfinished | None":
-        """What an earlier run of the same command has left, if nothing has changed it since."""
+        """The state that an earlier run of the same command left, unless the output has changed since."""
         folder = folder_of(output)
         try:
             note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-            paused = None if note["paused"] is None else opened(note["paused"], folder)
-            left = cls(load(folder / STATE), int(note["passes"]), int(note["starts"]), paused)
+            paused = None if note["paused"] is None else read_state(note["paused"], folder)
+            state = cls(load(folder / STATE), int(note["passes"]), int(note["starts"]), paused)
             unchanged = note["draft"] == load(output).digest
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return left if unchanged and note.get("command") == command else None
+        return state if unchanged and note.get("command") == command else None
 
     @classmethod
-    def after(cls, report: Counted, interruption: FitInterrupted, left: "Unfinished | None") -> "Unfinished":
-        """The state of an interrupted fit, which may itself have continued an earlier one."""
-        paused, reached = interruption.paused, report.last
+    def after(cls, report: PassRecorder, interruption: FitInterrupted, resumed: "Unfinished | None") -> "Unfinished":
+        """The state of an interrupted fit, which may itself have resumed an earlier one."""
+        paused, last = interruption.paused, report.last
         if paused is not None:
             return cls(interruption.fit.posterior, len(paused.bound), paused.restart, paused)
-        done = reached.number + (report.begun if not reached.restart else 0)
-        return cls(interruption.fit.posterior, done, (left.starts if left else 0) + reached.restart)
+        done = last.number + (report.begun if not last.restart else 0)
+        return cls(interruption.fit.posterior, done, (resumed.starts if resumed else 0) + last.restart)
 
-    def counted(self, bar: OnPass) -> Counted:
-        return Counted(bar, self.passes if self.paused is None else 0, self.paused)
+    def counted(self, bar: OnPass) -> PassRecorder:
+        return PassRecorder(bar, self.passes if self.paused is None else 0, self.paused)
 
     def save(self, output: Path, command: str, draft: Posterior) -> None:
-        """Keep the state, and which draft of it is in the output."""
+        """Save the state, and which draft of it is in the output."""
         note = {"command": command, "draft": draft.digest, "passes": self.passes, "starts": self.starts}
         folder, draft_folder = folder_of(output), output.with_name(f"{output.name}.unfinished.part")
         shutil.rmtree(draft_folder, ignore_errors=True)
         draft_folder.mkdir(mode=0o700)
-        # No disclosure rules are applied to it: nobody else may read it, and it is no result.
+        # No disclosure rules apply: it is private to this site and no result.
         write_whole(draft_folder / STATE, to_bytes(self.posterior), private=True)
-        note["paused"] = None if self.paused is None else written(self.paused, draft_folder, "state")
+        note["paused"] = None if self.paused is None else write_state(self.paused, draft_folder, "state")
         (draft_folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
         forget(output)
         if folder.is_file():
@@ -103,17 +103,17 @@ def forget(output: Path) -> None:
         shutil.rmtree(folder_of(output))
 
 
-def written(paused: Paused, folder: Path, name: str) -> dict[str, Any]:
-    """A state as a note holds it; its arrays are written beside the note."""
+def write_state(paused: Paused, folder: Path, name: str) -> dict[str, Any]:
+    """A state for the note; its arrays are written beside the note."""
     for array, values in paused.state.items():
         write_array(folder / f"{name}-{array}.npy", values)
-    best = None if paused.best is None else written(paused.best, folder, "best")
+    best = None if paused.best is None else write_state(paused.best, folder, "best")
     plain = {"restart": paused.restart, "bound": paused.bound, "converged": paused.converged}
     return {**plain, "name": name, "arrays": list(paused.state), "best": best}
 
 
 def write_array(path: Path, values: Any) -> None:
-    """As `numpy.save` does, some rows at a time where the array lies in a file."""
+    """As `numpy.save`, but block by block if the array is in a file."""
     if not isinstance(values, FileArray):
         np.save(path, values, allow_pickle=False)
         return
@@ -124,20 +124,20 @@ def write_array(path: Path, values: Any) -> None:
             file.write(values[first : first + ROWS].tobytes())
 
 
-def opened(note: Mapping[str, Any], folder: Path) -> Paused:
+def read_state(note: Mapping[str, Any], folder: Path) -> Paused:
     state = {array: open_array(folder / f"{note['name']}-{array}.npy") for array in note["arrays"]}
-    best = None if note["best"] is None else opened(note["best"], folder)
+    best = None if note["best"] is None else read_state(note["best"], folder)
     return Paused(int(note["restart"]), tuple(map(float, note["bound"])), state, bool(note["converged"]), best)
 
 
 def open_array(path: Path) -> Any:
-    """An array whose rows are read when they are needed."""
+    """An array whose rows are read on demand."""
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     return FileArray.of_map(mapped) or np.array(mapped)
 
 
-def named(kind: type[Model], data: Sequence[Path], options: Mapping[str, Any]) -> str:
-    """A key for a command: the same for the same options and unchanged files."""
+def command_key(kind: type[Model], data: Sequence[Path], options: Mapping[str, Any]) -> str:
+    """A key for a command that is the same for the same options and unchanged files."""
     files = [[str(path.resolve()), *state_of(path)] for path in data]
     parts = [kind.__name__, files, sorted(map(repr, options.items()))]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -151,9 +151,11 @@ def state_of(path: Path) -> list[int]:
     return [len(states), *(number for state in states for number in (state.st_size, state.st_mtime_ns))]
 
 
-def fit_on(model: Model, observations: Any, left: Unfinished | None, seed: int, report: Counted, **where: Any) -> Fit:
-    """A fit; or the rest of one, and the starts that it had still to try."""
-    whole = type(model).fit_site is not Model.fit_site  # what such a model broadcasts is made at the end of a fit
+def fit_or_resume(
+    model: Model, observations: Any, left: Unfinished | None, seed: int, report: PassRecorder, **where: Any
+) -> Fit:
+    """Fit a model, or resume an interrupted fit and the starts that it had not tried."""
+    whole = type(model).fit_site is not Model.fit_site  # such a model makes its broadcast at the end of a fit
     if not where and (left is None or whole):
         return model.fit_site(observations, rng=np.random.default_rng(seed), progress=report)
     if left is None or left.paused is not None:

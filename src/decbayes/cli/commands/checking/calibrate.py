@@ -1,4 +1,4 @@
-"""`decbayes calibrate`: what each site adds to a calibration, and the posterior that is calibrated by all of it."""
+"""`decbayes calibrate`: write one site's part of a calibration, or calibrate a posterior with the parts of all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,15 +15,15 @@ from decbayes.base.writing import write_whole
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
 from decbayes.calibration.sites import check_all_once
-from decbayes.cli.shared.common_options import the_data
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.common_options import PosteriorColumns, model_input
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
     PersonOption,
     RulesOption,
     merged_manifest,
     persons_of,
-    rules_named,
+    rules_in_force,
     safe_to_send,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -43,7 +43,7 @@ from decbayes.structure import CoupledSet
 from decbayes.views import view_of
 
 ENDING = ".information"
-# Rows that are printed; the file has them all.
+# Printed rows; --json prints all.
 MOST_ROWS = 40
 
 PARAMETER = ("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", "uncertainty")
@@ -51,36 +51,29 @@ PARAMETER = ("factor", "component", "quantity", "entry", "mean", "deviation", "l
 
 def calibrate(
     posterior: Annotated[Path, Parameter(help="The merged posterior file, the same at all sites.")],
-    files: Annotated[list[Path], Parameter(negative="", help="This site's data, or all sites' .information files.")],
+    files: Annotated[list[Path], Parameter(help="This site's data, or all sites' .information files.")],
     /,
     *,
-    output: Annotated[
-        Path, Parameter(name=["--output", "-o"], help="Where to write: .information, or the calibrated posterior.")
-    ],
-    columns: Annotated[
-        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
-    ] = "",
+    output: Annotated[Path, output_option("Where to write: .information, or the calibrated posterior.")],
+    columns: PosteriorColumns = "",
     held_back: Annotated[
-        float | None,
-        Parameter(help="Give all of the site's data, fitted with --hold-back; this share of them is left out."),
+        float | None, Parameter(help="The share that `fit --hold-back` kept out of the data given here.")
     ] = None,
     level: Annotated[float, Parameter(help="Probability of the printed intervals.")] = 0.9,
     robust: Annotated[
         bool,
         Parameter(
-            negative="",
-            help="Regressions: robust (sandwich) errors, which hold if counts vary more than the model allows; with "
-            "--person also if rows of one person depend on each other. For the first step.",
+            help="Regressions: robust (sandwich) errors, valid if counts vary more than the model allows; with "
+            "--person also if rows of one person are dependent. For the first step."
         ),
     ] = False,
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[
-        bool,
-        json_option("parameter", *PARAMETER, "or of one site's data file, parameters, observations"),
+        bool, json_option("parameter", *PARAMETER, "or of one site's data file, parameters, observations")
     ] = False,
 ) -> None:
-    """Calibrate a merged posterior: each site writes what its data say, then somebody adds it up."""
+    """Calibrate a merged posterior: each site writes the information in its data, then somebody adds up these files."""
     check_output(output, posterior, *files)
     if not 0.0 < level < 1.0:
         raise WrongArgument(f"--level must be between 0 and 1, not {level:g}.")
@@ -88,14 +81,14 @@ def calibrate(
         raise WrongArgument(f"--held-back must be between 0 and 1, not {held_back:g}.")
     read, parts = load(posterior), [path for path in files if path.name.endswith(ENDING)]
     if not parts and len(files) == 1:
-        part = write_part(read, files, columns, output, rules_named(rules), person, robust, held_back)
+        part = write_part(read, files, columns, output, rules_in_force(rules), person, robust, held_back)
         if as_json:
             print_json(part)
     elif files and len(parts) == len(files):
         informations = [read_part(path) for path in parts]
         check_all_once(read, informations, [*map(str, parts)])
         calibrated = by_response(read, informations)
-        save(calibrated, output, note=same_data(posterior, read, calibrated))
+        save(calibrated, output, note=calibrated_note(posterior, read, calibrated))
         rows = view_of(calibrated.structure).parameters(calibrated, top=maxsize, level=level)
         if as_json:
             print_json(*rows)
@@ -106,8 +99,8 @@ def calibrate(
         raise WrongArgument(f"Give this site's data, one file, or the {ENDING} files of all sites.")
 
 
-def same_data(path: Path, merged: Posterior, calibrated: Posterior) -> dict[str, Any]:
-    """The note of a calibrated posterior: it holds the data of the one that was calibrated, which is in a file."""
+def calibrated_note(path: Path, merged: Posterior, calibrated: Posterior) -> dict[str, Any]:
+    """The note of a calibrated posterior: it holds the same data as the posterior that was calibrated."""
     note = load_note(path)
     return {**note, "holds": [*note.get("holds", ()), merged.digest], **merged_manifest([path], calibrated)}
 
@@ -122,15 +115,15 @@ def write_part(
     robust: bool,
     held_back: float | None = None,
 ) -> dict[str, Any]:
-    """This site's part, for whoever adds them up; how large it is."""
+    """Write this site's part; returns its size."""
     if not output.name.endswith(ENDING):
-        raise WrongArgument(f"What a site adds to a calibration goes into a {ENDING} file: -o {output.stem}{ENDING}.")
+        raise WrongArgument(f"A site's part of a calibration is a {ENDING} file: -o {output.stem}{ENDING}.")
     model = model_for(posterior.structure)
     if model.calibrated_by != "linear response":
         raise NotCalibrated(
-            f"{type(model).__name__} is calibrated by refits of all data: `decbayes.calibrate` in Python."
+            f"{type(model).__name__} is calibrated by refitting all data: use `decbayes.calibrate` in Python."
         )
-    observations = model.read(the_data(model, data), columns=columns, report=messages().print)
+    observations = model.read(model_input(model, data), columns=columns, report=messages().print)
     persons = persons_of(model, data, person)
     observations = safe_to_send(model, observations, rules, persons)
     if held_back is not None:
@@ -139,7 +132,7 @@ def write_part(
     part = (
         Information.robust(model, observations, posterior, persons)
         if robust
-        else part_of(model, observations, posterior, rules)
+        else site_information(model, observations, posterior, rules)
     )
     size, rows = len(part.matrix), persons.total(count := model.count(observations))
     if rows < size and rules is not None:
@@ -149,7 +142,7 @@ def write_part(
         )
     if rules is not None:
         part = replace(part, grid=coarse_columns(part.grid))
-        part = without_few(part, model, posterior, observations, rules, persons)
+        part = hide_small_components(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     of_persons = f" of {rows:,} persons" if rows < count else ""
     sums = f"{size:,} × {size:,} sums over {count:,} observations{of_persons}"
@@ -159,34 +152,34 @@ def write_part(
     return {"file": output, "parameters": size, "observations": count}
 
 
-def part_of(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:
-    """With sums for many values of the deviations between sites, where a regression's terms vary."""
+def site_information(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:
+    """This site's information; for a regression with varying terms, also sums for many values of their deviations."""
     part = Information.usual(model, observations, posterior, rules=rules is not None)
     if isinstance(model, Regression) and model.within and not part.grid.size:
         messages().print(
-            f"Deviations are calibrated by linear response: sums for many values of them could tell groups of "
-            f"{model.within} apart."
+            f"Deviations are calibrated by linear response, because sums for many values could reveal groups of "
+            f"{model.within}."
         )
     return part
 
 
-def without_few(
+def hide_small_components(
     part: Information, model: Model, posterior: Posterior, observations: Any, rules: Rules, persons: Persons
 ) -> Information:
-    """The part without what it says about components that too few persons of this site have, or are torn between."""
+    """Hide what the part reveals about components that too few persons of this site have, or are divided between."""
     matrix, contribution = part.matrix.copy(), part.contribution.copy()
     for coupled in posterior.structure.symmetry:
         presence = model.presence(posterior, observations, persons)
         small = (presence > NEARLY) & (presence < rules.least_cell - NEARLY)
         pairs = between_few(model, posterior, observations, rules.least_cell, persons)
-        places = [places_of(posterior, coupled, component) for component in range(len(small))]
+        places = [parameter_positions(posterior, coupled, component) for component in range(len(small))]
         if any(posterior.structure.families[name].two_sided for name in coupled.factors):
-            # Chains depend on each other through their moves, too: no pair can be taken out alone.
+            # Chains also depend on each other through their moves, so no pair can be removed alone.
             small, pairs = small | pairs.any(axis=1), np.zeros_like(pairs)
-        for one, other in np.argwhere(pairs & ~np.eye(len(pairs), dtype=np.bool_)):
+        for first, second in np.argwhere(pairs & ~np.eye(len(pairs), dtype=np.bool_)):
             # As if these few were certain: Σ_n T T' r_k (1 − r_k − r_l) is left where r_k (1 − r_k) was.
-            matrix[np.ix_(places[one], places[one])] += matrix[np.ix_(places[one], places[other])]
-            matrix[np.ix_(places[one], places[other])] = 0.0
+            matrix[np.ix_(places[first], places[first])] += matrix[np.ix_(places[first], places[second])]
+            matrix[np.ix_(places[first], places[second])] = 0.0
         hidden = np.concatenate([np.zeros(0, dtype=np.intp), *(places[k] for k in np.flatnonzero(small))])
         matrix[hidden], matrix[:, hidden], contribution[hidden] = 0.0, 0.0, 0.0
         if small.any():
@@ -194,8 +187,8 @@ def without_few(
     return replace(part, matrix=coarse(matrix), contribution=contribution)
 
 
-def places_of(posterior: Posterior, coupled: CoupledSet, component: int) -> NDArray[np.intp]:
-    """Where the natural parameters of a component are among those of all factors."""
+def parameter_positions(posterior: Posterior, coupled: CoupledSet, component: int) -> NDArray[np.intp]:
+    """The positions of a component's natural parameters among those of all factors."""
     first, places = 0, []
     for name, prior in posterior.structure.prior.items():
         width = prior.shape[1]

@@ -1,4 +1,4 @@
-"""`decbayes overlap`: how much of each of a site's components the other sites know in the slot it goes into."""
+"""`decbayes overlap`: the share of each component's data that the merge of the other sites puts into its slot."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.shared.common_options import the_data
+from decbayes.cli.shared.common_options import PosteriorColumns, model_input
 from decbayes.cli.shared.match_confidence import OVERLAPS
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.sharing import (
     PersonOption,
     RulesOption,
     persons_of,
-    rules_named,
+    rules_in_force,
     safe_to_send,
     small_components,
 )
@@ -27,39 +27,37 @@ from decbayes.models.core.registry import model_for
 
 
 def overlap(
-    data: Annotated[Path, Parameter(help="This site's data, in any format that `decbayes fit` reads.")],
+    data: Annotated[Path, Parameter(help="This site's data, as for `decbayes fit`.")],
     site_posterior: Annotated[Path, Parameter(help="This site's posterior.")],
-    others: Annotated[list[Path], Parameter(negative="", help="The posteriors of all other sites.")],
+    others: Annotated[list[Path], Parameter(help="The posteriors of all other sites.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the overlaps, a small JSON file.")],
-    columns: Annotated[
-        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
-    ] = "",
+    output: Annotated[Path, output_option("Where to write the overlaps, a small JSON file.")],
+    columns: PosteriorColumns = "",
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("component", "component", "overlap")] = False,
 ) -> None:
-    """Write one number per component: the share of its data that the other sites' merge gives to its slot."""
-    from decbayes.calibration import overlap as computed
+    """Write one number per component: the share of its data that the other sites' merge puts into its slot."""
+    from decbayes.calibration import overlap as compute_overlap
 
     check_output(output, data, site_posterior, *others, text=True, as_json=as_json)
     if not others:
-        raise StructureMismatch("Name the posteriors of the other sites after this site's own.")
+        raise StructureMismatch("Give the posteriors of the other sites after this site's.")
     read = same_columns([load(path) for path in (site_posterior, *others)])
     if not read[0].structure.symmetry:
         raise StructureMismatch(f"{site_posterior} has no components, so there are no matches to check.")
     model = model_for(read[0].structure)
-    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
-    in_force = rules_named(rules)
+    observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
+    in_force = rules_in_force(rules)
     observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person))
     if small_components(read[0], in_force).any():
         raise NotDisclosed(f"{site_posterior} has components of too few persons. Fit it again under the rules.")
     with messages().status("comparing"):
-        shares = computed(model, align(read), 0, observations)
+        shares = compute_overlap(model, align(read), 0, observations)
     content = {"format": OVERLAPS, "posterior": read[0].digest, "overlaps": [round(float(x), 4) for x in shares]}
     write_text(output, json.dumps(content))
-    shown = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(shares))
-    print_written(output, f"{shown}")
+    text = ", ".join(f"{k}: {share:.0%}" for k, share in enumerate(shares))
+    print_written(output, text)
     if as_json:
         print_json(*({"component": k, "overlap": share} for k, share in enumerate(shares)))

@@ -1,4 +1,4 @@
-"""`decbayes pool`: one result from regressions of several imputed tables, by Rubin's rules."""
+"""`decbayes pool`: combine regressions of several imputed tables by Rubin's rules."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 from cyclopts.validators import Number
 
-from decbayes.calibration import pool as pooled_by_rubin
+from decbayes.calibration import pool as pool_by_rubin
 from decbayes.cli.shared.describe import print_modelled, rows_table
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output
@@ -22,18 +22,16 @@ KEYS = ("term", "mean", "deviation", "low", "high", "degrees", "missing")
 
 
 def pool(
-    posteriors: Annotated[
-        list[Path], Parameter(negative="", help="The merged posteriors of a regression, one per imputed table.")
-    ],
+    posteriors: Annotated[list[Path], Parameter(help="The merged posteriors of a regression, one per imputed table.")],
     /,
     *,
     rows: Annotated[
-        PositiveInt | None, Parameter(help="Rows of all sites together, for intervals of small data.")
+        PositiveInt | None, Parameter(help="The number of rows of all sites, for intervals with few data.")
     ] = None,
     level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
     as_json: Annotated[bool, json_option("term", *KEYS)] = False,
 ) -> None:
-    """Print the coefficients of a regression on imputed tables, with intervals that contain what is missing."""
+    """Print a regression's coefficients over imputed tables; intervals include the uncertainty about missing values."""
     read = [load(path) for path in posteriors]
     table = pooled_rows(read, rows, level)
     if as_json:
@@ -48,19 +46,21 @@ def pool(
 
 
 def pooled_rows(read: list[Posterior], rows: int | None, level: float) -> list[dict[str, Any]]:
-    """Coefficients in the columns' own units, over imputed tables."""
+    """Coefficients in the units of the columns, combined over imputed tables."""
     model = model_for(read[0].structure)
     if not isinstance(model, Regression):
-        raise StructureMismatch(f"Coefficients are pooled, and {type(model).__name__} has none. Give regressions.")
+        raise StructureMismatch(f"{type(model).__name__} has no coefficients to pool. Give regressions.")
     if any(posterior.structure != read[0].structure for posterior in read):
-        raise StructureMismatch("These posteriors are of different regressions. Give one regression of several tables.")
-    each = [model.coefficients(posterior) for posterior in read]
-    mean, deviation = (np.array([[row[name] for row in table] for table in each]) for name in ("mean", "deviation"))
-    free = np.inf if rows is None else max(float(rows - mean.shape[1]), 1.0)
-    pooled = pooled_by_rubin(mean, deviation**2, degrees=free)
+        raise StructureMismatch(
+            "These posteriors are of different regressions. Give the same regression of several tables."
+        )
+    tables = [model.coefficients(posterior) for posterior in read]
+    mean, deviation = (np.array([[row[name] for row in table] for table in tables]) for name in ("mean", "deviation"))
+    degrees = np.inf if rows is None else max(float(rows - mean.shape[1]), 1.0)
+    pooled = pool_by_rubin(mean, deviation**2, degrees=degrees)
     low, high = pooled.interval(level)
     parts = (pooled.estimate, pooled.error, low, high, pooled.degrees, pooled.missing)
     return [
         dict(zip(KEYS, (row["term"], *(float(part[place]) for part in parts)), strict=True))
-        for place, row in enumerate(each[0])
+        for place, row in enumerate(tables[0])
     ]

@@ -1,4 +1,4 @@
-"""`decbayes quality`: how good topics are to read, on the documents of one site or of all."""
+"""`decbayes quality`: how readable topics are, on the documents of one site or of all."""
 
 import json
 from pathlib import Path
@@ -8,13 +8,13 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.table import Table
 
-from decbayes.cli.shared.common_options import Reading, the_data
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_in_force
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
-from decbayes.cli.shared.topic_quality import Counts, added_up, remarks
+from decbayes.cli.shared.topic_quality import Counts, distinctness, sum_counts
 from decbayes.disclosure import Rules
 from decbayes.errors import NotDisclosed
 from decbayes.families import Array
@@ -31,30 +31,27 @@ def quality(
     /,
     *,
     data: Annotated[
-        list[Path] | None,
-        Parameter(help="This site's documents, for the coherence.", consume_multiple=True, negative=""),
+        list[Path] | None, Parameter(help="This site's documents, for the coherence.", consume_multiple=True)
     ] = None,
     counts: Counts = None,
     counts_file: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Where to write this site's counts, to send them.")
+        Path | None, output_option("Where to write this site's counts, for others to add up.")
     ] = None,
     top: Annotated[PositiveInt, Parameter(help="Words per topic; the same at all sites.")] = 10,
     least: Annotated[
         NonNegativeInt | None,
         Parameter(
-            help="Write counts of fewer documents as 0. Default: as many as the rules ask for, usually 5.",
-            show_default=False,
+            help="Write counts of fewer documents as 0. Default: the least number that the rules allow, usually 5."
         ),
     ] = None,
     rules: RulesOption = None,
     person: PersonOption = "",
     as_json: Annotated[
-        bool,
-        json_option("topic", "topic", "used", "words", "telling", "coherence", "diversity", "duplicates"),
+        bool, json_option("topic", "topic", "used", "words", "telling", "coherence", "diversity", "duplicates")
     ] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
-    """Print how coherent topics are, what tells them apart, and which are nearly the same."""
+    """Print how coherent topics are, which words distinguish them, and which are nearly the same."""
     check_output(counts_file, posterior, *(data or ()), *(counts or ()), text=True, as_json=as_json)
     if counts_file is not None and data is None:
         raise WrongArgument("-o writes counts of documents: name them with --data.")
@@ -63,12 +60,12 @@ def quality(
     topics = Quality(load(posterior), top)
     counted = None
     if data is not None:
-        counted = counted_in(topics, data, reading, person)
+        counted = count_words(topics, data, reading, person)
     elif counts is not None:
-        counted = added_up(topics, counts)
+        counted = sum_counts(topics, counts)
     if counts_file is not None and counted is not None:
-        few = fewest(least, counted, rules_named(rules), "persons" if person else "documents")
-        write_text(counts_file, json.dumps(counted.without_few(few).plain(), ensure_ascii=False) + "\n")
+        smallest = least_count(least, counted, rules_in_force(rules), "persons" if person else "documents")
+        write_text(counts_file, json.dumps(counted.without_few(smallest).plain(), ensure_ascii=False) + "\n")
     coherence = None if counted is None else counted.coherence()
     if as_json:
         print_json(*rows(topics, coherence))
@@ -76,8 +73,8 @@ def quality(
         print_quality(topics, coherence, counted)
 
 
-def fewest(least: int | None, counted: CoOccurrence, rules: Rules | None, unit: str) -> int:
-    """The smallest number of documents or persons that counts for others may state."""
+def least_count(least: int | None, counted: CoOccurrence, rules: Rules | None, unit: str) -> int:
+    """The smallest number of documents or persons that counts for others may show."""
     usual = Rules().least_documents
     if rules is None:
         return usual if least is None else least
@@ -86,20 +83,20 @@ def fewest(least: int | None, counted: CoOccurrence, rules: Rules | None, unit: 
             f"There are {counted.documents:.0f} {unit}; counts for others need at least {rules.least_observations}."
         )
     if least is not None and least < rules.least_documents:
-        raise NotDisclosed(f"--least is {least}, and the disclosure rules ask for {rules.least_documents} or more.")
+        raise NotDisclosed(f"--least is {least}, but the disclosure rules need {rules.least_documents} or more.")
     return rules.least_documents if least is None else least
 
 
-def counted_in(topics: Quality, data: list[Path], reading: Reading, person: str) -> CoOccurrence:
-    """Counts of documents, or of the persons that a column names."""
+def count_words(topics: Quality, data: list[Path], reading: Reading, person: str) -> CoOccurrence:
+    """Count documents, or the persons in a column."""
     model = model_for(topics.posterior.structure)
     options = reading.options(type(model))
-    blocks = model.stream(the_data(model, data), report=messages().print, **options)
+    blocks = model.stream(model_input(model, data), report=messages().print, **options)
     return topics.co_occurrence((block.loaded() for block in blocks), persons_of(model, data, person, **options))
 
 
 def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:
-    """Plain values, one row per topic."""
+    """One row of plain values per topic."""
     used, duplicates = set(topics.used.tolist()), topics.duplicates
     return [
         {
@@ -125,5 +122,5 @@ def print_quality(topics: Quality, coherence: Array | None, counted: CoOccurrenc
     output().print(table)
     if counted is not None and len(topics.used):
         output().print(counted.said(topics.used))
-    for line in remarks(topics):
+    for line in distinctness(topics):
         output().print(line)

@@ -1,4 +1,4 @@
-"""`decbayes score`: how well posteriors predict data that they have not seen."""
+"""`decbayes score`: how well posteriors predict held-out data."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -26,8 +26,8 @@ AS_THEY_ARE = Reading()
 
 
 def score(
-    data: Annotated[Path, Parameter(help="Held-out data, in any format that `decbayes fit` reads.")],
-    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files to compare.")],
+    data: Annotated[Path, Parameter(help="Held-out data, as for `decbayes fit`.")],
+    posteriors: Annotated[list[Path], Parameter(help="The posterior files to compare.")],
     /,
     *,
     held_out: Annotated[float, Parameter(help="Topics and features: share of each observation to predict.")] = 0.1,
@@ -43,14 +43,14 @@ def score(
 ) -> None:
     """Print each posterior's mean log predictive density of held-out data; higher is better."""
     if not posteriors:
-        raise InvalidData("Name the posteriors to score after the data.")
+        raise InvalidData("Give the posteriors to score after the data.")
     if not 0.0 < held_out < 1.0:
         raise InvalidData(f"--held-out must be between 0 and 1, not {held_out:g}.")
     work_on(device)
     read = same_columns([load(path) for path in posteriors], grow=False)
     warn_of_other_labels(posteriors, read)
     data = data if model_for(read[0].structure).many_files else table_file(data)
-    scores, report = [], cache(messages().print)  # what reading says is the same for all posteriors: once is enough
+    scores, report = [], cache(messages().print)  # the reader's messages are the same for all posteriors
     for path, posterior in zip(posteriors, read, strict=True):
         with messages().status(f"scoring {path}"):
             model = model_for(posterior.structure)
@@ -80,7 +80,7 @@ def predictive(model: Model, posterior: Posterior, data: Any, share: float, rng:
 
 
 def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
-    """Warn where posteriors have different words or columns: their scores do not compare."""
+    """Warn if posteriors have different words or columns, because their scores cannot be compared."""
     for path, posterior in zip(paths[1:], read[1:], strict=True):
         if predicted(posterior) != predicted(read[0]):
             messages().print(
@@ -90,5 +90,5 @@ def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
 
 
 def predicted(posterior: Posterior) -> Any:
-    """What a score measures: the target of a regression, else all words or columns."""
+    """What is predicted: the target of a regression, otherwise all words or columns."""
     return posterior.structure.model.get("target") or dict(posterior.structure.labels)

@@ -1,7 +1,9 @@
-"""`decbayes validate`: score posteriors on data that a site held back, and add up what several sites found."""
+"""`decbayes validate`: score posteriors on data that a site held back, and add up the scores of several sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +13,19 @@ from rich.table import Table
 
 from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
-from decbayes.calibration.validation import validate as scored
-from decbayes.cli.shared.common_options import the_data
-from decbayes.cli.shared.outputs import DPI, Dpi, check_each_once, check_output, check_picture, save_picture
+from decbayes.calibration.validation import validate as score_posteriors
+from decbayes.cli.shared.common_options import PosteriorColumns, model_input
+from decbayes.cli.shared.outputs import (
+    DPI,
+    Dpi,
+    check_each_once,
+    check_output,
+    check_picture,
+    output_option,
+    save_picture,
+)
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named, safe_to_send
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_in_force, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.cli.shared.terminal import output as results
@@ -41,13 +51,12 @@ KEYS = ("posterior", "score", "error", "behind", "behind_error", "observations",
 
 def validate(
     files: Annotated[
-        list[Path],
-        Parameter(negative="", help="This site's data, then the posteriors to score; or files of scores to add up."),
+        list[Path], Parameter(help="This site's data, then the posteriors to score; or .scores files to add up.")
     ],
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Write the scores to this file, to be added to others'.")
+        Path | None, output_option("Where to write this site's scores (.scores), for others to add up.")
     ] = None,
     cuts: Annotated[
         str,
@@ -57,23 +66,19 @@ def validate(
     ] = "",
     held_back: Annotated[
         float | None,
-        Parameter(help="Give all of the site's data, fitted with --hold-back; only this share is scored."),
+        Parameter(help="The share that `fit --hold-back` kept out of the data given here; only this is scored."),
     ] = None,
     approximation: Annotated[
-        bool,
-        Parameter(negative="", help="Check how close a posterior is to the exact one; give the data it was fitted to."),
+        bool, Parameter(help="Check how close a posterior is to the exact one; give the data it was fitted to.")
     ] = False,
     leave_one_out: Annotated[
-        bool,
-        Parameter(negative="", help="Give the data that were fitted; each observation is predicted from all others."),
+        bool, Parameter(help="Predict each observation from all others; give the data that were fitted.")
     ] = False,
     picture: Annotated[
-        Path | None, Parameter(help="Draw scores against numbers of components into this file (.png, .svg, .pdf).")
+        Path | None, Parameter(help="Draw scores against numbers of components to this file (.png, .svg, .pdf).")
     ] = None,
     dpi: Dpi = DPI,
-    columns: Annotated[
-        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
-    ] = "",
+    columns: PosteriorColumns = "",
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[
@@ -82,12 +87,12 @@ def validate(
 ) -> None:
     """Print how well posteriors predict data that a site held back, and write sums that add up across sites.
 
-    Without data held back, --leave-one-out compares models on the data they were fitted to.
+    If no data were held back, --leave-one-out compares models on the data that they were fitted to.
     """
     check_output(output, *files)
     check_picture(picture, *files)
     if approximation:
-        diagnosis = diagnosed(files, columns, held_back)
+        diagnosis = diagnose_fit(files, columns, held_back)
         if as_json:
             print_json(asdict(diagnosis) | {"close": diagnosis.close})
         else:
@@ -95,11 +100,11 @@ def validate(
         return
     if files and all(path.suffix == SUFFIX for path in files):
         check_each_once(files)
-        scores = sum_of([Scores.load(path) for path in files])
+        scores = reduce(add, [Scores.load(path) for path in files])
     else:
-        in_force = rules_named(rules) if output is not None else None
+        in_force = rules_in_force(rules) if output is not None else None
         if leave_one_out:
-            scores = left_out_scores(files, cuts, held_back, columns, in_force, person)
+            scores = leave_one_out_scores(files, cuts, held_back, columns, in_force, person)
         else:
             scores = site_scores(files, cuts, held_back, columns, in_force, person)
     if output is not None:
@@ -114,38 +119,31 @@ def validate(
         print_scores(scores)
 
 
-def diagnosed(files: list[Path], columns: str, share: float | None) -> Diagnosis:
-    """How close a posterior is to the exact one, given the data that it was fitted to."""
+def diagnose_fit(files: list[Path], columns: str, share: float | None) -> Diagnosis:
+    """How close a posterior is to the exact one, given the data it was fitted to."""
     if len(files) != 2:
         raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
     data, path = files
     posterior = load(path)
     model = model_for(posterior.structure)
-    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
+    observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         observations = hold_back(model, observations, share=share)[0]
     with messages().status("drawing"):
         return diagnose(model, [observations], posterior)
 
 
-def sum_of(parts: list[Scores]) -> Scores:
-    total, *others = parts
-    for part in others:
-        total = total + part
-    return total
-
-
 def site_scores(
     files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None, person: str
 ) -> Scores:
-    """The scores of one site; with rules if they are written for others."""
+    """The scores of one site, under the rules if they are written for others."""
     if len(files) < 2:
-        raise InvalidData(f"Name the data and then the posteriors to score, or {SUFFIX} files to add up.")
-    numbers = numbers_in(cuts)
+        raise InvalidData(f"Give the data, then the posteriors to score; or {SUFFIX} files to add up.")
+    numbers = parse_cuts(cuts)
     data, *paths = files
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
-    observations = model.read(the_data(model, [data]), columns=columns, report=messages().print)
+    observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     persons = persons_of(model, [data], person)
     observations = safe_to_send(model, observations, rules, persons)
     if share is not None:
@@ -161,7 +159,7 @@ def site_scores(
     compared = candidates(paths, read, numbers)
     check_scores(model, observations, rules, persons, len(compared))
     with messages().status("scoring"):
-        return scored(model, compared, observations)
+        return score_posteriors(model, compared, observations)
 
 
 def check_scores(model: Model, observations: Any, rules: Rules | None, persons: Persons, compared: int) -> None:
@@ -172,19 +170,21 @@ def check_scores(model: Model, observations: Any, rules: Rules | None, persons: 
     check_size(persons.checked(rows).total(rows), unit_of(model, persons), rules)
     if persons.total(rows) < compared:
         raise NotDisclosed(
-            f"Scores of {compared} posteriors on {rows} observations would reveal single ones. "
-            "Score fewer, or score more observations."
+            f"Scores of {compared} posteriors on {rows} observations would reveal single observations. "
+            "Score fewer posteriors, or more observations."
         )
 
 
-def left_out_scores(
+def leave_one_out_scores(
     files: list[Path], cuts: str, share: float | None, columns: str, rules: Rules | None, person: str
 ) -> Scores:
-    """The scores of one site by leaving out one observation, or one person, at a time."""
+    """The scores of one site, leaving out one observation or one person at a time."""
     if cuts or share is not None or columns:
-        raise WrongArgument("--leave-one-out needs the data that were fitted, and no --cuts, --held-back or --columns.")
+        raise WrongArgument(
+            "--leave-one-out takes the data that were fitted; leave out --cuts, --held-back and --columns."
+        )
     if len(files) < 2:
-        raise InvalidData("Name the data that were fitted, and then the posteriors to score.")
+        raise InvalidData("Give the data that were fitted, then the posteriors to score.")
     data, *paths = files
     read = [load(path) for path in paths]
     models = [model_for(posterior.structure) for posterior in read]
@@ -192,23 +192,23 @@ def left_out_scores(
     compared = candidates(paths, read, None)
     check_scores(models[0], observations, rules, persons, len(compared))
     with messages().status("scoring"):
-        return scored(models[0], compared, observations, leave_one_out=True, persons=persons)
+        return score_posteriors(models[0], compared, observations, leave_one_out=True, persons=persons)
 
 
 def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules | None) -> tuple[Any, Persons]:
-    """The same rows for all models: where their columns differ, those in which none of these columns is missing."""
+    """The same rows for all models: if their columns differ, those without missing values in any of these columns."""
     first = models[0]
     listed = [getattr(model, "columns", {}) for model in models]
     if all(columns == listed[0] for columns in listed[1:]):
         persons = persons_of(first, [path], person)
-        observations = first.read(the_data(first, [path]), report=messages().print)
+        observations = first.read(model_input(first, [path]), report=messages().print)
         return safe_to_send(first, observations, rules, persons), persons
     names = list(dict.fromkeys(name for columns in listed for name in columns))
     lists = {name: {tuple(columns[name].entries) for columns in listed if name in columns} for name in names}
     unlike = [name for name, categories in lists.items() if len(categories) > 1]
     if unlike and rules is not None:
         raise InvalidData(
-            f"The posteriors have different lists of '{unlike[0]}': under disclosure rules, score those of one list."
+            f"The posteriors have different categories of '{unlike[0]}': disclosure rules allow only equal ones."
         )
     frame = read_frame(table_file(path), [*names, *([person] if person and person not in names else [])])
     gaps = np.any([[is_missing(value) for value in frame[name]] for name in names], axis=0)
@@ -222,20 +222,20 @@ def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules 
 
 
 def candidates(paths: list[Path], read: Sequence[Posterior], numbers: range | None) -> Mapping[Any, Posterior]:
-    """The posteriors to score: those of the files, or merges of them by number of components."""
+    """The posteriors to score: those given, or their merges by number of components."""
     if numbers is None:
         names = [path.name.removesuffix(".posterior") for path in paths]
         if len(set(names)) < len(names):
             raise InvalidData("Two posteriors have the same file name, which scores are listed by. Rename one.")
         return dict(zip(names, read, strict=True))
-    whole, most = tree(read), sum(most_components(posterior.structure) for posterior in read)
+    merge_tree, most = tree(read), sum(most_components(posterior.structure) for posterior in read)
     if numbers[-1] > most:
         raise WrongArgument(f"--cuts goes up to {numbers[-1]}, but the posteriors have {most} components together.")
-    return whole.cuts(numbers)
+    return merge_tree.cuts(numbers)
 
 
-def numbers_in(cuts: str) -> range | None:
-    """2:20 is 2 to 20, both included; 2:20:2 is every second."""
+def parse_cuts(cuts: str) -> range | None:
+    """The numbers in --cuts: 2:20 is 2 to 20, both included; 2:20:2 is every second."""
     if not cuts:
         return None
     parts = cuts.split(":")
@@ -248,7 +248,7 @@ def numbers_in(cuts: str) -> range | None:
 
 
 def score_rows(scores: Scores) -> list[dict[str, Any]]:
-    """Each score with its standard error, how far it is behind the best, and whether it is chosen."""
+    """Each score with its standard error, its distance from the best, and whether it is chosen."""
     best, chosen = scores.best, choice_of(scores)
     return [
         dict(
@@ -271,7 +271,7 @@ def score_rows(scores: Scores) -> list[dict[str, Any]]:
 
 
 def choice_of(scores: Scores) -> Choice | None:
-    """None if sites have scored different posteriors under one name."""
+    """The chosen posterior; None if sites scored different posteriors under one name."""
     try:
         return scores.choice()
     except StructureMismatch:
@@ -286,14 +286,14 @@ def print_scores(scores: Scores) -> None:
         )
         table.add_row(plain(str(row["posterior"])), f"{row['score']:.4f}", f"{row['error']:.4f}", *behind)
     results().print(table)
-    of_what = (
+    observations = (
         "observations, assumed to be in no fit"
         if scores.unreliable is None
         else "observations, each predicted from all others"
     )
     results().print(
-        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} {of_what}; higher is better. ±: "
-        "standard error."
+        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} {observations}; higher is better. "
+        "±: standard error."
     )
     for name, few in zip(scores.names, scores.unreliable or (), strict=False):
         if few:

@@ -1,4 +1,4 @@
-"""What went where: the table that `decbayes merge --explain` prints."""
+"""The tables of `decbayes merge --explain`: which component went where, and how sure that is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,11 +21,11 @@ from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
 from decbayes.views.findings import probability_text
-from decbayes.views.texts import filled
+from decbayes.views.text_summary import filled
 from decbayes.views.values import Difference
 
-UNLIKE = 0.5  # above this distance from the margins, simulated ones say little about them
-MOST_PROVEN = 200  # components of all sites for which proofs are quick
+UNLIKE = 0.5  # margins further than this from simulated ones are hardly calibrated by them
+MOST_PROVEN = 200  # proofs are quick up to this many components of all sites
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance; 1 means chance alone.\n"
@@ -37,18 +37,14 @@ SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
 def explain(
-    alignment: Alignment,
-    merged: Posterior,
-    names: list[str],
-    sure: Confidence | str,
-    solver: Solver | None,
+    alignment: Alignment, merged: Posterior, names: list[str], confidence: Confidence | str, solver: Solver | None
 ) -> None:
-    """Which component went where, whether sites differ, and each site's influence."""
-    apart = heterogeneity(alignment, solver=solver)
-    print_alignment(alignment, merged, names, sure, apart)
+    """Print which component went where, whether sites differ, and each site's influence."""
+    spread = heterogeneity(alignment, solver=solver)
+    print_alignment(alignment, merged, names, confidence, spread)
     view = view_of(alignment.structure)
     if not merged.structure.symmetry:
-        print_differences(view.differences(alignment), view.undecided(alignment), [*apart.values()])
+        print_differences(view.differences(alignment), view.undecided(alignment), [*spread.values()])
     print_influence(alignment, names)
     print_parties(reading.parties(alignment), names)
 
@@ -57,39 +53,39 @@ def print_alignment(
     alignment: Alignment,
     merged: Posterior,
     names: list[str],
-    sure: Confidence | str,
-    apart: Mapping[CoupledSet, Heterogeneity],
+    confidence: Confidence | str,
+    spread: Mapping[CoupledSet, Heterogeneity],
 ) -> None:
-    """For each coupled set tables of slots × sites: the site's components and how sure they are; then their support.
+    """Print for each coupled set which components of each site are in each slot, how sure that is, and their support.
 
-    If `sure` is a text, it says why there are no probabilities; the tables then have margins.
+    If `sure` is a text, it says why there are no probabilities; the tables then show margins.
     """
     for coupled in merged.structure.symmetry:
         captions = slot_captions(merged, coupled)
         texts = {slot: captions[slot] for slot in filled(merged, coupled)}
         cell, values = margin_cell, reading.margins(alignment)
-        if isinstance(sure, Confidence):
-            cell, values = probability_cell, sure.probabilities
+        if isinstance(confidence, Confidence):
+            cell, values = probability_cell, confidence.probabilities
         columns = [
             [Text(plain(name)), *(cell(components, site[coupled]) for components in row)]
             for name, row, site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
-        for line in (*what_it_means(alignment, coupled, sure), *certified(alignment, coupled)):
+        for line in (*legend(alignment, coupled, confidence), *certified(alignment, coupled)):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
-        print_heterogeneity(apart[coupled], merged, texts)
+        print_heterogeneity(spread[coupled], merged, texts)
 
 
-def print_differences(differences: Sequence[Difference], undecided: str, apart: Sequence[Heterogeneity]) -> None:
-    """Whether sites differ by more than chance, term by term, or why that is not known."""
+def print_differences(differences: Sequence[Difference], undecided: str, spread: Sequence[Heterogeneity]) -> None:
+    """Print whether sites differ by more than chance, term by term, or why that is unknown."""
     if undecided:
         output().print(plain(f"Whether sites differ by more than chance is not known: {undecided}"))
     if undecided or not differences:
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
     for term in differences:
-        # Not known if one site alone has it, or too few say how far they differ.
+        # Unknown if only one site has the term, or too few sites tell how far they differ.
         times, between = (
             f"{value:{digits}}" if np.isfinite(value) else "–"
             for value, digits in ((term.times, ".1f"), (term.between, ".2g"))
@@ -98,40 +94,40 @@ def print_differences(differences: Sequence[Difference], undecided: str, apart: 
     output().print(table)
     output().print(f"{MEANING}.")
     output().print("Each term by itself, the others as merged; I² and τ² of a report let all of them differ.")
-    for line in verdict(differences, apart[0]):
+    for line in verdict(differences, spread[0]):
         output().print(plain(line))
 
 
-def verdict(differences: Sequence[Difference], apart: Heterogeneity) -> Iterator[str]:
-    """What follows from all terms together."""
-    if not np.isfinite(apart.probability[0]):
+def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterator[str]:
+    """The conclusion from all terms together."""
+    if not np.isfinite(spread.probability[0]):
         return
     notable = ", ".join(term.name for term in differences if term.notable)
     why = f"explained by {notable}" if notable else "no single term explains it"
-    clear = why if apart.differ(0) else "no clear difference"
-    yield f"All terms together: p {apart.p_text(0)} if the sites were the same and the model held; {clear}."
+    clear = why if spread.differ(0) else "no clear difference"
+    yield f"All terms together: p {spread.p_text(0)} if the sites were the same and the model held; {clear}."
 
 
-def what_it_means(alignment: Alignment, coupled: CoupledSet, sure: Confidence | str) -> Iterator[str]:
-    """What the numbers in brackets are, and how far to believe them."""
-    if not isinstance(sure, Confidence):
-        yield f"Probabilities are not calibrated: {plain(sure)}"
+def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | str) -> Iterator[str]:
+    """What the numbers in brackets mean, and how far to trust them."""
+    if not isinstance(confidence, Confidence):
+        yield f"Probabilities are not calibrated: {plain(confidence)}"
         yield "In brackets: the objective's loss in the next best slot, in nats."
         yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g}); others may be wrong, too."
         return
-    learned, (wrong, count) = sure.reliability, sure.expected_wrong(coupled)
+    reliability, (wrong, count) = confidence.reliability, confidence.expected_wrong(coupled)
     yield "In brackets: the probability that it belongs there, learned from"
-    yield f"{learned.matches:,} matches at simulated sites like these."
+    yield f"{reliability.matches:,} matches at simulated sites like these."
     yield f"{f'About {wrong:.1f}' if wrong >= 0.1 else 'Fewer than 0.1'} of {count} matches are expected to be wrong."
-    if sure.self_reported:
+    if confidence.self_reported:
         yield "Overlaps are reported by the sites themselves."
-    if learned.unlike > UNLIKE:
+    if reliability.unlike > UNLIKE:
         yield "Margins are unlike those of simulated sites: the model may describe these"
         yield "data badly. Treat the probabilities with care."
 
 
 def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
-    """How many matches are proven, where one component of each site is in each slot and proofs are quick."""
+    """How many matches are proven optimal, if matches are one to one and proofs are quick."""
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
         count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
@@ -146,41 +142,41 @@ def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
 
 
 def print_shared(shared: Shared, texts: Mapping[int, str], names: Sequence[str], units: str) -> None:
-    """Which sites support each slot, with how much evidence, and how far their versions differ."""
+    """Print which sites support each slot, with how much evidence, and how far their versions differ."""
     sites = len(shared.evidence)
     table = Table("slot", "sites", units, "apart", "merged", title="which sites have it", box=None)
     for slot, text in texts.items():
         support = shared.sites(slot)
-        having = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
+        site_count = f"{len(support)} of {sites}" if len(support) != 1 else f"only {plain(names[support[0]])}"
         apart = f"{np.nanmax(shared.apart[support, slot]):.2f}" if support else "–"
-        table.add_row(str(slot), having, f"{shared.evidence[:, slot].sum():,.0f}", apart, text)
+        table.add_row(str(slot), site_count, f"{shared.evidence[:, slot].sum():,.0f}", apart, text)
     output().print(table)
     output().print(f"apart: nats per {units.removesuffix('s')} that the most different site loses by the merge.")
 
 
-def print_heterogeneity(apart: Heterogeneity, merged: Posterior, texts: Mapping[int, str]) -> None:
-    """Whether sites differ by more than chance, slot by slot."""
-    if apart.reason:
-        output().print(plain(f"Whether sites differ by more than chance is not known: {apart.reason}"))
-    if not np.isfinite(apart.ratio).any():
+def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping[int, str]) -> None:
+    """Print whether sites differ by more than chance, slot by slot."""
+    if spread.reason:
+        output().print(plain(f"Whether sites differ by more than chance is not known: {spread.reason}"))
+    if not np.isfinite(spread.ratio).any():
         return
     table = Table("slot", "times chance", "p-value", "between sites", "merged", title="do sites differ?", box=None)
     for slot, text in texts.items():
-        if np.isfinite(apart.ratio[slot]):
-            style = "yellow" if apart.differ(slot) else ""
-            ratio = Text(f"{apart.ratio[slot]:.1f}", style=style)
+        if np.isfinite(spread.ratio[slot]):
+            style = "yellow" if spread.differ(slot) else ""
+            ratio = Text(f"{spread.ratio[slot]:.1f}", style=style)
             table.add_row(
-                str(slot), ratio, apart.p_text(slot).removeprefix("= "), between_text(apart, merged, slot), text
+                str(slot), ratio, spread.p_text(slot).removeprefix("= "), between_text(spread, merged, slot), text
             )
     output().print(table)
     output().print(f"{MEANING}, of the entry that stands out most.\n{ASSUMED}")
 
 
-def between_text(apart: Heterogeneity, merged: Posterior, slot: int) -> str:
-    """The entry in which a slot's versions differ most, relative to chance, and by how much, in the data's units."""
+def between_text(spread: Heterogeneity, merged: Posterior, slot: int) -> str:
+    """The entry in which a slot's versions differ most relative to chance, and its spread in the units of the data."""
     places = [
         (float(times[slot][entry]), factor, entry)
-        for factor, parts in apart.times.items()
+        for factor, parts in spread.times.items()
         for times in [next(iter(parts.values()))]
         for entry in np.ndindex(times[slot].shape)
         if np.isfinite(times[slot][entry])
@@ -188,18 +184,18 @@ def between_text(apart: Heterogeneity, merged: Posterior, slot: int) -> str:
     if not places:
         return "–"
     _, factor, entry = max(places)
-    quantity, values = next(iter(apart.between[factor].items()))
+    quantity, values = next(iter(spread.between[factor].items()))
     name = entry_name(entry, merged.structure.labels.get(factor, ()), quantity)
     row = {"factor": factor, "component": slot, "quantity": quantity, "entry": name, "mean": 0.0}
     in_units = view_of(merged.structure).in_units({**row, "deviation": float(values[slot][entry])})
     return plain(f"{name} {in_units['deviation']:.2g}".strip())
 
 
-def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | str) -> Iterator[dict[str, Any]]:
-    """Which sites have which slot, as plain values: one row per slot."""
-    known = sure.probabilities if isinstance(sure, Confidence) else None
+def shared_rows(alignment: Alignment, names: Sequence[str], confidence: Confidence | str) -> Iterator[dict[str, Any]]:
+    """Which sites support each slot, as plain values: one row per slot."""
+    probabilities = confidence.probabilities if isinstance(confidence, Confidence) else None
     merged, margins = alignment.merged(), reading.margins(alignment)
-    apart = heterogeneity(alignment)
+    spread = heterogeneity(alignment)
     for coupled, shared in alignment.shared().items():
         texts, fillings = slot_captions(merged, coupled), reading.fillings(alignment, coupled)
         for slot, text in enumerate(texts):
@@ -211,8 +207,8 @@ def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | s
                 "unit": view_of(merged.structure).unit,
                 "duplicates": [pair[pair[0] == slot] for pair in shared.duplicates if slot in pair],
                 "unlike": slot in shared.unlike,
-                "times_chance": finite(apart[coupled].ratio[slot]),
-                "by_chance": finite(apart[coupled].probability[slot]),
+                "times_chance": finite_or_none(spread[coupled].ratio[slot]),
+                "by_chance": finite_or_none(spread[coupled].probability[slot]),
                 "sites": [
                     {
                         "site": names[site],
@@ -220,22 +216,22 @@ def shared_rows(alignment: Alignment, names: Sequence[str], sure: Confidence | s
                         "observations": float(shared.evidence[site, slot]),
                         "apart": float(shared.apart[site, slot]),
                         "confidence": None
-                        if known is None
-                        else [finite(known[site][coupled][k]) for k in fillings[site][slot]],
-                        "margins": [finite(margins[site][coupled][k]) for k in fillings[site][slot]],
+                        if probabilities is None
+                        else [finite_or_none(probabilities[site][coupled][k]) for k in fillings[site][slot]],
+                        "margins": [finite_or_none(margins[site][coupled][k]) for k in fillings[site][slot]],
                     }
                     for site in shared.sites(slot)
                 ],
             }
 
 
-def finite(margin: float) -> float | None:
-    """JSON has no infinity and no NaN: a component with no other slot has no margin."""
+def finite_or_none(margin: float) -> float | None:
+    """A component without another slot has no margin; JSON has neither infinity nor NaN."""
     return float(margin) if np.isfinite(margin) else None
 
 
 def print_influence(alignment: Alignment, names: list[str]) -> None:
-    """Each site's influence on the merge, and which sites disagree with all others. None is left out for it."""
+    """Print each site's influence on the merge, and which sites disagree with the others; all of them count."""
     influence = reading.influence(alignment)
     table = Table("site", "share", "× median", "log BF", "against", "stands out", title="influence", box=None)
     for site, name in enumerate(names):
@@ -251,7 +247,7 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
 
 
 def print_parties(parties: Parties, names: list[str]) -> None:
-    """How much few sites have to say, and which group of sites the merge depends on."""
+    """Print how much evidence the largest sites have, and which group of sites the merge depends on."""
     if not parties.groups:
         return
     share = f"{parties.share:.0%} of all evidence"
@@ -268,7 +264,7 @@ def slot_captions(merged: Posterior, coupled: CoupledSet) -> list[str]:
 
 
 def print_tables(columns: Sequence[Sequence[Text]], texts: Mapping[int, str], title: str) -> None:
-    """One table, or several below each other if the terminal is too narrow for all sites."""
+    """Print one table, or several below each other if the terminal is too narrow."""
     console = output()
     room = console.width - max(SHORTEST_CAPTION, *map(cell_len, texts.values())) - len("slot") - 2 * SPACES
     for group in in_groups(columns, max(room, console.width // 2)):
@@ -282,7 +278,7 @@ def print_tables(columns: Sequence[Sequence[Text]], texts: Mapping[int, str], ti
 
 
 def in_groups(columns: Sequence[Sequence[Text]], room: int) -> Iterator[list[Sequence[Text]]]:
-    """Columns in order, as many together as there is room for; one at least."""
+    """Group columns in order, as many as fit side by side but at least one."""
     group: list[Sequence[Text]] = []
     used = 0
     for column in columns:
@@ -300,8 +296,8 @@ def margin_cell(components: Sequence[int], values: Array) -> Text:
     if not components:
         return Text("–")
     margin = float(values[list(components)].min())
-    sureness = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
-    return Text(f"{'+'.join(map(str, components))} ({sureness})", style="yellow" if margin < CLOSE else "")
+    text = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
+    return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if margin < CLOSE else "")
 
 
 def probability_cell(components: Sequence[int], values: Array) -> Text:

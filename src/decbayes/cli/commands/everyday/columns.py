@@ -1,4 +1,4 @@
-"""`decbayes columns`: what a table's columns hold, for sites that agree on them."""
+"""`decbayes columns`: describe a table's columns, so that sites can agree on them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_named
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_in_force
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of, unlike
@@ -17,48 +17,47 @@ from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.preparing import listed, pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
-from decbayes.models.core.model import Model, split_names
+from decbayes.models.core.model import split_names
 from decbayes.models.core.registry import kind_called
 from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_list
 from decbayes.study.agreed_list import reading_parameters
 
 
 def columns(
-    sources: Annotated[list[Path], Parameter(negative="", help="Tables, or files that this command has written.")],
+    sources: Annotated[list[Path], Parameter(help="Tables, or files written by this command.")],
     /,
     *,
-    output_file: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Where to write the columns.")] = None,
+    output_file: Annotated[Path | None, output_option("Where to write the columns.")] = None,
     columns: Annotated[str, Parameter(help="Columns to use, separated by commas; all of them if not given.")] = "",
     kinds: Annotated[
-        str, Parameter(help="What a column holds, if its values mislead: age=real,grade=categorical.")
+        str, Parameter(help="Kinds of columns, if the values are misleading: age=real,grade=categorical.")
     ] = "",
     sequences: Annotated[str, Parameter(help="The column that identifies sequences; it is not listed.")] = "",
     formula: Annotated[
         str,
         Parameter(
-            help="What will be fitted, as in 'Surv(days, died) ~ age': lists its columns, and sums that settle what "
-            "sites must agree on, such as cuts."
+            help="The regression to fit, such as 'Surv(days, died) ~ age': lists its columns, and sums for what "
+            "sites must agree on, such as cut points."
         ),
     ] = "",
     model: Annotated[
-        str,
-        Parameter(help="With --formula: the model, by its name in `decbayes fit`; not needed with Surv()."),
+        str, Parameter(help="With --formula: the model's name in `decbayes fit`; not needed with Surv().")
     ] = "",
     yes: Annotated[str, Parameter(help="With --formula: the category that counts as yes, or as the event.")] = "",
-    weights: Annotated[str, Parameter(help="With --formula: the column of weights, if rows have some.")] = "",
+    weights: Annotated[str, Parameter(help="With --formula: the column of row weights, if any.")] = "",
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("column", "column", "kind", "details")] = False,
 ) -> None:
-    """Find out what columns hold, and join the columns of several sites."""
+    """Describe the columns of tables, and combine the columns of several sites."""
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
-    in_force = rules_named(rules)
+    in_force = rules_in_force(rules)
     options = {"formula": formula, "kinds": kinds, "columns": columns}
     options |= {name: value for name, value in (("yes", yes), ("weights", weights)) if value}
     sites = [
-        listed_for(model, source, options, person, in_force)
+        formula_columns(model, source, options, person, in_force)
         if formula and source.suffix != ".columns"
         else columns_in(source, columns, kinds, (sequences, person), in_force)
         for source in sources
@@ -78,15 +77,17 @@ def columns(
         output().print(table)
 
 
-def listed_for(
+def formula_columns(
     model: str, source: Path, options: dict[str, str], person: str, rules: Rules | None
 ) -> dict[str, Column]:
-    """The columns of a table that a model uses, and sums over its rows."""
+    """The columns of a table that a regression uses, and the sums that sites need to agree on."""
     if not model and not options["formula"].lstrip().startswith("Surv"):
         raise WrongArgument("Name the model of the --formula: --model logistic-regression, for example.")
     try:
         kind = kind_called(model or "survival-regression")
-        if unknown := [name for name in ("formula", "yes", "weights") if name in options and not takes(kind, name)]:
+        known = reading_parameters(kind)
+        given = [name for name in ("formula", "yes", "weights") if name in options]
+        if unknown := [name for name in given if name not in known and not hasattr(kind, name)]:
             raise WrongArgument(f"{kind.command} takes no --{unknown[0]}.")
         fitted, observations = kind.from_file(table_file(source), report=messages().print, **options)
     except (LookupError, ValueError) as error:
@@ -97,27 +98,25 @@ def listed_for(
     return rows
 
 
-def takes(kind: type[Model], name: str) -> bool:
-    return name in reading_parameters(kind) or hasattr(kind, name)
-
-
-def columns_in(source: Path, names: str, kinds: str, apart: tuple[str, str], rules: Rules | None) -> dict[str, Column]:
-    """What the columns of a table hold, but for those that tell sequences and persons `apart`."""
+def columns_in(
+    source: Path, names: str, kinds: str, id_columns: tuple[str, str], rules: Rules | None
+) -> dict[str, Column]:
+    """Describe a table's columns, except those that identify sequences and persons (`id_columns`)."""
     if source.suffix == ".columns":
         return read_list(source)
     path, chosen = table_file(source), split_names(names)
-    frame = read_frame(path, list(dict.fromkeys([*chosen, *filter(None, apart)])) if chosen else ())
-    for name in filter(None, apart):
+    frame = read_frame(path, list(dict.fromkeys([*chosen, *filter(None, id_columns)])) if chosen else ())
+    for name in filter(None, id_columns):
         if name not in names_in(frame):
-            raise InvalidData(f"{source}: there is no column '{name}' to tell sequences or persons apart.")
-    used = [name for name in names_in(frame) if name not in apart]
+            raise InvalidData(f"{source}: there is no column '{name}' that identifies sequences or persons.")
+    used = [name for name in names_in(frame) if name not in id_columns]
     columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
     if hint := counts_hint(columns, kinds):
         messages().print(plain(hint.removeprefix(". ")))
     if rules is None:
         return columns
-    persons = Persons.of(next((frame[name] for name in reversed(apart) if name), None))
-    kept, changed = pooled_columns(columns, coded(frame, columns), rules, persons)
+    persons = Persons.of(next((frame[name] for name in reversed(id_columns) if name), None))
+    pooled, changed = pooled_columns(columns, coded(frame, columns), rules, persons)
     for change in changed:
         messages().print(plain(change))
-    return kept
+    return pooled

@@ -1,4 +1,4 @@
-"""`decbayes fit`: the posterior of one site's data. Each model has a command, and its settings are the options."""
+"""`decbayes fit`: fit one site's data. Each model is a command, and its settings are the options."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from decbayes.cli.shared.common_options import (
     Device,
     HoldBack,
     Promise,
-    available,
+    available_device,
     check_hold_back,
 )
 from decbayes.cli.shared.model_options import (
@@ -29,32 +29,40 @@ from decbayes.cli.shared.model_options import (
     about,
     add_model_commands,
     as_option,
-    lacking,
+    missing_options,
     model_options,
     with_posteriors,
 )
-from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.outputs import check_output, output_option
+from decbayes.cli.shared.running import WrongArgument, example
 from decbayes.cli.shared.sharing import (
     PersonOption,
     ReadingReport,
     RulesOption,
     SiteOption,
-    least_in_list,
+    least_listed,
     ledger_beside,
     persons_of,
     public_documents,
     public_note,
-    rules_named,
+    rules_in_force,
     safe_to_fit,
     save_draft,
-    within_agreed,
+    tightened_by,
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
-from decbayes.cli.shared.terminal import fitting, many, messages, plain
-from decbayes.cli.shared.unfinished import UNFINISHED, Counted, Unfinished, fit_on, folder_of, forget, named
+from decbayes.cli.shared.terminal import fit_progress, messages, plain, plural
+from decbayes.cli.shared.unfinished import (
+    UNFINISHED,
+    PassRecorder,
+    Unfinished,
+    command_key,
+    fit_or_resume,
+    folder_of,
+    forget,
+)
 from decbayes.devices import DeviceName, use_device
-from decbayes.disclosure import Rules
+from decbayes.disclosure import Persons, Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.tables import Report
@@ -75,28 +83,22 @@ Data = Annotated[
     Parameter(help="A .csv, .tsv, .parquet, .npy, .npz or .mtx file; or - for standard input, also of JSON lines."),
 ]
 DataFiles = Annotated[
-    list[Path], Parameter(help="Files and folders of texts, - for standard input; or a file of counts.", negative="")
+    list[Path], Parameter(help="Files and folders of texts, - for standard input, or a file of counts.")
 ]
-Output = Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the posterior.")]
+Output = Annotated[Path, output_option("Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
 EARLIER = "Posterior of earlier data to build on: the result covers both, with the same model and components."
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
-Restarts = Annotated[
-    NonNegativeInt | None,
-    Parameter(help="Additional random starts; the best is kept.", show_default=False),
-]
-Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.", show_default=False)]
+Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts; the best is kept.")]
+Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")]
 Batch = Annotated[
-    PositiveInt | None,
-    Parameter(help="Documents per batch in the first passes, for very large collections.", show_default=False),
+    PositiveInt | None, Parameter(help="Documents per batch in the first passes, for very large collections.")
 ]
 KEYS = ("file", "observations", "components", "bound", "passes", "converged", "structure")
 Json = Annotated[bool, json_option("fit", *KEYS)]
 Forgets = Annotated[
     float | Literal["learn"] | None,
-    Parameter(
-        help="Share of --prior to forget, or 'learn' to forget what the new data contradict.", show_default=False
-    ),
+    Parameter(help="Share of --prior to forget; 'learn' forgets what new data contradict."),
 ]
 
 
@@ -116,8 +118,8 @@ LAST = (
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
 LOCAL = {"earlier", "restarts", "passes", "seed", "hold_back", "forgetting", "rules", "batch", "device"}
-"""Options of a fit that a private release has no use for."""
-# Options of models that learn from batches, and on a GPU.
+"""Options of a fit that have no meaning for a private release."""
+# Options of models that can learn in batches and on a GPU.
 LARGE = (
     inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
     inspect.Parameter("device", KEYWORD, default=None, annotation=Device),
@@ -125,7 +127,7 @@ LARGE = (
 
 
 def fit_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that fits a kind of model."""
+    """The command that fits this kind of model."""
 
     def command(
         *words: Any, promise: Promise = NO_PROMISE, accounts: Accounts = USUAL_ACCOUNTS, **options: Any
@@ -146,9 +148,9 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
 
 
 def earlier_option(settings: Sequence[inspect.Parameter]) -> inspect.Parameter:
-    """--prior, or --earlier as well: some models have a number of the first name."""
-    taken = any(setting.name == "prior" for setting in settings)
-    parameter = Parameter(name="--earlier" if taken else ["--prior", "--earlier"], help=EARLIER)
+    """The option --prior or --earlier; only --earlier if the model has a setting called prior."""
+    has_prior = any(setting.name == "prior" for setting in settings)
+    parameter = Parameter(name="--earlier" if has_prior else ["--prior", "--earlier"], help=EARLIER)
     return inspect.Parameter("earlier", KEYWORD, default=None, annotation=Annotated[Path | None, parameter])
 
 
@@ -174,7 +176,7 @@ def fit(
 ) -> None:
     """Read the data, fit with a progress bar and write the posterior.
 
-    On Ctrl-C the best state so far is written, and the same command goes on from there.
+    Ctrl-C writes the best state so far; the same command then continues from there.
     """
     data = table_file(data) if isinstance(data, Path) else data
     files = [data] if isinstance(data, Path) else data
@@ -182,35 +184,36 @@ def fit(
     check_together(like, earlier, forgetting)
     check_hold_back(hold_back)
     before = None if earlier is None else sent_in(earlier)
-    device = None if device is None else available(device)
+    device = None if device is None else available_device(device)
     search = {"restarts": restarts, "passes": passes, "batch": batch}
-    known, in_force, report = like or earlier, rules_named(rules), ReadingReport()
+    known, in_force, report = like or earlier, rules_in_force(rules), ReadingReport()
     options = {"like": like, "earlier": before and before.posterior.digest, **search, "seed": seed, **settings}
     options |= {"rules": None if in_force is None else in_force.plain(), "person": person}
-    command = named(kind, files, options | given(hold_back=hold_back or None, device=device))
+    command = command_key(kind, files, options | given(hold_back=hold_back or None, device=device))
     shared = known is not None or settings.get("agreed_columns") is not None
-    if known is None:
-        settings |= listing(kind, settings, in_force, person) | without_person(kind, data, settings, person)
-    reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
-    model, observations = model_and_data(kind, data, known, settings, report)
-    check_earlier(before, earlier, model)
-    in_force = within_agreed(in_force, known)
-    persons = persons_of(model, files, person, **reading_options)
-    within = partial(safe_to_fit, agreed=shared, on_top=before is not None, share=hold_back, report=report)
-    safe = within(model, observations, in_force, persons=persons)
+    model, observations, persons = read_data(kind, data, known, before, settings, in_force, person, report)
+    in_force = tightened_by(in_force, known)
+    safe = safe_to_fit(
+        model, observations, in_force,
+        agreed=shared, on_top=before is not None, share=hold_back, persons=persons, report=report,
+    )  # fmt: skip
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
         save_draft, site=site, changed=safe.changed, left_out=report.left_out, output=output, observations=observations,
         rules=in_force, persons=safe.persons, person=person,
     )  # fmt: skip
-    write = partial(write, **beside(before, public_documents(known, model)))
+    write = partial(write, **file_context(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
         if before is None or forgetting is None:
-            outcome = fitted(model, observations, before, output, command, seed, write)
+            outcome = run_fit(model, observations, before, output, command, seed, write)
         else:
-            outcome = fitted_after_forgetting(model, observations, before, forgetting, seed)
-    outcome = learned(outcome, files)
+            outcome = fit_after_forgetting(model, observations, before, forgetting, seed)
+    if outcome is None:
+        raise InvalidData(
+            f"{', '.join(map(str, files))} has nothing that the model can use: no word of its vocabulary, or only "
+            "empty rows. Nothing was written."
+        )
     outcome = outcome._replace(posterior=write(outcome.posterior))
     forget(output)
     print_outcome(outcome, output, model)
@@ -231,14 +234,14 @@ def fit_privately(
     as_json: bool = False,
     **settings: Any,
 ) -> None:
-    """Write the first of a site's private releases: statistics of its rows at the prior, with noise."""
-    from decbayes.cli.commands.everyday._private import NOT_AGREED, release_round
+    """Write a site's first private release: noisy statistics of its rows at the prior."""
+    from decbayes.cli.commands.everyday._private_releases import NOT_AGREED, release_round
     from decbayes.privacy import load_release
 
     privacy = promise.privacy()
-    useless = sorted(LOCAL & settings.keys())
-    if useless:
-        raise WrongArgument(f"{as_option(useless[0])} does not go with --private: nothing is fitted here.")
+    unused = sorted(LOCAL & settings.keys())
+    if unused:
+        raise WrongArgument(f"{as_option(unused[0])} does not go with --private: nothing is fitted here.")
     if like is None and settings.get("agreed_columns") is None and not kind.said_by_options:
         raise WrongArgument(NOT_AGREED)
     if like is not None:
@@ -253,28 +256,39 @@ def fit_privately(
     release_round(model, observations, prior, privacy, output, ledger, accounts.data_set, site, persons, as_json)
 
 
-def beside(before: Sent | None, public: Any) -> dict[str, Any]:
-    """What goes into a file beside the posterior: the earlier data in it, and public numbers of documents."""
+def read_data(
+    kind: type[Model],
+    data: Any,
+    known: Path | None,
+    before: Sent | None,
+    settings: dict[str, Any],
+    rules: Rules | None,
+    person: str,
+    report: ReadingReport,
+) -> tuple[Model, Any, Persons]:
+    """The model, of another posterior if one is `known`, the observations, and the persons behind them."""
+    if known is None:
+        settings |= vocabulary_limit(kind, settings, rules, person) | without_person(kind, data, settings, person)
+    reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
+    model, observations = model_and_data(kind, data, known, settings, report)
+    if before is not None and before.posterior.structure != model.structure:
+        raise WrongArgument(f"{known} has another number of {model.number}; leave --{model.number} out.")
+    persons = persons_of(model, [data] if isinstance(data, Path) else data, person, **reading_options)
+    return model, observations, persons
+
+
+def file_context(before: Sent | None, public: Any) -> dict[str, Any]:
+    """What a file holds beside the posterior: the earlier data in it, and public document counts."""
     note = {} if before is None else {"holds": [*before.holds, before.posterior.digest]}
     return {"before": before and before.posterior, "frequency": public, "note": note | public_note(public)}
 
 
 class FitResult(NamedTuple):
-    """A fit in words; and its last bound, its passes and whether it converged, where it was one ascent."""
+    """A fit in words; and its last bound, passes and convergence if it was a single ascent."""
 
     posterior: Posterior
     text: str
     ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
-
-
-def learned(outcome: FitResult | None, files: Sequence[Path]) -> FitResult:
-    """The outcome; refused if there was nothing to learn."""
-    if outcome is None:
-        raise InvalidData(
-            f"{', '.join(map(str, files))} holds nothing that the model can use: no word of its vocabulary, or only "
-            "empty rows. Nothing was written."
-        )
-    return outcome
 
 
 def print_outcome(outcome: FitResult, output: Path, model: Model) -> None:
@@ -292,7 +306,7 @@ def outcome_values(outcome: FitResult, output: Path, observations: int) -> dict[
     return dict(zip(KEYS, (output, observations, components, *outcome.ascent, structure.fingerprint), strict=True))
 
 
-def fitted(
+def run_fit(
     model: Model,
     observations: Any,
     before: Sent | None,
@@ -301,17 +315,18 @@ def fitted(
     seed: int,
     write: Callable[[Posterior], Posterior],
 ) -> FitResult | None:
-    """The fit, if there was anything to learn; of an interrupted one a draft is written in its place."""
+    """Fit, and describe the result; None if there was nothing to learn. Ctrl-C writes a draft instead."""
     left = Unfinished.of(output, command)
     if left is not None:
         messages().print(f"Continuing from pass {left.passes}, where {output} was interrupted.")
     try:
-        with fitting(model.ascent.restarts + 1, model.ascent.passes) as bar:
-            report = Counted(bar) if left is None else left.counted(bar)
-            fit = fit_on(model, observations, left, seed, report, **on_top(before))
+        with fit_progress(model.ascent.restarts + 1, model.ascent.passes) as bar:
+            report = PassRecorder(bar) if left is None else left.counted(bar)
+            on_top = {} if before is None else {"prior": before.posterior, "start": before.posterior}
+            fit = fit_or_resume(model, observations, left, seed, report, **on_top)
     except FitInterrupted as interruption:
-        reached = interruption.fit.posterior
-        draft = write(replace(reached, remarks=(UNFINISHED, *reached.remarks)))
+        best = interruption.fit.posterior
+        draft = write(replace(best, remarks=(UNFINISHED, *best.remarks)))
         Unfinished.after(report, interruption, left).save(output, command, draft)
         messages().print(
             f"Interrupted; the best state so far is in {output}. The same command continues from there. Do not send "
@@ -322,20 +337,20 @@ def fitted(
     if fit.posterior == (Posterior.of_prior(structure) if before is None else before.posterior):
         return None
     end = "converged" if fit.converged else "not converged yet"
-    one = model.number.removesuffix("s")
-    number = f"{many(number_of(structure), one)}, " if model.auto else ""
-    turns = many(len(fit.bound), *(("round",) if model.auto else ("pass", "passes")))
+    noun = model.number.removesuffix("s")
+    number = f"{plural(number_of(structure), noun)}, " if model.auto else ""
+    turns = plural(len(fit.bound), *(("round",) if model.auto else ("pass", "passes")))
     text = (
-        f"{many(model.count(observations), model.record)}, {number}bound {bound:,.2f} after {turns}, {end}; "
+        f"{plural(model.count(observations), model.record)}, {number}bound {bound:,.2f} after {turns}, {end}; "
         f"structure {structure.fingerprint[:12]}"
     )
     return FitResult(fit.posterior, text, (bound, len(fit.bound), fit.converged))
 
 
-def fitted_after_forgetting(
+def fit_after_forgetting(
     model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
 ) -> FitResult | None:
-    """The posterior of the new data, if there are any, and of what is left of the earlier ones."""
+    """Fit new data on top of what remains of earlier data; None if there are no new data."""
     if not np.sum(model.units(observations)):
         return None
     rng = np.random.default_rng(seed)
@@ -343,62 +358,62 @@ def fitted_after_forgetting(
         posterior = next(
             streams.epochs(model, [[observations]], start=before.posterior, forgetting=forgetting, rng=rng)
         )
-    kept = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
+    rest = "what still holds" if forgetting == "learn" else f"{1.0 - float(forgetting or 0.0):.0%}"
     return FitResult(
-        posterior, f"{many(model.count(observations), f'new {model.record}')} on top of {kept} of the earlier data"
+        posterior, f"{plural(model.count(observations), f'new {model.record}')} on top of {rest} of the earlier data"
     )
 
 
 def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetting) -> None:
-    """Refuse options that make no sense together, before anything is read."""
+    """Refuse options that contradict each other, before anything is read."""
     if earlier is not None and like is not None:
         raise WrongArgument("--prior and --like exclude each other: the model is that of the prior.")
     if forgetting is not None and earlier is None:
-        raise WrongArgument("--forgetting says how much of --prior is forgotten; name the posterior of earlier data.")
+        raise WrongArgument("--forgetting is the share of --prior to forget: give --prior, too.")
     try:
         checked_forgetting(forgetting)
     except ValueError as error:
         raise WrongArgument(str(error)) from None
 
 
-def listing(kind: type[Model], settings: dict[str, Any], rules: Rules | None, person: str) -> dict[str, int]:
-    """Where a site's own words become the vocabulary: the fewest documents of a word that may be named."""
+def vocabulary_limit(kind: type[Model], settings: dict[str, Any], rules: Rules | None, person: str) -> dict[str, int]:
+    """In how many documents a word must occur, if the vocabulary is made from this site's texts."""
     if "least_documents" not in inspect.signature(kind.from_file).parameters or settings.get("vocabulary") is not None:
         return {}
     if person and rules is not None:
-        raise WrongArgument("With --person, name the words that count: `decbayes words --person` lists them.")
-    return {"least_documents": least_in_list(settings.get("least_documents"), rules)}
+        raise WrongArgument("With --person, give --vocabulary: `decbayes words --person` makes it.")
+    return {"least_documents": least_listed(settings.get("least_documents"), rules)}
 
 
 def without_person(kind: type[Model], data: Any, settings: dict[str, Any], person: str) -> dict[str, str]:
-    """The columns of a table except the one that identifies persons, unless columns are named."""
+    """The columns of a table without the one that identifies persons, unless columns are given."""
     if not person or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
         return {}
     from decbayes.inputs.mixed_tables import read_frame
 
-    apart = {person, settings.get("sequences"), settings.get("by")}
-    return {"columns": ",".join(name for name in read_frame(data) if name not in apart)}
+    identifiers = {person, settings.get("sequences"), settings.get("by")}
+    return {"columns": ",".join(name for name in read_frame(data) if name not in identifiers)}
 
 
 def model_and_data(
     kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any], report: Report
 ) -> tuple[Model, Any]:
-    """The model of another posterior or of the settings, and the file's observations."""
-    named, by_list = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
+    """The model of another posterior or of the settings, and the observations in the file."""
+    names, by_list = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
     if by_list and settings.get("kinds"):
-        raise WrongArgument("--kinds and --agreed-columns exclude each other: the list says what columns hold.")
-    read = built(kind, data, settings, report) if like is None else agreed(kind, data, like, settings, report)
-    columns = getattr(read[0], "columns", None)
-    if (by_list or like) and named and isinstance(columns, Mapping) and not columns.keys() <= {*named}:
+        raise WrongArgument("--kinds and --agreed-columns exclude each other: the list has the kinds of columns.")
+    result = new_model(kind, data, settings, report) if like is None else model_like(kind, data, like, settings, report)
+    columns = getattr(result[0], "columns", None)
+    if (by_list or like) and names and isinstance(columns, Mapping) and not columns.keys() <= {*names}:
         raise WrongArgument(
-            f"The agreed columns are {', '.join(columns)}, and --columns names others. Leave it out, or agree on these."
+            f"The agreed columns are {', '.join(columns)}, but --columns differs. Leave it out, or agree on others."
         )
-    return read
+    return result
 
 
-def built(kind: type[Model], data: Any, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
-    """A new model and the file's observations."""
-    needed = lacking(kind, settings)
+def new_model(kind: type[Model], data: Any, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
+    """A new model and the observations in the file."""
+    needed = missing_options(kind, settings)
     if needed:
         raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
     try:
@@ -409,14 +424,14 @@ def built(kind: type[Model], data: Any, settings: dict[str, Any], report: Report
     return model, observations
 
 
-def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
-    """The model of another site's posterior, and the file's observations as that model needs them.
+def model_like(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
+    """The model of another site's posterior, and the observations as that model reads them.
 
-    How many components the site looks for is its own affair: posteriors of different numbers merge.
+    The number of components may differ from the other site's: such posteriors still merge.
     """
     reading_options = {name: settings.pop(name) for name in kind.reading_options & settings.keys()}
-    local = {each.name for each in fields(kind) if each.metadata == NEED_NOT_AGREE}
-    free = {name: settings.pop(name) for name in local & settings.keys()}
+    local = {field.name for field in fields(kind) if field.metadata == NEED_NOT_AGREE}
+    local_settings = {name: settings.pop(name) for name in local & settings.keys()}
     number = settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
@@ -426,35 +441,19 @@ def agreed(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], r
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if number is not None:
         model = model.sized(number)
-    if free:
-        model = with_local(model, free)
+    try:
+        model = replace(model, **local_settings)
+    except (ValueError, InvalidStructure) as error:
+        raise WrongArgument(str(error)) from None
     return model, model.read(data, **reading_options, report=report)
 
 
-def with_local(model: Model, settings: dict[str, Any]) -> Model:
-    """The model with settings on which sites need not agree."""
-    try:
-        return replace(model, **settings)
-    except (ValueError, InvalidStructure) as error:
-        raise WrongArgument(str(error)) from None
-
-
-def on_top(before: Sent | None) -> dict[str, Posterior]:
-    """Earlier data count in the prior, and their components are where to start."""
-    return {} if before is None else {"prior": before.posterior, "start": before.posterior}
-
-
-def check_earlier(before: Sent | None, path: Path | None, model: Model) -> None:
-    if before is not None and before.posterior.structure != model.structure:
-        raise WrongArgument(f"{path} has another number of {model.number}; leave --{model.number} out.")
-
-
 def help_text(kind: type[Model]) -> str:
-    """What the model is about, what its own way of reading files needs, and an example."""
+    """What the model is, what its reader needs, and an example."""
     reads_itself = next(parent for parent in kind.__mro__ if "from_file" in vars(parent)) is not Model
     reading = inspect.getdoc(kind.from_file) if reads_itself else ""
-    example = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
-    return f"{about(kind)}\n\n{reading}\n\nFor example:\n\n```sh\n{example}\n```"
+    command = f"decbayes fit {command_name(kind)} {kind.example} -o a.posterior"
+    return f"{about(kind)}\n\n{reading}\n\n{example(command)}"
 
 
 __getattr__ = add_model_commands(app, __name__, fit_command)

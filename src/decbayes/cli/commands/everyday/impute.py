@@ -1,4 +1,4 @@
-"""`decbayes impute`: a site's table without gaps, several times, from the posterior of all sites."""
+"""`decbayes impute`: fill a site's table several times from the posterior of all sites."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.outputs import check_output, check_rows, output_option, row_writer
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages
@@ -19,7 +19,7 @@ from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.registry import model_for
 from decbayes.models.tables.latent_classes import LatentClasses
 
-# Numbers in files are written whole.
+# Enough significant digits to write numbers exactly.
 EXACT = 12
 
 
@@ -28,15 +28,12 @@ def impute(
     posterior: Annotated[Path, Parameter(help="A posterior file of classes, the same at all sites.")],
     /,
     *,
-    output: Annotated[
-        Path,
-        Parameter(name=["--output", "-o"], help="Names of the tables: here.csv makes here-1.csv, here-2.csv, …"),
-    ],
+    output: Annotated[Path, output_option("Names of the tables: here.csv makes here-1.csv, here-2.csv, …")],
     draws: Annotated[PositiveInt, Parameter(help="How many tables to write.")] = 20,
     seed: Annotated[NonNegativeInt, Parameter(help="Seed of the draws, the same at all sites.")] = 0,
     as_json: Annotated[bool, json_option("file", "file", "rows", "imputed")] = False,
 ) -> None:
-    """Write tables in which missing values are drawn from the posterior; other columns are carried along."""
+    """Write tables whose missing values are drawn from the posterior; other columns are copied."""
     if output == STANDARD_OUTPUT:
         raise WrongArgument("Several tables are written: give a name after -o, such as here.csv.")
     check_rows(output)
@@ -54,7 +51,7 @@ def impute(
         write_table(name, frame, drawn, gaps)
     rows, imputed = len(next(iter(gaps.values()))), int(sum(part.sum() for part in gaps.values()))
     messages().print(
-        f"Wrote {names[0]} to {names[-1]}: {rows:,} rows, {imputed:,} values drawn. For this site, not for others: fit "
+        f"Wrote {names[0]} to {names[-1]}: {rows:,} rows, {imputed:,} values drawn. Keep them on this site: fit "
         "each table, merge each number over sites, and `decbayes pool` the merges."
     )
     if as_json:
@@ -62,20 +59,19 @@ def impute(
 
 
 def numbered(output: Path, number: int) -> Path:
-    """here-3.csv.gz from here.csv.gz."""
+    """The path of one table: here-3.csv.gz from here.csv.gz."""
     stem, dot, endings = output.name.partition(".")
     return output.with_name(f"{stem}-{number}{dot}{endings}")
 
 
 def write_table(path: Path, frame: Mapping[str, Any], drawn: Mapping[str, Any], gaps: Mapping[str, Any]) -> None:
-    """The table, with drawn values in its gaps; what was there stays as it was."""
-    whole: dict[str, Sequence[Any]] = {
-        name: [drawn[name][row] if name in gaps and gaps[name][row] else shown(cell) for row, cell in enumerate(cells)]
+    """Write the table with drawn values in its gaps; all other cells stay as they are."""
+    columns: dict[str, Sequence[Any]] = {
+        name: [
+            drawn[name][row] if name in gaps and gaps[name][row] else None if is_missing(cell) else cell
+            for row, cell in enumerate(cells)
+        ]
         for name, cells in frame.items()
     }
-    with writing(path, digits=EXACT, formulas=True) as rows:
-        rows.write(whole, (), np.empty((len(next(iter(whole.values()))), 0)))
-
-
-def shown(cell: Any) -> Any:
-    return None if is_missing(cell) else cell
+    with row_writer(path, digits=EXACT, formulas=True) as rows:
+        rows.write(columns, (), np.empty((len(next(iter(columns.values()))), 0)))

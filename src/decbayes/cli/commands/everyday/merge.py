@@ -1,4 +1,4 @@
-"""`decbayes merge`: posteriors of many sites into one."""
+"""`decbayes merge`: merge the posteriors of many sites into one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import empty_slots, print_modelled
 from decbayes.cli.shared.match_confidence import (
-    aligned,
+    align_posteriors,
+    component_number,
     document_length,
-    followed,
-    how_sure,
-    number_of,
+    match_probabilities,
     overlaps_from,
     solver_named,
+    with_earlier_ids,
 )
-from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
-from decbayes.cli.shared.posterior_files import found_by, is_release, read_once
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
+from decbayes.cli.shared.posterior_files import is_release, read_once, support_note
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, manifest_of, merged_manifest, rows_behind, rules_asked_for
+from decbayes.cli.shared.sharing import check_received_files, manifest_of, merged_manifest, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import aligning, many, messages, plain
+from decbayes.cli.shared.terminal import alignment_progress, messages, plain, plural
 from decbayes.cli.shared.terminal import output as results
-from decbayes.cli.shared.topic_quality import quality_of, remarks_on
+from decbayes.cli.shared.topic_quality import remarks_on
 from decbayes.errors import InvalidStructure, NothingToMerge
 from decbayes.files import save
 from decbayes.merging.alignment import quick_remarks
@@ -40,7 +40,7 @@ from decbayes.remarks import Remark, changes_by_rules, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
-from decbayes.views.texts import filled
+from decbayes.views.text_summary import filled
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment, Confidence, RobustMerge
@@ -51,7 +51,7 @@ TOP_WORDS = 10
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Aligning:
-    """How to align."""
+    """How to align components."""
 
     components: Annotated[
         str | None,
@@ -71,43 +71,39 @@ class Aligning:
         ),
     ] = None
     restarts: Annotated[
-        NonNegativeInt | None,
-        Parameter(help="Additional starts of --solver matching; default: depends on the size."),
+        NonNegativeInt | None, Parameter(help="Additional starts of --solver matching; default: depends on the size.")
     ] = None
-    naive: Annotated[bool, Parameter(negative="", help="Add components as they are labelled, without alignment.")] = (
-        False
-    )
+    naive: Annotated[bool, Parameter(help="Add components as they are labelled, without alignment.")] = False
     robust: Annotated[
         bool,
         Parameter(
-            negative="",
-            help="Count copies once, and sites that clearly disagree with most others hardly or not at all. Says which "
-            "sites these are, and why.",
+            help="Count copies once, and sites that clearly disagree with most others little or not at all. Prints "
+            "which these are, and why."
         ),
     ] = False
 
     @property
-    def solving(self) -> Solver | None:
+    def chosen_solver(self) -> Solver | None:
         return solver_named(self.solver, self.restarts)
 
-    def check(self, telling: "Telling") -> None:
-        """Refuse options that make no sense together, before anything is read."""
-        if self.naive and (telling.asked or self.since or self.components):
-            raise WrongArgument("--naive makes no alignment, which the other options need. Leave --naive out.")
-        if self.robust and (self.naive or self.since or telling.confidence or telling.overlap):
+    def check(self, display: "Display") -> None:
+        """Refuse options that contradict each other, before anything is read."""
+        if self.naive and (display.requested or self.since or self.components):
+            raise WrongArgument("--naive skips the alignment that the other options need. Leave --naive out.")
+        if self.robust and (self.naive or self.since or display.confidence or display.overlap):
             raise WrongArgument(
                 "--robust does not go with --naive, --since, --confidence or --overlap. Leave these out."
             )
         if self.restarts is not None and self.solver != "matching":
             raise WrongArgument("--restarts is for --solver matching.")
-        number_of(self.components)
+        component_number(self.components)
         solver_named(self.solver, self.restarts)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class TopicPriors:
-    """The priors that all topics get before they are merged; None leaves them as they are."""
+    """Priors that all topics get before the merge; None keeps those of the sites."""
 
     topic_prior: Annotated[
         float | Literal["learn"] | None,
@@ -122,7 +118,7 @@ class TopicPriors:
         return given(topic_prior=self.topic_prior, document_prior=self.document_prior)
 
     def applied(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
-        """The posteriors on these priors; a prior that is learned is printed."""
+        """The posteriors with these priors; prints a learned prior."""
         if not self.given:
             return [*posteriors]
         from decbayes.models.topics.word_prior import shared_prior, with_priors
@@ -138,27 +134,27 @@ class TopicPriors:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Telling:
-    """What to print and to draw."""
+class Display:
+    """What to print and draw."""
 
     explain: Annotated[
-        bool, Parameter(negative="", help="Print which component went into which slot, and which sites have it.")
+        bool, Parameter(help="Print which component went into which slot, and which sites support it.")
     ] = False
-    picture: Annotated[Path | None, Parameter(help="Draw the alignment into this file (.png, .svg, .pdf).")] = None
-    tree: Annotated[
-        Path | None, Parameter(help="Draw the tree of all components into this file (.png, .svg, .pdf).")
-    ] = None
+    picture: Annotated[Path | None, Parameter(help="Draw the alignment to this file (.png, .svg, .pdf).")] = None
+    tree: Annotated[Path | None, Parameter(help="Draw the tree of all components to this file (.png, .svg, .pdf).")] = (
+        None
+    )
     dpi: Dpi = DPI
     confidence: Annotated[
         bool | None,
         Parameter(
-            help="Simulate sites like these to estimate how likely each match is right. Default: with --explain, where "
-            "that takes seconds."
+            negative="--no-confidence",
+            help="Simulate sites like these to estimate how likely each match is right. Default: with --explain, if "
+            "that takes only seconds.",
         ),
     ] = None
     overlap: Annotated[
-        list[Path] | None,
-        Parameter(negative="", help="Files of `decbayes overlap`, which make these probabilities sharper."),
+        list[Path] | None, Parameter(help="Files from `decbayes overlap`, which sharpen these probabilities.")
     ] = None
     as_json: Annotated[
         bool,
@@ -169,102 +165,101 @@ class Telling:
     ] = False  # fmt: skip
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         return any((self.explain, self.picture, self.tree, self.confidence, self.overlap, self.as_json))
 
     def check(self, inputs: Sequence[Path]) -> None:
-        """Refuse pictures that could not be drawn, before the work is done."""
-        for drawn in (self.picture, self.tree):
-            check_picture(drawn, *inputs)
+        """Refuse pictures that cannot be drawn, before the work begins."""
+        for picture in (self.picture, self.tree):
+            check_picture(picture, *inputs)
 
-    def reported(self, posteriors: Sequence[Posterior]) -> Sequence[Any] | None:
-        """The overlaps that sites report."""
+    def overlaps(self, posteriors: Sequence[Posterior]) -> Sequence[Any] | None:
+        """The overlaps that sites reported, if any."""
         return overlaps_from(self.overlap, posteriors) if self.overlap else None
 
-    def tell(
+    def present(
         self,
         alignment: "Alignment",
         merged: Posterior,
         names: list[str],
-        reported: Sequence[Any] | None,
+        overlaps: Sequence[Any] | None,
         solver: Solver | None,
         length: float | None,
     ) -> None:
-        wanted = self.confidence if self.explain or self.overlap else bool(self.confidence)
-        sure = how_sure(alignment, wanted, reported, solver, length)
-        self.draw(alignment, names, sure)
+        requested = self.confidence if self.explain or self.overlap else bool(self.confidence)
+        confidence = match_probabilities(alignment, requested, overlaps, solver, length)
+        self.draw(alignment, names, confidence)
         if self.explain:
             from decbayes.cli.commands.everyday._explanation import explain
 
-            explain(alignment, merged, names, sure, solver)
+            explain(alignment, merged, names, confidence, solver)
             for line in remarks_on(merged, TOP_WORDS):
                 results().print(line)
         if self.as_json:
             from decbayes.cli.commands.everyday._explanation import shared_rows
 
-            quality = quality_of(merged, TOP_WORDS)
-            for row in shared_rows(alignment, names, sure):
+            quality = view_of(merged.structure).quality(merged, top=TOP_WORDS)
+            for row in shared_rows(alignment, names, confidence):
                 print_json(row | ({} if quality is None else {"telling": quality.telling[row["slot"]]}))
 
-    def draw(self, alignment: "Alignment", names: list[str], sure: "Confidence | str") -> None:
+    def draw(self, alignment: "Alignment", names: list[str], confidence: "Confidence | str") -> None:
         if self.picture is not None:
-            known = sure if isinstance(sure, merging.Confidence) else None
+            known = confidence if isinstance(confidence, merging.Confidence) else None
             save_picture(plot.alignment(alignment, names=names, confidence=known).figure, self.picture, self.dpi)
         if self.tree is not None:
             save_picture(plot.tree(merging.tree(alignment.posteriors), names=names).figure, self.tree, self.dpi)
 
 
-AS_USUAL, AS_FITTED, NOTHING = Aligning(), TopicPriors(), Telling()
+AS_USUAL, AS_FITTED, NOTHING = Aligning(), TopicPriors(), Display()
 
 
 def merge(
     posteriors: Annotated[
-        list[Path], Parameter(negative="", help="The posterior files of all sites, or the folder that they share.")
+        list[Path], Parameter(help="The posterior files of all sites, or the folder that they share.")
     ],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the merged posterior.")],
+    output: Annotated[Path, output_option("Where to write the merged posterior.")],
     options: Aligning = AS_USUAL,
     priors: TopicPriors = AS_FITTED,
-    telling: Telling = NOTHING,
+    display: Display = NOTHING,
     duplicates: Annotated[
         Literal["refuse", "allow"], Parameter(help="Whether one posterior may be given twice and count twice.")
     ] = "refuse",
     rules: Annotated[
-        str | None,
-        Parameter(help="Refuse files that break these disclosure rules: a TOML file, or 'usual'.", show_default=False),
+        str | None, Parameter(help="Refuse files that break these disclosure rules: a TOML file, or 'usual'.")
     ] = None,
     device: Device = None,
 ) -> None:
-    """Merge the posteriors of separate data into the posterior of all of it, whatever their labels."""
-    posteriors = unfolded(posteriors)
+    """Merge posteriors of separate data into the posterior of all data, whatever their labels."""
+    posteriors = files_to_merge(posteriors)
     check_output(output, *posteriors)
     if any(map(is_release, posteriors)):
-        from decbayes.cli.commands.everyday._private import merge_releases
+        from decbayes.cli.commands.everyday._private_releases import merge_releases
 
-        number = number_of(options.components)
+        number = component_number(options.components)
         if number == "largest":
             raise WrongArgument("Private releases have no largest site: --components takes a number, or 'auto'.")
-        merge_releases(posteriors, output, number, telling.as_json)
+        merge_releases(posteriors, output, number, display.as_json)
         return
-    telling.check(posteriors)
-    options.check(telling)
+    display.check(posteriors)
+    options.check(display)
     work_on(device)
-    refused = duplicates == "refuse" and not options.robust
-    received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=refused), output)
-    check_received_files(posteriors, received.posteriors, rules_asked_for(rules))
+    strict = duplicates == "refuse" and not options.robust
+    received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=strict), output)
+    check_received_files(posteriors, received.posteriors, rules_given(rules))
     for line in received.changes:
         messages().print(plain(line))
-    if (whole := together(received.sent)) is not None:
-        check_options_of_round(options, priors, telling)
-        merge_round(received, whole, options, telling)
+    if (shared_round := together(received.sent)) is not None:
+        check_options_of_round(options, priors, display)
+        merge_round(received, shared_round, options, display)
     else:
-        merge_posteriors(received, options, priors, telling)
+        merge_posteriors(received, options, priors, display)
 
 
 @dataclass(frozen=True)
 class Received:
-    """The files of all sites, and where their merge is written."""
+    """The files of all sites, and where to write their merge."""
 
     paths: list[Path]
     sent: Mapping[str, Sent]
@@ -285,19 +280,19 @@ class Received:
     @property
     def changes(self) -> list[str]:
         """What the disclosure rules changed at sites."""
-        known = {name: manifest_of(path) for name, path in zip(self.names, self.paths, strict=True)}
-        return changes_by_rules({name: of.changed for name, of in known.items() if of is not None})
+        manifests = {name: manifest_of(path) for name, path in zip(self.names, self.paths, strict=True)}
+        return changes_by_rules({name: manifest.changed for name, manifest in manifests.items() if manifest})
 
-    def among(self, sites: Sequence[int]) -> "Received":
-        """Some of the files."""
+    def subset(self, sites: Sequence[int]) -> "Received":
+        """Only these sites."""
         keys = [*self.sent]
         return Received(
             [self.paths[site] for site in sites], {keys[site]: self.sent[keys[site]] for site in sites}, self.output
         )
 
     @property
-    def doubled(self) -> tuple[Remark, ...]:
-        """What sketches of the sites' documents say, where they lie beside the files: a.sketch beside a.2.posterior."""
+    def overlap_remarks(self) -> tuple[Remark, ...]:
+        """Remarks on documents that sites share, from sketches beside the files: a.sketch beside a.2.posterior."""
         beside = {path.with_name(f"{site_name(path.name)}.sketch") for path in self.paths}
         files = sorted(path for path in beside if path.is_file())
         if len(files) < 2:
@@ -307,75 +302,81 @@ class Received:
 
         return overlap([load_sketch(path) for path in files]).remarks([path.stem for path in files])
 
-    def keep(self, merged: Posterior, **note: Any) -> None:
-        """Write the merge, and beside it whose data are in it."""
+    def write(self, merged: Posterior, **note: Any) -> None:
+        """Write the merge, with a note of the data it holds."""
         holds = sorted(frozenset().union(*(site.data for site in self.sent.values())))
         several = {"several": True} if len(self.sent) > 1 else {}
-        about = {"holds": holds, **several, **note, **merged_manifest(self.paths, merged)}
-        save(merged, self.output, note=about)
+        content = {"holds": holds, **several, **note, **merged_manifest(self.paths, merged)}
+        save(merged, self.output, note=content)
 
 
-def merge_round(received: Received, whole: Round, options: Aligning, telling: Telling) -> None:
-    """Merge the files of one round, whose components are in common slots."""
-    say_missing(whole)
-    alignment, quietly = followed(whole.alignment, options.since), replace(telling, confidence=False)
-    conclude(
-        alignment, received.names, received.output, quietly, received.keep, received.rows, expected=received.doubled
+def merge_round(received: Received, shared_round: Round, options: Aligning, display: Display) -> None:
+    """Merge the files of one round, whose components are already in common slots."""
+    print_missing(shared_round)
+    alignment, quietly = (with_earlier_ids(shared_round.alignment, options.since), replace(display, confidence=False))
+    write_merge(
+        alignment,
+        received.names,
+        received.output,
+        quietly,
+        received.write,
+        received.rows,
+        expected=received.overlap_remarks,
     )
 
 
-def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, telling: Telling) -> None:
-    """Merge files of sites that fitted by themselves: as labelled, robustly, or aligned."""
-    names, output, keep = received.names, received.output, received.keep
-    say_new_words(received.posteriors)
+def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, display: Display) -> None:
+    """Merge posteriors that sites fitted on their own: as labelled, robustly, or aligned."""
+    names, output, write = received.names, received.output, received.write
+    print_new_words(received.posteriors)
     read = list(same_columns(priors.applied(received.posteriors)))
     view = view_of(read[0].structure)
     if options.naive:
-        keep(merging.product(recentred(read)))
+        write(merging.product(recentred(read)))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
     elif options.robust:
-        robust = robustly_merged(read, options)
-        counted = received.among(robust.merged)
-        usual = (
+        robust = merge_robustly(read, options)
+        counted = received.subset(robust.merged)
+        others = (
             *view.advice(robust.alignment, counted.names), *view.expected([read[site] for site in robust.merged]),
-            *received.doubled,
+            *received.overlap_remarks,
         )  # fmt: skip
-        remarks = ordered([*robust.remarks(names), *usual])
+        remarks = ordered([*robust.remarks(names), *others])
         robust = replace(robust, posterior=replace(robust.posterior, remarks=remarks))
-        tell_robust(robust, counted, len(names), options, telling)
+        write_robust(robust, counted, len(names), options, display)
     else:
-        reported = telling.reported(read)
-        alignment = aligned(read, options.components, options.since, options.solving)
-        expected = (*view.expected(read), *received.doubled)
-        conclude(alignment, names, output, telling, keep, received.rows, reported, options.solving, expected)
+        overlaps = display.overlaps(read)
+        alignment = align_posteriors(read, options.components, options.since, options.chosen_solver)
+        expected = (*view.expected(read), *received.overlap_remarks)
+        write_merge(alignment, names, output, display, write, received.rows, overlaps, options.chosen_solver, expected)
 
 
-def conclude(
+def write_merge(
     alignment: "Alignment",
     names: list[str],
     output: Path,
-    telling: Telling,
-    keep: Callable[..., None],
+    display: Display,
+    write: Callable[..., None],
     rows: Sequence[int] | None,
-    reported: Sequence[Any] | None = None,
+    overlaps: Sequence[Any] | None = None,
     solver: Solver | None = None,
     expected: Sequence[Remark] = (),
 ) -> None:
-    """Write the merge with its remarks, and say what was asked for."""
+    """Write the merge with its remarks, and print what was asked for."""
     merged = replace(alignment.merged(), remarks=ordered([*all_remarks(alignment, names), *expected]))
-    keep(merged, **found_by(alignment, names))
-    length = document_length(rows, alignment) if telling.asked else None
-    telling.tell(alignment, merged, names, reported, solver, length)
+    write(merged, **support_note(alignment, names))
+    length = document_length(rows, alignment) if display.requested else None
+    display.present(alignment, merged, names, overlaps, solver, length)
     print_outcome(alignment, merged.remarks, output, sum(rows or ()))
 
 
-def unfolded(paths: list[Path]) -> list[Path]:
-    """The files of the last complete round in a shared folder, if one is named in place of files."""
+def files_to_merge(paths: list[Path]) -> list[Path]:
+    """The files to merge: those given, or the last complete round in a shared folder."""
     if len(paths) != 1 or not paths[0].is_dir():
         return paths
     (folder,) = paths
     if any(folder.glob("*.release")):
-        from decbayes.cli.commands.everyday._private import releases_in
+        from decbayes.cli.commands.everyday._private_releases import releases_in
 
         return releases_in(folder)
     exchange = Exchange.read(folder)
@@ -383,73 +384,73 @@ def unfolded(paths: list[Path]) -> list[Path]:
         raise NothingToMerge(f"{folder} is a directory without posterior files.")
     if exchange.behind:
         messages().print(
-            plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: this is the round before it.")
+            plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: merging the round before it.")
         )
     return [folder / name for name in exchange.inputs]
 
 
-def check_options_of_round(options: Aligning, priors: TopicPriors, telling: Telling) -> None:
-    """Refuse options that would move what is in common slots."""
-    others = replace(options, since=None) != AS_USUAL or priors != AS_FITTED or telling.confidence or telling.overlap
-    if others:
+def check_options_of_round(options: Aligning, priors: TopicPriors, display: Display) -> None:
+    """Refuse options that would move components out of common slots."""
+    conflict = replace(options, since=None) != AS_USUAL or priors != AS_FITTED or display.confidence or display.overlap
+    if conflict:
         raise WrongArgument(
-            "Posteriors of a round are in common slots already. Leave out the options of the alignment but --since."
+            "Posteriors of a round are already in common slots. Of the alignment options, only --since applies."
         )
 
 
-def say_new_words(posteriors: Sequence[Posterior]) -> None:
-    """A line if some sites count words that others do not."""
+def print_new_words(posteriors: Sequence[Posterior]) -> None:
+    """Print how many words are missing from the lists of some sites."""
     lists = [frozenset(posterior.structure.labels.get("topics", ())) for posterior in posteriors]
     only = len(frozenset().union(*lists)) - len(frozenset.intersection(*lists))
     if only:
-        messages().print(f"{only:,} words are not in the lists of all sites, and count nothing where they are missing.")
+        messages().print(f"{only:,} words are not in the lists of all sites; they count 0 where they are missing.")
 
 
-def say_missing(whole: Round) -> None:
-    if whole.missing:
+def print_missing(shared_round: Round) -> None:
+    if shared_round.missing:
         missing = (
             "1 site of this round is not here: its"
-            if whole.missing == 1
-            else f"{whole.missing} sites of this round are not here: their"
+            if shared_round.missing == 1
+            else f"{shared_round.missing} sites of this round are not here: their"
         )
         messages().print(f"{missing} data do not count.")
 
 
 def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
-    """The remarks of any merge, and those of the model."""
+    """Remarks on any merge, and those of the model."""
     return ordered([*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment, names)])
 
 
-def robustly_merged(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":
-    with aligning(len(posteriors)) as progress:
+def merge_robustly(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":
+    with alignment_progress(len(posteriors)) as progress:
         return merging.robust_merge(
-            posteriors, components=number_of(options.components), solver=options.solving, progress=progress
+            posteriors, components=component_number(options.components), solver=options.chosen_solver, progress=progress
         )
 
 
-def tell_robust(robust: "RobustMerge", counted: Received, given: int, options: Aligning, telling: Telling) -> None:
-    """What is written, explained and drawn are the sites that count; remarks name the others."""
+def write_robust(robust: "RobustMerge", counted: Received, given: int, options: Aligning, display: Display) -> None:
+    """Write, explain and draw a robust merge of the sites that count; remarks name the others."""
     alignment, merged, names = robust.alignment, robust.posterior, counted.names
-    counted.keep(merged, **found_by(alignment, names))
-    replace(telling, confidence=False).tell(alignment, merged, names, None, options.solving, None)
+    counted.write(merged, **support_note(alignment, names))
+    replace(display, confidence=False).present(alignment, merged, names, None, options.chosen_solver, None)
     print_outcome(alignment, merged.remarks, counted.output, sum(counted.rows or ()), given)
 
 
 def print_outcome(
     alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0, given: int = 0
 ) -> None:
-    """One line on the merge; what became of earlier components, and the most important remarks.
+    """Print one line on the merge, what became of earlier components, and the most important remarks.
 
-    For a robust merge also how many posteriors were `given`.
+    `given` is the number of posteriors given to a robust merge, which may count fewer.
     """
     structure = alignment.structure
     merged = alignment.merged()
-    counts = [many(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
+    counts = [plural(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
     slots = [text for text in (*counts, empty_slots(merged)) if text]
-    behind = [many(persons, view_of(structure).record)] if persons else []
+    records = [plural(persons, view_of(structure).record)] if persons else []
     counted = len(alignment.posteriors)
-    posteriors = f"{counted} of {many(given, 'posterior')}" if given > counted else many(counted, "posterior")
-    messages().print(f"{path}: {', '.join([posteriors, *behind, *slots])}")
+    posteriors = f"{counted} of {plural(given, 'posterior')}" if given > counted else plural(counted, "posterior")
+    messages().print(f"{path}: {', '.join([posteriors, *records, *slots])}")
     print_modelled(alignment.posteriors[0], messages().print)
     if alignment.reason:
         messages().print(alignment.reason)

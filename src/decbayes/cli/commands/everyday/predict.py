@@ -1,4 +1,4 @@
-"""`decbayes predict`: what a regression expects for persons who are described on the command line, or in a table."""
+"""`decbayes predict`: predict a regression's outcome for persons described on the command line or in a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from decbayes.cli.shared.describe import print_modelled, rows_table
-from decbayes.cli.shared.outputs import check_output, check_rows, writing
+from decbayes.cli.shared.outputs import check_output, check_rows, output_option, row_writer
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output, print_written
@@ -31,23 +31,20 @@ NUMBERS = ("mean", "low", "high")
 def predict(
     posterior: Annotated[Path, Parameter(help="A posterior file of a regression.")],
     person: Annotated[
-        list[str] | None,
-        Parameter(help="What is known about a person, such as age=60 sex=f; age=60,70 is two persons.", negative=""),
+        list[str] | None, Parameter(help="A person's values, such as age=60 sex=f; age=60,70 makes two persons.")
     ] = None,
     /,
     *,
-    data: Annotated[Path | None, Parameter(help="A table of persons in place of age=60 …")] = None,
+    data: Annotated[Path | None, Parameter(help="A table of persons, instead of age=60 …")] = None,
     times: Annotated[
         str, Parameter(help="Survival: the times to predict for, separated by commas. Default: the agreed cuts.")
     ] = "",
     level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
-    write: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Also write the rows: .csv, .csv.gz or .parquet.")
-    ] = None,
+    write: Annotated[Path | None, output_option("Also write the rows: .csv, .csv.gz or .parquet.")] = None,
     as_json: Annotated[bool, json_option("prediction", "the person's values", "time", *NUMBERS)] = False,
 ) -> None:
-    """Print the mean of the outcome with an interval; of survival, the probability of no event until each time; of an
-    outcome without an order, that of each level.
+    """Print the expected outcome with an interval; for survival, the probability of no event until each time; for an
+    outcome with unordered levels, the probability of each.
     """
     if write is not None:
         check_output(write, posterior, text=True)
@@ -56,11 +53,11 @@ def predict(
     model = regression_of(read, posterior)
     if bool(person) == (data is not None):
         raise WrongArgument("Describe persons, as in age=60 sex=f, or name a table of them with --data.")
-    described = persons(model, person or []) if data is None else columns_of(model, data)
-    rows = [*predictions(model, read, described, numbers_in(times), level)]
+    people = persons(model, person or []) if data is None else columns_of(model, data)
+    rows = [*predictions(model, read, people, parse_times(times), level)]
     if write is not None:
         first = [name for name in rows[0] if name not in NUMBERS]
-        with writing(write, digits=EXACT) as target:
+        with row_writer(write, digits=EXACT) as target:
             values = np.array([[row[name] for name in NUMBERS] for row in rows])
             target.write({name: [row[name] for row in rows] for name in first}, NUMBERS, values)
         print_written(write, f"{len(rows):,} rows")
@@ -76,24 +73,24 @@ def regression_of(posterior: Posterior, path: Path) -> Regression:
     if not isinstance(model, Regression):
         raise StructureMismatch(
             f"{path} is a posterior of {type(model).__name__}; predict is for regressions. `decbayes transform` writes "
-            "what other models say about each observation."
+            "the components of each observation for other models."
         )
     return model
 
 
 def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
-    """A column for each predictor, a row for each combination of the values given."""
+    """A column for each predictor, with a row for each combination of the given values."""
     given: dict[str, list[str]] = {}
     for word in words:
         name, sign, values = word.partition("=")
         if not sign or name not in model.table.predictors:
             hint = f" For the rows of a file: --data {word}." if Path(word).exists() else ""
             raise WrongArgument(
-                f"'{word}' is not one of {', '.join(model.table.predictors)} with a value: name=value.{hint}"
+                f"'{word}' is not NAME=VALUE with one of {', '.join(model.table.predictors)} as the name.{hint}"
             )
         given[name] = split_names(values)
-    if lacking := [name for name in model.table.predictors if not given.get(name)]:
-        raise WrongArgument(f"Give {', '.join(f'{name}=…' for name in lacking)} as well.")
+    if missing := [name for name in model.table.predictors if not given.get(name)]:
+        raise WrongArgument(f"Give {', '.join(f'{name}=…' for name in missing)} as well.")
     rows = [*product(*given.values())]
     return {name: [row[place] for row in rows] for place, name in enumerate(given)}
 
@@ -103,7 +100,7 @@ def columns_of(model: Regression, path: Path) -> dict[str, Any]:
     return {name: list(frame[name]) for name in model.table.predictors}
 
 
-def numbers_in(text: str) -> list[float] | None:
+def parse_times(text: str) -> list[float] | None:
     try:
         numbers = [float(word) for word in split_names(text)]
     except ValueError:
@@ -120,7 +117,7 @@ def predictions(
     times: list[float] | None,
     level: float,
 ) -> Iterator[Row]:
-    """One row per person, or per person and time or level of the outcome."""
+    """One row per person, or per person and time, or per person and level of the outcome."""
     frame = {name: np.asarray(values, dtype=object) for name, values in described.items()}
     people = [dict(zip(described, values, strict=True)) for values in zip(*described.values(), strict=True)]
     if not isinstance(model, SurvivalRegression):
@@ -128,17 +125,17 @@ def predictions(
             raise WrongArgument("--times are for survival regressions.")
         predicted = model.predict(posterior, frame, level=level)
         for row, person in enumerate(people):
-            each = {name: (row, place) for place, name in enumerate(model.predicted_levels)}
-            yield from ({**person, model.target: name, **at(predicted, place)} for name, place in each.items())
-            yield from () if each else [{**person, **at(predicted, row)}]
+            levels = {name: (row, place) for place, name in enumerate(model.predicted_levels)}
+            yield from ({**person, model.target: name, **at_place(predicted, place)} for name, place in levels.items())
+            yield from () if levels else [{**person, **at_place(predicted, row)}]
         return
-    until = times or list(model.cuts)
-    if not until:
+    at_times = times or list(model.cuts)
+    if not at_times:
         raise WrongArgument("The model has no cuts: give --times.")
-    curves = model.survival(posterior, frame, times=until, level=level)
+    curves = model.survival(posterior, frame, times=at_times, level=level)
     for row, person in enumerate(people):
-        yield from ({**person, "time": time, **at(curves, (row, place))} for place, time in enumerate(until))
+        yield from ({**person, "time": time, **at_place(curves, (row, place))} for place, time in enumerate(at_times))
 
 
-def at(parts: Mapping[str, Any], place: Any) -> dict[str, float]:
+def at_place(parts: Mapping[str, Any], place: Any) -> dict[str, float]:
     return {name: float(parts[name][place]) for name in NUMBERS}

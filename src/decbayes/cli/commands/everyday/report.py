@@ -1,7 +1,8 @@
-"""`decbayes report`: a merge as one page that anybody can open."""
+"""`decbayes report`: write a merge as one page that anybody can open."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -10,18 +11,24 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeFloat
 
 from decbayes.base.writing import write_whole
-from decbayes.cli.shared.match_confidence import aligned, document_length, followed, how_sure, number_of, solver_named
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.shared.match_confidence import (
+    align_posteriors,
+    component_number,
+    document_length,
+    match_probabilities,
+    solver_named,
+    with_earlier_ids,
+)
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_asked_for
+from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
-from decbayes.cli.shared.terminal import many, messages, plain, print_written, progress_bar
-from decbayes.cli.shared.topic_quality import Counts, counted_for
+from decbayes.cli.shared.terminal import messages, plain, plural, print_written, progress_bar
+from decbayes.cli.shared.topic_quality import Counts, counts_for
 from decbayes.disclosure import Manifest, Rules
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.compatibility import same_columns
-from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import split_names
 from decbayes.posterior import Posterior
 from decbayes.updates.rounds import together
@@ -33,137 +40,141 @@ from decbayes.views.view import view_of
 PAGES = (".html", ".htm")
 
 
-def report(
-    posteriors: Annotated[list[Path], Parameter(negative="", help="The posterior files of all sites.")],
-    /,
-    *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the page, an HTML file.")],
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ReportOptions:
+    """How to merge, and what to show."""
+
     components: Annotated[
-        str | None, Parameter(help="Number of components of the merge, or 'auto' to find it; as for `merge`.")
-    ] = None,
+        str | None, Parameter(help="Number of components of the merge, or 'auto' to estimate it; as for `merge`.")
+    ] = None
     since: Annotated[
-        Path | None, Parameter(help="An earlier merge: the report says what became of its components.")
-    ] = None,
-    solver: Annotated[str | None, Parameter(help="How to align; as for `merge`.")] = None,
-    title: Annotated[str, Parameter(help="The page's title; default: the question, or how many were merged.")] = "",
-    question: Annotated[str, Parameter(help="What was asked, in a sentence.")] = "",
-    authors: Annotated[str, Parameter(help="Who is responsible, separated by commas.")] = "",
-    units: Annotated[str, Parameter(help="Units of columns: age=years,stay=days.")] = "",
+        Path | None, Parameter(help="An earlier merge: the report shows what became of its components.")
+    ] = None
+    solver: Annotated[str | None, Parameter(help="How to align; as for `merge`.")] = None
+    title: Annotated[str, Parameter(help="The page's title; default: the question, or the number of sites.")] = ""
     tables: Annotated[
         list[Path] | None,
         Parameter(
             name="--table",
             help="Also write the result as a table for a paper: .csv, .tex (LaTeX) or .docx (Word); once per file.",
-            negative="",
-            show_default=False,
         ),
-    ] = None,
-    shape: Annotated[
-        Shape | None, Parameter(help="Height and width of components that are images.", negative="")
-    ] = None,
+    ] = None
+    shape: Annotated[Shape | None, Parameter(help="Height and width of components that are images.")] = None
     least: Annotated[
         NonNegativeFloat | None,
         Parameter(
-            help="Do not show components with fewer observations, only count them. Default: the least cell of the "
-            "rules, usually 5.",
-            show_default=False,
+            help="Count components with fewer observations, but do not show them. Default: the smallest cell that the "
+            "rules allow, usually 5."
         ),
-    ] = None,
-    rules: RulesOption = None,
-    counts: Counts = None,
+    ] = None
+    rules: RulesOption = None
+    counts: Counts = None
     confidence: Annotated[
         bool | None,
         Parameter(
-            help="Simulate sites like these to estimate how likely each match is right. Default: if it takes seconds."
+            negative="--no-confidence",
+            help="Simulate sites like these to estimate how likely each match is right. Default: if it takes seconds.",
         ),
-    ] = None,
+    ] = None
+
+    def check(self, posteriors: Sequence[Path], output: Path, as_json: bool) -> None:
+        """Refuse files that cannot be written and options that make no sense, before anything is read."""
+        from decbayes.reporting.paper_tables import check_ending
+
+        if output != STANDARD_OUTPUT and output.suffix.lower() not in PAGES:
+            raise WrongArgument(f"A report is an HTML page: -o {output.stem}.html. For a PDF, print it from a browser.")
+        for path in self.tables or ():
+            check_output(path, *posteriors)
+            check_ending(path)
+        check_output(output, *posteriors, self.since, *(self.counts or ()), text=True, as_json=as_json)
+        component_number(self.components)
+
+    @property
+    def least_shown(self) -> float:
+        return float((rules_given(self.rules) or Rules()).least_cell) if self.least is None else self.least
+
+    def align(self, paths: list[Path]) -> tuple[Alignment, list[int] | None]:
+        """Read and align the files, which are in common slots already if they are of a round; and their rows."""
+        solver, sent = solver_named(self.solver, None), read_once(paths)
+        posteriors = list(same_columns([site.posterior for site in sent.values()]))
+        check_received_files(paths, posteriors, rules_given(self.rules))
+        rows, shared_round = rows_behind(paths, posteriors), together(sent)
+        if shared_round is not None and self.components is None and self.solver is None:
+            return with_earlier_ids(shared_round.alignment, self.since), rows
+        return align_posteriors(posteriors, self.components, self.since, solver), rows
+
+    def reliability(self, alignment: Alignment, length: float | None) -> Reliability | None:
+        """How reliable matches are; prints why not if that was asked for and is unknown."""
+        confidence = match_probabilities(alignment, self.confidence, None, solver_named(self.solver, None), length)
+        if self.confidence and isinstance(confidence, str):
+            messages().print(plain(f"No probabilities of matches: {confidence}"))
+        return confidence.reliability if isinstance(confidence, Confidence) else None
+
+    def merge_command(self, files: Sequence[Path]) -> str:
+        """The command for the same merge, which the page shows."""
+        options = {"--components": self.components, "--solver": self.solver, "--since": self.since and self.since.name}
+        words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+        return join(["decbayes", "merge", *sorted(distinct_names(files)), *words, "-o", "merged.posterior"])
+
+
+AS_USUAL = ReportOptions()
+
+
+def report(
+    posteriors: Annotated[list[Path], Parameter(help="The posterior files of all sites.")],
+    /,
+    *,
+    output: Annotated[Path, output_option("Where to write the page, an HTML file.")],
+    question: Annotated[str, Parameter(help="The question of the study, in one sentence.")] = "",
+    authors: Annotated[str, Parameter(help="The authors, separated by commas.")] = "",
+    units: Annotated[str, Parameter(help="Units of columns: age=years,stay=days.")] = "",
+    options: ReportOptions = AS_USUAL,
     as_json: Annotated[bool, json_option("report", "file", "posteriors", "bytes")] = False,
 ) -> None:
-    """Write what a merge found, which sites have it and what deserves a look as one page that anybody can open."""
+    """Write one page with the results of a merge, the sites behind them, and doubts about them."""
     sites = participants_in(posteriors)
     about = About(question, tuple(split_names(authors)), newest(sites.values()), units_from(units), sites)
-    write_report(
-        posteriors,
-        output,
-        about,
-        tables=tables or (),
-        components=components,
-        since=since,
-        solver=solver,
-        title=title,
-        shape=shape,
-        least=least,
-        rules=rules,
-        counts=counts,
-        confidence=confidence,
-        as_json=as_json,
-    )
+    write_report(posteriors, output, about, options, as_json=as_json)
 
 
 def write_report(
     posteriors: list[Path],
     output: Path,
     about: About,
+    options: ReportOptions,
     *,
     names: Sequence[str] | None = None,
-    tables: Sequence[Path] = (),
-    components: str | None = None,
-    since: Path | None = None,
-    solver: str | None = None,
-    title: str = "",
-    shape: Shape | None = None,
-    least: float | None = None,
-    rules: str | None = None,
-    counts: Counts = None,
-    confidence: bool | None = None,
     calibrated: Posterior | None = None,
     as_json: bool = False,
 ) -> tuple[str, str, str]:
     """Write the page and the tables; returns the three sentences that answer the question."""
-    from decbayes.reporting.paper_tables import WRITERS, check_ending, paper_table
+    from decbayes.reporting.paper_tables import WRITERS, paper_table
     from decbayes.reporting.reports import findings_of, page_of
 
-    if output != STANDARD_OUTPUT and output.suffix.lower() not in PAGES:
-        raise WrongArgument(
-            f"A report is a page: -o {output.stem}.html. For a PDF, open it in a browser and print it there."
-        )
-    for path in tables:
-        check_output(path, *posteriors)
-        check_ending(path)
-    check_output(output, *posteriors, since, *(counts or ()), text=True, as_json=as_json)
-    number_of(components)
-    files, solving = distinct_names(posteriors), solver_named(solver, None)
-    sent = read_once(posteriors)
-    read = list(same_columns([site.posterior for site in sent.values()]))
-    check_received_files(posteriors, read, rules_asked_for(rules))
-    in_force = rules_asked_for(rules) or Rules()
-    whole = together(sent)
-    if whole is not None and components is None and solver is None:
-        alignment = followed(whole.alignment, since)  # as `merge` has it: their components are in common slots
-    else:
-        alignment = aligned(read, components, since, solving)
-    counted = counted_for(alignment.merged(), counts) if counts else None
-    rows = rows_behind(posteriors, read)
-    reliability = reliability_of(alignment, confidence, solving, document_length(rows, alignment))
+    options.check(posteriors, output, as_json)
+    alignment, rows = options.align(posteriors)
+    counts = counts_for(alignment.merged(), options.counts) if options.counts else None
+    reliability = options.reliability(alignment, document_length(rows, alignment))
     if unused := [name for name in about.units if name not in columns_in(alignment)]:
-        messages().print(plain(f"No column is called '{unused[0]}': its unit is not shown."))
+        messages().print(plain(f"There is no column '{unused[0]}' for a unit. Check --units."))
     with progress_bar() as bar:
         bar.add_task("writing the report", total=None)
         findings = findings_of(
             alignment,
             names or site_names(posteriors),
-            least=float(in_force.least_cell) if least is None else least,
+            least=options.least_shown,
             reliability=reliability or False,
-            counts=counted,
-            rows=rows_behind(posteriors, read),
+            counts=counts,
+            rows=rows,
             calibrated=calibrated,
         )
-        command = merge_command(files, components, solver, since)
-        text = page_of(findings, title=title, shape=shape, command=command, about=about)
+        command = options.merge_command(posteriors)
+        text = page_of(findings, title=options.title, shape=options.shape, command=command, about=about)
         write_text(output, text)
-        for path in tables:
+        for path in options.tables or ():
             write_whole(path, WRITERS[path.suffix](paper_table(findings, about)))
-    print_written(output, f"{many(len(posteriors), 'posterior')}, {len(text.encode()) / 1000:,.0f} kB")
+    print_written(output, f"{plural(len(posteriors), 'posterior')}, {len(text.encode()) / 1000:,.0f} kB")
     if as_json:
         print_json({"file": output, "posteriors": len(posteriors), "bytes": len(text.encode())})
     return answer(findings, about)
@@ -175,7 +186,7 @@ def columns_in(alignment: Alignment) -> Collection[str]:
 
 
 def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
-    """What the manifests of files say about their sites, by the names that the report uses."""
+    """The sites described by the files' manifests, by their names in the report."""
     sites = {}
     for path, name in zip(paths, site_names(paths), strict=True):
         manifest = manifest_of(path)
@@ -185,24 +196,24 @@ def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
 
 
 def newest(sites: Iterable[Participant]) -> str:
-    """The date of the last file: the same files give the same report, on any day."""
+    """The date of the newest file, so that the same files give the same report on any day."""
     return max((site.date for site in sites), default="")
 
 
 def participant(manifest: Manifest) -> Participant:
     left_out = dict(manifest.left_out or {})
-    told_apart = bool(manifest.person)
-    of_rows = manifest.rows, manifest.persons, told_apart, left_out, manifest.changed
-    return Participant(*of_rows, manifest.approver, manifest.date)
+    has_person_column = bool(manifest.person)
+    counts = manifest.rows, manifest.persons, has_person_column, left_out, manifest.changed
+    return Participant(*counts, manifest.approver, manifest.date)
 
 
 def site_names(paths: Sequence[Path]) -> list[str]:
-    """What the files call their sites; the names of the files, unless each of them names another site."""
+    """Site names from the files' manifests if they are all different, or else from the file names."""
     manifests = [manifest_of(path) for path in paths]
-    named = [manifest.site for manifest in manifests if manifest is not None and manifest.site]
-    if len(set(named)) == len(paths):
-        return named
-    return [name.removesuffix(".posterior") for name in distinct_names([*paths])]
+    labels = [manifest.site for manifest in manifests if manifest is not None and manifest.site]
+    if len(set(labels)) == len(paths):
+        return labels
+    return [name.removesuffix(".posterior") for name in distinct_names(paths)]
 
 
 def units_from(text: str) -> dict[str, str]:
@@ -213,25 +224,8 @@ def units_from(text: str) -> dict[str, str]:
     return {name: unit for name, _, unit in pairs}
 
 
-def merge_command(files: list[str], components: str | None, solver: str | None, since: Path | None) -> str:
-    """The command that makes the same merge, for the page to print."""
-    options = {"--components": components, "--solver": solver, "--since": since and since.name}
-    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    return join(["decbayes", "merge", *sorted(files), *words, "-o", "merged.posterior"])
-
-
-def reliability_of(
-    alignment: Alignment, wanted: bool | None, solver: Solver | None, length: float | None
-) -> Reliability | None:
-    """How reliable matches are; a line says why if that was asked for and cannot be learned."""
-    sure = how_sure(alignment, wanted, None, solver, length)
-    if wanted and isinstance(sure, str):
-        messages().print(plain(f"No probabilities of matches: {sure}"))
-    return sure.reliability if isinstance(sure, Confidence) else None
-
-
-def distinct_names(paths: list[Path]) -> list[str]:
-    """The names of files; where two are the same, with their folders, or with a number."""
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The names of files; names that occur twice get their folder or a number."""
     shared = Counter(path.name for path in paths)
     names = [path.name if shared[path.name] == 1 else f"{path.parent.name}/{path.name}" for path in paths]
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""`decbayes show`: what a posterior file says."""
+"""`decbayes show`: print a posterior file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.describe import empty_slots, print_modelled, rows_table, table_of
+from decbayes.cli.shared.describe import components_table, empty_slots, print_modelled, rows_table
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
 from decbayes.cli.shared.sharing import manifest_of
@@ -30,15 +30,14 @@ def show(
     /,
     *,
     top: Annotated[PositiveInt, Parameter(help="Number of words, or other entries, per component.")] = 10,
-    picture: Annotated[Path | None, Parameter(help="Also draw it into this file (.png, .svg, .pdf).")] = None,
+    picture: Annotated[Path | None, Parameter(help="Also draw it to this file (.png, .svg, .pdf).")] = None,
     dpi: Dpi = DPI,
     shape: Annotated[
-        Shape | None,
-        Parameter(help="Height and width of images: show features, or the means of a mixture, as images.", negative=""),
+        Shape | None, Parameter(help="Height and width of images: show features, or the means of a mixture, as images.")
     ] = None,
     counts: Counts = None,
     remarks: Annotated[
-        bool, Parameter(negative="", help=f"Print all remarks, not only the {MOST_SHOWN} most important ones.")
+        bool, Parameter(help=f"Print all remarks, not only the {MOST_SHOWN} most important ones.")
     ] = False,
     as_json: Annotated[bool, json_option("parameter", *PARAMETER)] = False,
 ) -> None:
@@ -61,9 +60,9 @@ def show(
         print_manifest(manifest, view_of(read.structure).record, "a merge" if merge else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
-    console.print(table_of(read, top=top, shape=shape))
+    console.print(components_table(read, top=top, shape=shape))
     if empty := empty_slots(read):
-        console.print(f"and {empty}, which nobody has filled")
+        console.print(f"and {empty}, which no site has filled")
     for title, rows in view_of(read.structure).tables(read).items():
         console.print(rows_table(rows, title=title))
     for table in support_tables(read, load_note(posterior)):
@@ -71,7 +70,7 @@ def show(
 
 
 def print_header(posterior: Posterior) -> None:
-    """The model and its settings, the fingerprints, and how uncertainty was found."""
+    """Print the model and its settings, the fingerprints, and how the uncertainty was computed."""
     console, structure = output(), posterior.structure
     settings = [
         setting_text(key.replace("_", " "), value)
@@ -86,23 +85,23 @@ def print_header(posterior: Posterior) -> None:
 
 
 def setting_text(name: str, value: str | float) -> str:
-    """A setting as people read it."""
+    """A setting in words."""
     return f"{'with' if value else 'without'} {name}" if isinstance(value, bool) else f"{name} {value}"
 
 
 def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:
-    """How many are behind the file, where and when it was made, and whether it was released."""
+    """Print how many rows are behind the file, where and when it was made, and whether it was released."""
     left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
     origin = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
-    behind = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
-    behind += f" of {manifest.persons:,} persons" if manifest.person else ""
-    lost = f" (left out: {', '.join(left_out)})" if left_out else ""
-    output().print(plain(f"{behind}{lost}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
+    origin_rows = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
+    origin_rows += f" of {manifest.persons:,} persons" if manifest.person else ""
+    omitted = f" (left out: {', '.join(left_out)})" if left_out else ""
+    output().print(plain(f"{origin_rows}{omitted}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
 
 
 def check_images(posterior: Posterior, shape: Shape) -> None:
-    """Only what has numbers for pixels can be an image, and there must be as many."""
+    """Refuse a shape that does not match the number of pixels, or components that are no images."""
     view = view_of(posterior.structure)
     pixels = view.pixels(posterior)
     if not pixels:

@@ -1,4 +1,4 @@
-"""`decbayes words`: the words of one site's texts, for a vocabulary that all sites agree on."""
+"""`decbayes words`: list the words of one site's texts, for a vocabulary that all sites share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +10,10 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
 from decbayes.cli.shared.common_options import Reading
-from decbayes.cli.shared.outputs import check_output
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_in_list, rules_named
+from decbayes.cli.shared.outputs import check_output, output_option
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_listed, rules_in_force
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import many, messages, print_written
+from decbayes.cli.shared.terminal import messages, plural, print_written
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import check_size
 from decbayes.errors import InvalidData
@@ -37,50 +37,53 @@ THE_TEXTS = Reading()
 
 
 def words(
-    data: Annotated[
-        list[Path], Parameter(help="Texts, as `decbayes fit topics` reads them; or .words files to join.", negative="")
-    ],
+    data: Annotated[list[Path], Parameter(help="Texts, as for `decbayes fit topics`; or .words files to combine.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the words, one per line.")],
+    output: Annotated[Path, output_option("Where to write the words, one per line.")],
     least_documents: Annotated[
         PositiveInt | None,
-        Parameter(help="Ignore words in fewer documents; default: as many as the rules ask for.", show_default=False),
+        Parameter(help="Ignore words in fewer documents; default: the least number that the rules allow."),
     ] = None,
     most_share: Annotated[
         float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
     ] = 0.5,
-    most_words: Annotated[NonNegativeInt, Parameter(help="Keep only the most frequent ones; 0 keeps all.")] = 0,
+    most_words: Annotated[NonNegativeInt, Parameter(help="Keep only the most frequent words; 0 keeps all.")] = 0,
     stop_words: Annotated[
-        str, Parameter(help="Words to ignore: languages or files, separated by commas; 'auto': by the texts; 'none'.")
+        str,
+        Parameter(
+            help="Words to ignore: languages or files, separated by commas; 'auto' chooses by the texts; 'none'."
+        ),
     ] = "auto",
-    ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), and so on.")] = 1,
+    ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), triples (3), …")] = 1,
     tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
-    keep_case: Annotated[bool, Parameter(help="Do not turn texts into lower case.", negative="")] = False,
+    keep_case: Annotated[bool, Parameter(help="Do not convert texts to lower case.")] = False,
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("list", "file", "words")] = False,
     reading: Reading = THE_TEXTS,
 ) -> None:
-    """Write the words of texts, one per line, and how they were made; or join such lists of several sites.
+    """Write the words of texts, one per line, and how they were made; or combine the lists of several sites.
 
-    Each word has its number of documents, rounded down to a multiple of --least-documents. Joined lists add them up.
+    Each word has its number of documents, rounded down to a multiple of --least-documents. Combined lists add them up.
     """
     check_output(output, *data, text=True, as_json=as_json)
     lists = [path for path in data if is_list(path)]
     if lists and lists != data:
-        raise InvalidData(f"{lists[0]} is a list of words, other files are not: join lists, or list words of texts.")
+        raise InvalidData(
+            f"{lists[0]} is a list of words, but other files are not: combine lists, or list the words of texts."
+        )
     if lists:
-        together = joined((path, read_vocabulary(path)) for path in lists)
-        stops = Choice(stop_words=stopping(stop_words, together.recipe)[0]).stops
-        vocabulary = together.without(stops).without_common(most_share)
+        combined = joined((path, read_vocabulary(path)) for path in lists)
+        stops = Choice(stop_words=stopping(stop_words, combined.recipe)[0]).stops
+        vocabulary = combined.without(stops).without_common(most_share)
         if vocabulary.common:
-            left_out = many(len(vocabulary.common), "word")
+            left_out = plural(len(vocabulary.common), "word")
             messages().print(f"Left out, because most documents of all sites have them: {left_out}.")
     else:
         how: dict[str, Any] = {"stop_words": stop_words, "ngrams": ngrams, "tokens": tokens, "keep_case": keep_case}
         how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}
-        vocabulary = words_of(data, reading, rules_named(rules), person, **how)
+        vocabulary = words_of(data, reading, rules_in_force(rules), person, **how)
     write_text(output, vocabulary.text())
     print_written(output, f"{len(vocabulary.words):,} distinct words")
     if as_json:
@@ -103,38 +106,38 @@ def words_of(
 ) -> Vocabulary:
     """The words that a site may list, and how they were made."""
     recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
-    choice = Choice(least_in_list(least_documents, rules), most_share, most_words, *stopping(stop_words, recipe))
-    return listed(list(data), reading, recipe, choice, person, rules)
+    choice = Choice(least_listed(least_documents, rules), most_share, most_words, *stopping(stop_words, recipe))
+    return list_words(list(data), reading, recipe, choice, person, rules)
 
 
-def listed(
+def list_words(
     data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str, rules: Rules | None
 ) -> Vocabulary:
     for path in data:
         if path != STANDARD_INPUT:
-            path.stat()  # a missing file is said to be missing, not to hold no texts
+            path.stat()  # report a missing file as missing, not as one without texts
     how = reading
     source = text_source(data, how.columns, how.format, how.encoding, how.whole, how.strict)
     if STANDARD_INPUT not in data and holds_counts(source):
         raise InvalidData(
-            f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}). Those of a table are in its column "
+            f"{data[0]}: only texts have words to list (.{', .'.join(FORMATS)}). For a table, they are in its column "
             "'text', or in --columns NAME."
         )
     documents = read_documents(source, recipe=recipe, choice=choice)
     report_reading(documents, "too rare, too common or stop words", recipe, messages().print)
     counts, least = documents.counts, choice.least_documents
-    whose = authors(source, person) if person else EACH
+    people = authors(source, person) if person else EACH
     if rules is not None:
-        check_size(whose.total(counts.shape[0]), "persons" if person else "documents", rules)
+        check_size(people.total(counts.shape[0]), "persons" if person else "documents", rules)
     if not person:
         chosen = documents.chosen
         common = tuple((word, number // least * least) for word, number in chosen.common)
         size = chosen.size // least * least
         return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least), size, common)
     model = LatentDirichletAllocation(1, documents.vocabulary)
-    having = model.documents_with(counts, whose).astype(np.int64)
-    enough = np.flatnonzero(having >= least)
+    persons = model.documents_with(counts, people).astype(np.int64)
+    enough = np.flatnonzero(persons >= least)
     if not len(enough):
         raise InvalidData(f"No word is used by {least} or more different persons.")
-    numbers = tuple((having[enough] // least * least).tolist())
+    numbers = tuple((persons[enough] // least * least).tolist())
     return Vocabulary(tuple(documents.vocabulary[place] for place in enough), recipe, numbers)

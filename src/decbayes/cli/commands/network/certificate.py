@@ -1,4 +1,4 @@
-"""`decbayes certificate`: who may link with a group's agents."""
+"""`decbayes certificate`: decide who may link with a group's agents."""
 
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +8,8 @@ from cyclopts import App, Parameter
 from cyclopts.types import PositiveInt
 
 from decbayes.base.extras import require_extra
+from decbayes.cli.shared.outputs import output_option
+from decbayes.cli.shared.running import with_example
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
@@ -18,10 +20,9 @@ if TYPE_CHECKING:
 app = App(name="certificate", help="Create the certificates for links beyond one machine.")
 
 File = Annotated[Path, Parameter(help="Where to write the certificate; its private key goes beside it, as FILE.key.")]
-Signer = Annotated[Path, Parameter(name="--authority", help="The authority's certificate; its key lies beside it.")]
+Signer = Annotated[Path, Parameter(name="--authority", help="The authority's certificate; its key is beside it.")]
 Hosts = Annotated[
-    tuple[str, ...],
-    Parameter(name="--host", help="Name or address at which others reach the agent; may be repeated.", negative=""),
+    tuple[str, ...], Parameter(name="--host", help="Name or address at which others reach the agent; may be repeated.")
 ]
 Days = Annotated[PositiveInt, Parameter(help="Days until it expires; at most those of the authority.")]
 Json = Annotated[bool, json_option("certificate", "name", "hosts", "signed_by", "valid_until", "fingerprint")]
@@ -32,6 +33,7 @@ Name = Annotated[
 
 
 @app.command
+@with_example("decbayes certificate authority authority.pem")
 def authority(
     file: File,
     /,
@@ -40,38 +42,18 @@ def authority(
     days: Annotated[PositiveInt, Parameter(help="Days until it expires.")] = AUTHORITY_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Create a group's authority. All agents get its certificate; its key stays with the person who admits agents.
-
-    For example:
-
-    ```sh
-    decbayes certificate authority authority.pem
-    ```
-    """
+    """Create a group's authority. All agents get its certificate; its key stays with the person who admits agents."""
     created = certificates().Authority.generate(name or file.stem, days=days)
     created.save(file)
     print_certificate(created.certificate, as_json)
 
 
 @app.command
+@with_example("decbayes certificate issue a.pem --authority authority.pem --host 10.0.0.7")
 def issue(
-    file: File,
-    /,
-    *,
-    authority: Signer,
-    hosts: Hosts,
-    name: Name = None,
-    days: Days = AGENT_DAYS,
-    as_json: Json = False,
+    file: File, /, *, authority: Signer, hosts: Hosts, name: Name = None, days: Days = AGENT_DAYS, as_json: Json = False
 ) -> None:
-    """Create an agent's key and certificate on the authority's machine. With `request` the key stays on the agent's.
-
-    For example:
-
-    ```sh
-    decbayes certificate issue a.pem --authority authority.pem --host 10.0.0.7
-    ```
-    """
+    """Create an agent's key and certificate on the authority's machine; with `request`, it stays with the agent."""
     make = certificates()
     signer = make.Authority.load(authority)
     key, request = make.new_request(name, hosts)
@@ -82,6 +64,7 @@ def issue(
 
 
 @app.command
+@with_example("decbayes certificate request a.pem --host site-a.example.org")
 def request(
     file: File,
     /,
@@ -90,14 +73,7 @@ def request(
     name: Name = None,
     as_json: Annotated[bool, json_option("request", "request", "key")] = False,
 ) -> None:
-    """Create an agent's key on its own machine, and FILE.request for the authority to sign.
-
-    For example:
-
-    ```sh
-    decbayes certificate request a.pem --host site-a.example.org
-    ```
-    """
+    """Create an agent's key on its own machine, and FILE.request for the authority to sign."""
     make = certificates()
     key, request = make.new_request(name, hosts)
     make.refuse_existing(file)
@@ -109,23 +85,17 @@ def request(
 
 
 @app.command
+@with_example("decbayes certificate sign a.pem.request --authority authority.pem -o a.pem")
 def sign(
     request: Annotated[Path, Parameter(help="The file that `request` wrote, FILE.request.")],
     /,
     *,
     authority: Signer,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the certificate.")],
+    output: Annotated[Path, output_option("Where to write the certificate.")],
     days: Days = AGENT_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Sign an agent's request. First check with its owner that the request and the hosts are theirs.
-
-    For example:
-
-    ```sh
-    decbayes certificate sign a.pem.request --authority authority.pem -o a.pem
-    ```
-    """
+    """Sign an agent's request. First check with the agent's owner that the request and the hosts are theirs."""
     make = certificates()
     certificate = make.Authority.load(authority).sign(make.read_request(request), days=days)
     make.write_certificate(output, certificate)
@@ -134,15 +104,9 @@ def sign(
 
 
 @app.command
+@with_example("decbayes certificate show a.pem")
 def show(file: Annotated[Path, Parameter(help="A certificate.")], /, *, as_json: Json = False) -> None:
-    """Show a certificate; fails if it is not valid now.
-
-    For example:
-
-    ```sh
-    decbayes certificate show a.pem
-    ```
-    """
+    """Show a certificate; fails if it is not valid now."""
     make = certificates()
     certificate = make.read_certificates(file)[0]
     print_certificate(certificate, as_json)
@@ -150,17 +114,17 @@ def show(file: Annotated[Path, Parameter(help="A certificate.")], /, *, as_json:
 
 
 def register(authority: Path, certificate: "x509.Certificate") -> None:
-    """Remember a name, and say so if another key has it already."""
+    """Record a name, and warn if another key already has it."""
     if certificates().register(authority, certificate):
         name = plain(certificate.subject.rfc4514_string().removeprefix("CN="))
         messages().print(
-            f"This authority has signed another key under the name {name}. Revoking {name} revokes both; "
-            "--name gives a certificate a name of its own."
+            f"This authority has already signed another key with the name {name}. Revoking {name} revokes both; "
+            "--name gives a certificate its own name."
         )
 
 
 def certificates() -> ModuleType:
-    """What makes and reads certificates; loaded when it is used, because it needs a library of its own."""
+    """The module for certificates, loaded on use because it needs an extra."""
     require_extra("net", task="decbayes certificate")
     from decbayes.network.runtime.links import certificates
 

@@ -1,4 +1,4 @@
-"""`decbayes keygen`: who an agent is."""
+"""`decbayes keygen`: create an agent's key."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`decbayes page`: a recorded page, shown again or saved as one file."""
+"""`decbayes page`: show a recorded page again, or save it as one file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,16 +15,16 @@ from decbayes.cli.shared.terminal import messages, print_written
 
 def page(
     recording: Annotated[
-        Path, Parameter(help="What `--page --record FILE` of an agent, demo or simulation has written.")
+        Path, Parameter(help="The file written by `--page --record FILE` of an agent, demo or simulation.")
     ],
     /,
     *,
-    speed: Annotated[PositiveFloat, Parameter(help="How many times as fast as it happened.")] = 1.0,
+    speed: Annotated[PositiveFloat, Parameter(help="Speed relative to the recording.")] = 1.0,
     out: Annotated[
         Path | None,
         Parameter(name=["--out", "-o"], help="Write the last state as one HTML file instead of showing it again."),
     ] = None,
-    port: Annotated[int, Parameter(help="The port of 127.0.0.1 to show it at; 0 is any free one.")] = 0,
+    port: Annotated[int, Parameter(help="The port of 127.0.0.1; 0 for any free port.")] = 0,
 ) -> None:
     """Show a recorded page again, or save its last state."""
     require_extra("page", task="decbayes page")

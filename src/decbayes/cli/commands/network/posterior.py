@@ -1,4 +1,4 @@
-"""`decbayes posterior`: what a group knows, from one of its agents or from an agent's store."""
+"""`decbayes posterior`: get a group's merged posterior from an agent or from its store."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,10 +7,10 @@ from urllib.parse import quote
 from cyclopts import Parameter
 
 from decbayes.base.extras import require_extra
-from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.commands.network._link import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import many, messages, plain
+from decbayes.cli.shared.terminal import messages, plain, plural
 from decbayes.errors import TransportFailed
 from decbayes.files import load, save
 from decbayes.posterior import Posterior
@@ -30,12 +30,12 @@ def posterior(
     *,
     agent: Annotated[str | None, Parameter(help="HOST:PORT of a running agent.")] = None,
     store: Annotated[Path | None, Parameter(help="The store of an agent, running or not.")] = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the posterior to this file.")] = None,
+    output: Annotated[Path | None, output_option("Write the posterior to this file.")] = None,
     parts: Annotated[
-        Path | None, Parameter(help="With --store: write each member's own posterior into this folder, for `merge`.")
+        Path | None, Parameter(help="With --store: write each member's posterior into this folder, for `merge`.")
     ] = None,
     since: Annotated[
-        Path | None, Parameter(help="An earlier posterior: its components keep their ids, numbers and people's names.")
+        Path | None, Parameter(help="An earlier posterior: its components keep their ids, numbers and names.")
     ] = None,
     as_json: Annotated[bool, json_option("posterior", *KEYS, "and where members publish notes", *NOTES)] = False,
     link: Link = ON_THIS_MACHINE,
@@ -60,13 +60,13 @@ def posterior(
         with link.inquiry(agreed, str(agent)) as inquiry:
             answer = inquiry.posterior()
     if output is not None:
-        save(answer.posterior if earlier is None else following(earlier, answer.posterior), output)
+        save(answer.posterior if earlier is None else with_earlier_ids(earlier, answer.posterior), output)
     if store is not None and parts is not None:
         save_parts(stored_parts(store, agreed), parts)
     summary = summary_of(answer.description, agreed)
-    further = (*NOTES, "groups", "damaged")
+    further_keys = (*NOTES, "groups", "damaged")
     if as_json:
-        print_json(summary | {name: answer.description[name] for name in further if name in answer.description})
+        print_json(summary | {name: answer.description[name] for name in further_keys if name in answer.description})
     else:
         print_summary(summary, answer.description, agreed)
     if not summary["observations"]:
@@ -75,8 +75,8 @@ def posterior(
     return LOOK if store is not None and "damaged" in answer.description else WELL
 
 
-def following(earlier: Posterior, merged: Posterior) -> Posterior:
-    """The merge with the ids, numbers and names of an earlier one, also where words have been added since."""
+def with_earlier_ids(earlier: Posterior, merged: Posterior) -> Posterior:
+    """The merge with the ids, numbers and names of an earlier one, even if words have been added since."""
     from decbayes.merging import follow
     from decbayes.merging.base.vocabularies import with_all_words
 
@@ -86,13 +86,13 @@ def following(earlier: Posterior, merged: Posterior) -> Posterior:
 def save_parts(contributions: dict[str, Posterior], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, contribution in contributions.items():
-        # A member may have any name; a file may not.
+        # Any name is allowed for a member, but not for a file.
         save(contribution, folder / f"{quote(name, safe=' ')}.posterior")
 
 
 def summary_of(description: dict[str, Any], charter: "Charter") -> dict[str, Any]:
     """Which members count, which do not and why, and what stands out."""
-    # Members may have been added since the charter was written; names are printed with care.
+    # Members may have joined since the charter was written, so their names are untrusted.
     members = description.get("members", {})
     names = [*charter.members, *sorted(str(name) for name in members if name not in charter.members)]
     counted = [name for name in names if name in description["counted"]]
@@ -115,16 +115,16 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
 
     private = "privacy" in description.get("sums", {})
     print(f"observations  {'not released' if private else format(summary['observations'], ',')}")
-    outside = dict(summary["not_counted"])
-    prior = [name for name, state in summary["not_counted"].items() if state == IN_PRIOR and outside.pop(name)]
+    not_counted = dict(summary["not_counted"])
+    prior = [name for name, state in summary["not_counted"].items() if state == IN_PRIOR and not_counted.pop(name)]
     print(
         f"counted       {plain(', '.join(summary['counted'])) or ('none since this epoch began' if prior else 'none')}"
     )
     if prior:
         print(f"in the prior  {plain(', '.join(prior))}")
     print(f"missing       {plain(', '.join(summary['missing'])) or 'none'}")
-    if outside:
-        print(f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in outside.items()))}")
+    if not_counted:
+        print(f"not counted   {plain(', '.join(f'{name} ({state})' for name, state in not_counted.items()))}")
     for name, flags in summary["flags"].items():
         for flag in flags:
             print(f"flag          {plain(name)} {plain(str(flag))}")
@@ -134,7 +134,7 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
         print(f"group         {plain(str(text))}")
     if damage := description.get("damaged"):
         whose = f" of {', '.join(damage['members'])}" if damage["members"] else ""
-        print(f"damaged       {many(damage['entries'], 'entry', 'entries')}{plain(whose)} cannot be read; {DAMAGE}")
+        print(f"damaged       {plural(damage['entries'], 'entry', 'entries')}{plain(whose)} cannot be read; {DAMAGE}")
     if "sums" in description:
         print(f"sums          {plain(sum_lines(description['sums'])[0])}")
     print_notes(description, charter, width=14)

@@ -1,4 +1,4 @@
-"""`decbayes charter propose`: changes that a group decides on. The first to vote for something proposes it."""
+"""`decbayes charter propose`: propose changes for a group to vote on; a proposal is the first vote."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,42 +6,36 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt
 
-from decbayes.cli.commands.network._ordering import Approver, Json, Store, Wait, order
-from decbayes.cli.commands.network._settings import values
+from decbayes.cli.commands.network._orders import IN_A_MINUTE, Answer, Approver, Store, give, orders, values
+from decbayes.cli.shared.running import with_example
 from decbayes.errors import InvalidCharter
 from decbayes.inputs.documents import read_vocabulary
 
 app = App(
     name="propose",
-    help="Propose a change for your group to vote on. It is in force once enough seats have voted for it.",
+    help="Propose a change for your group to vote on. It takes effect once enough members have voted for it.",
 )
 
 Name = Annotated[str, Parameter(help="The member's name.")]
-Key = Annotated[str, Parameter(help="A public key, as `decbayes keygen` prints it.")]
+Key = Annotated[str, Parameter(help="A public key, as printed by `decbayes keygen`.")]
 
 
 @app.command
-def add(store: Store, name: Name, key: Key, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
+def add(store: Store, name: Name, key: Key, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to give a seat to a new member, or its seat back to one that was removed."""
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("add", name, key), wait, as_json)
+    give(store, orders().Propose("add", name, key), answer)
 
 
 @app.command
-def remove(store: Store, name: Name, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
+def remove(store: Store, name: Name, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to remove a member. Its contribution stops counting, in records and in the prior."""
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("remove", name), wait, as_json)
+    give(store, orders().Propose("remove", name), answer)
 
 
 @app.command
-def rotate(store: Store, name: Name, key: Key, /, *, wait: Wait = 60.0, as_json: Json = False) -> None:
+def rotate(store: Store, name: Name, key: Key, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to replace a member's key by the one that `decbayes keygen NEW --after OLD` printed."""
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("rotate", name, key), wait, as_json)
+    give(store, orders().Propose("rotate", name, key), answer)
 
 
 @app.command
@@ -51,43 +45,30 @@ def rules(
     *,
     rules: Annotated[
         tuple[str, ...],
-        Parameter(name="--rule", help="NAME=VALUE, a rule on how members count, or on what may leave their sites."),
+        Parameter(name="--rule", help="NAME=VALUE: a rule on how members count, or on what may leave their sites."),
     ] = (),
     limits: Annotated[
-        tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE, a limit on what members may send.")
+        tuple[str, ...], Parameter(name="--limit", help="NAME=VALUE: a limit on what members may send.")
     ] = (),
-    wait: Wait = 60.0,
-    as_json: Json = False,
+    answer: Answer = IN_A_MINUTE,
 ) -> None:
-    """Propose other rules or limits; those that are not named stay."""
-    from decbayes.network.runtime.store.orders import Propose
-
+    """Propose other rules or limits; all others stay as they are."""
     if not rules and not limits:
-        raise InvalidCharter("Name a rule or a limit to change: --rule NAME=VALUE, --limit NAME=VALUE.")
-    order(store, Propose("rules", rules=values(rules), limits=values(limits)), wait, as_json)
+        raise InvalidCharter("Give a rule or a limit to change: --rule NAME=VALUE, --limit NAME=VALUE.")
+    give(store, orders().Propose("rules", rules=values(rules), limits=values(limits)), answer)
 
 
 @app.command
+@with_example("decbayes words harbour.jsonl -o harbour.txt", "decbayes charter propose words harbour.store harbour.txt")
 def words(
     store: Store,
-    file: Annotated[Path, Parameter(help="A list of words, as `decbayes words` writes it; those that count stay.")],
+    file: Annotated[Path, Parameter(help="A list written by `decbayes words`; words that already count stay.")],
     /,
     *,
-    wait: Wait = 60.0,
-    as_json: Json = False,
+    answer: Answer = IN_A_MINUTE,
 ) -> None:
-    """Propose to count more words. Sites count them in their files as soon as it is settled.
-
-    For example:
-
-    ```sh
-    decbayes words harbour.jsonl -o harbour.txt
-    decbayes charter propose words harbour.store harbour.txt
-    ```
-    """
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("words", words=read_vocabulary(file).words), wait, as_json)
+    """Propose to count more words. Sites count them in their files as soon as the motion is settled."""
+    give(store, orders().Propose("words", words=read_vocabulary(file).words), answer)
 
 
 @app.command
@@ -97,37 +78,31 @@ def epoch(
     *,
     forgetting: Annotated[
         float | Literal["learn"] | None,
-        Parameter(help="Share to forget, or 'learn' to forget what this epoch's data contradict."),
+        Parameter(help="Share to forget; 'learn' forgets what this epoch's data contradict."),
     ] = None,
-    wait: Wait = 60.0,
-    as_json: Json = False,
+    answer: Answer = IN_A_MINUTE,
 ) -> None:
-    """Propose a new epoch: the merge so far becomes the prior, and the data in it are not counted again.
+    """Propose a new epoch: the merge so far becomes the prior, and its data are not counted again.
 
-    Propose it once no more news arrives. Others vote for it if their agents have merged the same.
+    Propose it once no more news arrives. Others vote for it if their agents have the same merge.
     """
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("epoch", forgetting=forgetting), wait, as_json)
+    give(store, orders().Propose("epoch", forgetting=forgetting), answer)
 
 
 @app.command
 def show(
     store: Store,
-    names: Annotated[tuple[str, ...], Parameter(help="Members that are to show their numbers; default: all.")] = (),
+    names: Annotated[tuple[str, ...], Parameter(help="Members that should show their numbers; default: all.")] = (),
     /,
     *,
     number: Annotated[
         NonNegativeInt, Parameter(name="--round", help="Up to this round; default: the last open one.")
     ] = 0,
     approve: Approver = "",
-    wait: Wait = 60.0,
-    as_json: Json = False,
+    answer: Answer = IN_A_MINUTE,
 ) -> None:
-    """Propose that members show what they have added to secure sums, to find out who has added wrong numbers.
+    """Propose that members show their contributions to secure sums, to find out who added wrong numbers.
 
-    No member is shown without its vote. `decbayes status` says what was found.
+    No member is shown without its vote. `decbayes status` shows the result.
     """
-    from decbayes.network.runtime.store.orders import Propose
-
-    order(store, Propose("show", seats=names, round=number, approver=approve), wait, as_json)
+    give(store, orders().Propose("show", seats=names, round=number, approver=approve), answer)

@@ -1,4 +1,4 @@
-"""`decbayes status`: how an agent and its group are, for people and for monitoring."""
+"""`decbayes status`: the state of an agent and its group, for people and for monitoring."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from decbayes.base.extras import require_extra
-from decbayes.cli.commands.network._asking import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
+from decbayes.cli.commands.network._link import LOOK, ON_THIS_MACHINE, WELL, Link, load_charter, print_notes
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from decbayes.network import Charter
 
 
-# How many of the newest decisions are printed.
+# The number of newest decisions to print.
 SHOWN = 8
 
 
@@ -34,7 +34,7 @@ def status(
     ] = False,
     link: Link = ON_THIS_MACHINE,
 ) -> int:
-    """Neighbours and members by name, what stands out about them, and what is wrong. Ends with 3 if anything is."""
+    """Print neighbours and members, what stands out about them, and problems. The exit status is 3 if there are any."""
     require_extra("net", task="decbayes status")
     from decbayes.network.runtime.reports.description import problems
 
@@ -65,7 +65,7 @@ def print_status(answer: dict[str, Any], wrong: list[str], charter: "Charter") -
 
 
 def print_groups(groups: dict[str, Any]) -> None:
-    """How much of the evidence few members have, and how much the merge depends on a group; nothing if unknown."""
+    """Print how much evidence the largest members have, and how much the merge depends on a group."""
     few, share = groups.get("largest", 0), groups.get("share", 0)
     if few:
         which = "one has" if few == 1 else f"{few} have"
@@ -77,7 +77,7 @@ def print_groups(groups: dict[str, Any]) -> None:
 
 
 def print_decisions(decisions: dict[str, Any]) -> None:
-    """What was decided, and what is being voted on."""
+    """Print decisions and open motions."""
     settled, pending = decisions.get("settled", []), decisions.get("pending", [])
     if len(settled) > SHOWN:
         print(f"decided    {len(settled) - SHOWN} earlier motions, which --json lists")
@@ -96,7 +96,7 @@ def print_motion(label: str, decision: dict[str, Any], votes: str) -> None:
 
 
 def print_sums(about: dict[str, Any]) -> None:
-    """How far a group's sums are, where it opens nothing else."""
+    """Print the progress of a group's sums, if it opens nothing else."""
     from decbayes.network.runtime.reports.description import sum_lines
 
     for line in sum_lines(about) if about else ():

@@ -1,4 +1,4 @@
-"""A simulated group as `decbayes simulate` shows it: in the terminal, as a picture, on a page."""
+"""A simulated group for `decbayes simulate`: in the terminal, as a picture, on a page."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from decbayes.page.describing import Arrivals, outside_view
 
 
 class SimulationPage:
-    """Shows a history's last step whenever it is called; the posterior is that of the site that counts most."""
+    """Shows a history's last step when called, with the posterior of the site that counts the most data."""
 
     def __init__(self, page: Page, history: History) -> None:
         self._page, self._history = page, history
@@ -34,13 +34,13 @@ class SimulationPage:
     def __call__(self) -> None:
         simulation, last = self._history.simulation, self._history.last.replace("_", " ")
         sites = simulation.sites
-        links = [(named(sites[a]), named(sites[b])) for a, b in sorted(simulation.links)]
+        links = [(site_name(sites[a]), site_name(sites[b])) for a, b in sorted(simulation.links)]
         model = simulation.charter.model_name
         self._page.show("network", outside_view("simulation", model, [site_row(site) for site in sites], links))
         if simulation.time != self._time:
             self._time = simulation.time
             self._page.tell({"event": "step", "text": f"step {simulation.time}: {last}"})
-        known = {named(site): versions(site, sites) for site in simulation.running}
+        known = {site_name(site): versions(site, sites) for site in simulation.running}
         for event in self._arrivals.news(known, links):
             self._page.tell(event)
         self._show_posterior()
@@ -52,32 +52,32 @@ class SimulationPage:
         if agent is None or agent.pool.root == self._set:
             return
         merged, self._set = agent.merged(), agent.pool.root
-        names = {key: named(site) for site in simulation.sites for key in site.keys}
+        names = {key: site_name(site) for site in simulation.sites for key in site.keys}
         self._showing(agent.charter, merged, [names.get(origin, "?") for origin, _, _ in merged.entries])
 
 
-def named(site: SimulatedSite) -> str:
+def site_name(site: SimulatedSite) -> str:
     return f"site {site.name}"
 
 
 def versions(site: SimulatedSite, sites: list[SimulatedSite]) -> dict[str, int]:
-    """The version of each site that this one holds."""
+    """The version of each site's record that this site holds."""
     assert site.agent is not None
-    names = {key: named(other) for other in sites for key in other.keys}
+    names = {key: site_name(other) for other in sites for key in other.keys}
     return {names.get(origin, "?"): version for origin, version, _ in site.agent.pool.entries()}
 
 
 def site_row(site: SimulatedSite) -> dict[str, Any]:
     """A site as it sees itself."""
     if site.agent is None:
-        return {"name": named(site), "link": "gone", "state": "down"}
+        return {"name": site_name(site), "link": "gone", "state": "down"}
     known = members(site.agent.pool, None)
     itself = known.get(site.agent.pool.roster.called(site.agent.id), {})
-    return {"name": named(site), **itself, "link": "up"}
+    return {"name": site_name(site), **itself, "link": "up"}
 
 
 def check_many(study: Study, histories: int, agents: int, steps: int, seed: int, console: Console) -> dict[str, Any]:
-    """Run many histories, each checked at every step; what was checked, in plain values."""
+    """Run many histories and check each at every step; returns what was checked, in plain values."""
     for number in track(range(seed, seed + histories), description="histories", console=console):
         run_history(number, agents=agents, steps=steps, study=study)
     console.print(f"{histories:,} histories of {agents} agents and {steps} steps: all guarantees held at every step.")
@@ -87,8 +87,8 @@ def check_many(study: Study, histories: int, agents: int, steps: int, seed: int,
 
 @dataclass(frozen=True)
 class Moment:
-    """The links at some time, how many observations each site's posterior counts (NaN if it is down), and the calm
-    rounds before it."""
+    """The links at some time, how many observations each site's posterior counts (NaN if the site is down), and the
+    number of calm rounds before."""
 
     title: str
     links: list[tuple[str, str]]
@@ -105,7 +105,7 @@ class Moment:
 
 
 def watch(history: History, pause: float, console: Console, show: Callable[[], None]) -> tuple[Moment, Moment]:
-    """Show one history step by step, then how the group comes to agree; the moments before and after that."""
+    """Show one history step by step until the group agrees; returns the moments before and after the calm rounds."""
     simulation = history.simulation
     with Live(console=console, auto_refresh=False, transient=False) as live:
         for _ in range(history.plan.steps):
@@ -113,12 +113,12 @@ def watch(history: History, pause: float, console: Console, show: Callable[[], N
             live.update(view(history, history.last), refresh=True)
             show()
             time.sleep(pause)
-        rough = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
+        before = Moment.now(simulation, f"after {history.plan.steps} steps; grey sites are down")
         history.calm()
         rounds = history.agree()
         live.update(view(history, f"calm; all agree after {rounds} rounds"), refresh=True)
         show()
-    return rough, Moment.now(simulation, f"in agreement, {rounds} calm rounds later", rounds)
+    return before, Moment.now(simulation, f"in agreement, {rounds} calm rounds later", rounds)
 
 
 def outcome(history: History, agreed: Moment) -> dict[str, Any]:
@@ -133,12 +133,12 @@ def outcome(history: History, agreed: Moment) -> dict[str, Any]:
         "messages": traffic.messages,
         "bytes": traffic.bytes,
         "lost": traffic.lost,
-        **compared(history),
+        **comparison(history),
     }
 
 
-def compared(history: History) -> dict[str, float]:
-    """How the merge that counts most does beside one fit of all its data; nothing if a traitor's data are in it."""
+def comparison(history: History) -> dict[str, float]:
+    """Compare the most complete merge with one fit of all its data; empty if it contains a traitor's data."""
     simulation = history.simulation
     agent = max(
         (site.agent for site in simulation.running if site.agent is not None),
@@ -151,17 +151,17 @@ def compared(history: History) -> dict[str, float]:
     return history.study.compared(agent.posterior(), shards, history.rng)
 
 
-def print_end(history: History, ended: dict[str, Any], console: Console) -> None:
-    """What the sites agree on."""
+def print_end(history: History, values: dict[str, Any], console: Console) -> None:
+    """Print what the sites agree on, and how good it is."""
     console.print(f"\nEvery site holds the same bits: {history.study.expected}.")
-    if "score" in ended:
+    if "score" in values:
         unit = history.simulation.charter.model.unit
-        console.print(f"Mean log density per new {unit}: {ended['score']:.4f}")
-        console.print(f"That of one fit of all data: {ended['score_at_once']:.4f}")
+        console.print(f"Mean log density per new {unit}: {values['score']:.4f}")
+        console.print(f"That of one fit of all data: {values['score_at_once']:.4f}")
 
 
 def draw(moments: tuple[Moment, Moment]) -> Any:
-    """Both moments side by side, on one scale."""
+    """Draw both moments side by side, on one scale."""
     from decbayes.plot import network
     from decbayes.plot.style import canvas, styled
 
@@ -177,7 +177,7 @@ def draw(moments: tuple[Moment, Moment]) -> Any:
 
 
 def view(history: History, event: str) -> Group:
-    """One row per site: what it is doing, whom it has heard of, and the posterior it holds."""
+    """One row per site: its state, the sites it has heard of, and the posterior it holds."""
     simulation, title = history.simulation, history.study.title
     table = Table(title=f"step {simulation.time}: {event.replace('_', ' ')}", title_justify="left")
     for column in ("site", "state", "has heard of", "observations", title, "set"):

@@ -1,4 +1,4 @@
-"""`decbayes demo`: eight agents share handwritten digits, one is killed, one comes late, and all agree."""
+"""`decbayes demo`: eight agents learn handwritten digits; one is killed, one joins late, and all agree."""
 
 import signal
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from decbayes.base.extras import require_extra
-from decbayes.cli.shared.common_options import PageOption, Record, both, linger, showing
+from decbayes.cli.shared.common_options import PageOption, Record, linger, live_page
 from decbayes.cli.shared.standard_streams import json_option, print_json
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def demo(
     record: Record = None,
     as_json: Annotated[bool, json_option("demonstration", "scores", "picture")] = False,
 ) -> None:
-    """Run the agents, show them, and draw the outcome."""
+    """Run the agents, show them, and draw the result."""
     require_extra(*(["demo"] if page is None else ["demo", "page"]), task="decbayes demo")
     from decbayes.cli.shared.terminal import Output
     from decbayes.demo.digits import Digits, Story
@@ -34,7 +34,7 @@ def demo(
     from decbayes.demo.picture import draw
 
     out.mkdir(parents=True, exist_ok=True)
-    # SIGTERM cleans up as Ctrl-C does; the agents end with this process in any case.
+    # SIGTERM cleans up like Ctrl-C; the agents end with this process anyway.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Output(highlight=False, stderr=as_json)
     console.print("Eight sites hold 100 handwritten digits each. They share posteriors, never images.")
@@ -52,17 +52,23 @@ def demo(
 
 
 def play(events: "Events", page: list[str] | None, record: Path | None, console: "Output") -> None:
-    """Run the agents through their story, in the terminal and on the page if there is one."""
+    """Run the agents, shown in the terminal and on a page if there is one."""
     from decbayes.demo.page import Broadcast
     from decbayes.demo.terminal_view import watching
 
     try:
-        with watching(events, console), showing(page, console, record) as shown:
-            if shown is not None:
-                events.show = both(events.show, Broadcast(shown, events))
+        with watching(events, console), live_page(page, console, record) as live:
+            if live is not None:
+                in_terminal, on_page = events.show, Broadcast(live, events)
+
+                def show() -> None:
+                    in_terminal()
+                    on_page()
+
+                events.show = show
             events.run()
-            if shown is not None:
-                linger(shown, console, "Finished: all sites agree.")
+            if live is not None:
+                linger(live, console, "Finished: all sites agree.")
     finally:
         events.close()
 

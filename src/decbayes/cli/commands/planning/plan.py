@@ -1,4 +1,4 @@
-"""`decbayes plan`: try a plan on simulated data before anybody fits anything. One command per model."""
+"""`decbayes plan`: try a plan on simulated data before anybody fits. Each model is a command."""
 
 import hashlib
 import inspect
@@ -22,10 +22,11 @@ from decbayes.cli.shared.model_options import (
     about,
     add_model_commands,
     as_option,
-    before_data,
     options_before_data,
+    simulated_model,
 )
-from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
+from decbayes.cli.shared.running import example
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, progress_bar
 from decbayes.cli.shared.terminal import output as results
@@ -43,25 +44,19 @@ Sites = Annotated[PositiveInt, Parameter(help="Number of sites.")]
 Observations = Annotated[PositiveInt, Parameter(help="Observations (points, rows, documents) of each site.")]
 Rounds = Annotated[NonNegativeInt, Parameter(help="Rounds of refinement after the first broadcast.")]
 DataSets = Annotated[PositiveInt, Parameter(help="How many data sets to simulate.")]
-Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts of each fit.", show_default=False)]
+Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts of each fit.")]
 Like = Annotated[Path | None, Parameter(help="A posterior: use its model and prior, and draw the truth from it.")]
 Output = Annotated[
     Path | None,
-    Parameter(
-        name=["--output", "-o"],
-        help="Keep the figures in this file; the same command continues from there. With --private: write the "
-        "prior, from which all sites begin (`fit --like`, `secure new --anchor`).",
+    output_option(
+        "Save the results in this file; the same command then continues. With --private: write the "
+        "prior that all sites start from (`fit --like`, `secure new --anchor`)."
     ),
 ]
-Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks into this file (.png, .svg, .pdf).")]
-SharingNoise = Annotated[
-    bool,
-    Parameter(negative="", help="With --private: one noise that all sites share (secure sums)."),
-]
-Colluders = Annotated[
-    NonNegativeInt, Parameter(help="With --shared-noise: how many sites may join forces against the others.")
-]
-Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same figures.")]
+Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks to this file (.png, .svg, .pdf).")]
+SharingNoise = Annotated[bool, Parameter(help="With --private: all sites share one noise (secure sums).")]
+Colluders = Annotated[NonNegativeInt, Parameter(help="With --shared-noise: how many sites may collude.")]
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same results.")]
 Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]
 
 FIRST = (
@@ -85,7 +80,7 @@ LAST = (
 
 
 def plan_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that tries plans of a kind of model."""
+    """The command that tries plans for a kind of model."""
 
     def command(
         promise: Promise = NO_PROMISE, shared_noise: SharingNoise = False, colluders: Colluders = 1, **options: Any
@@ -103,13 +98,13 @@ def plan_command(kind: type[Model]) -> Callable[..., None]:
 
 def help_text(kind: type[Model]) -> str:
     name = command_name(kind)
-    wanted = f" {as_option(kind.number)} 3" if kind.number else ""
-    example = f"decbayes plan {name} --sites 10 --observations 50{wanted} --picture plan.png"
+    number_option = f" {as_option(kind.number)} 3" if kind.number else ""
+    command = f"decbayes plan {name} --sites 10 --observations 50{number_option} --picture plan.png"
     return (
         f"{about(kind)}\n\n"
         "Simulate sites that fit this model and merge their posteriors; print how good the merge is.\n\n"
         "The truth is drawn from the prior; with --like from a posterior, so that it resembles your data.\n\n"
-        f"For example:\n\n```sh\n{example}\n```"
+        f"{example(command)}"
     )
 
 
@@ -129,28 +124,28 @@ def plan(
     as_json: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Simulate, with a bar; print and return coverage, matches, the gap to batch, and advice."""
+    """Simulate with a progress bar; print and return coverage, matches, the gap to one fit of all data, and advice."""
     check_output(output, like)
     check_picture(picture, like)
-    model, truth, drawing = before_data(kind, settings, like)
+    model, truth, drawing = simulated_model(kind, settings, like)
     if restarts is not None:
         model = replace(model, ascent=replace(model.ascent, restarts=restarts))
     plan = Plan(model, sites, observations, rounds, truth, drawing)
     key = key_of(plan, seed)
-    done = [] if output is None else kept(output, key)
+    done = [] if output is None else load_trials(output, key)
     if done:
         messages().print(f"Continuing after {len(done)} data sets, which {output} holds.")
-    report = simulated(plan, data_sets, seed, done, output, key)
-    shown = report_values(plan, report)
+    report = simulate(plan, data_sets, seed, done, output, key)
+    values = report_values(plan, report)
     if as_json:
-        print_json(shown)
+        print_json(values)
     else:
         print_report(plan, report)
     if picture is not None:
         from decbayes import plot
 
         save_picture(plot.calibration(report), picture, dpi)
-    return shown
+    return values
 
 
 def plan_privately(
@@ -165,12 +160,12 @@ def plan_privately(
     as_json: bool = False,
     **settings: Any,
 ) -> None:
-    """Print what privacy would cost, from public numbers alone; and write the prior that all sites begin at."""
+    """Print the price of privacy, from public numbers alone; and write the prior that all sites start from."""
     from decbayes.disclosure.private_merging import private_plan
 
     check_output(output, like)
-    ours = {parameter.name for parameter in (*FIRST, *LAST)}
-    model, _, _ = before_data(kind, {name: settings[name] for name in settings.keys() - ours}, like)
+    plan_options = {parameter.name for parameter in (*FIRST, *LAST)}
+    model, _, _ = simulated_model(kind, {name: settings[name] for name in settings.keys() - plan_options}, like)
     privacy = promise.privacy() if colluders is None else promise.privacy(sites, colluders)
     plan = private_plan(model, sites=sites, rows=observations, privacy=privacy)
     if output is not None:
@@ -182,46 +177,46 @@ def plan_privately(
         results().print(str(plan))
 
 
-def simulated(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:
-    """The report of all data sets; each that ends is kept, so that nothing is lost on Ctrl-C."""
+def simulate(plan: Plan, data_sets: int, seed: int, done: list[Trial], output: Path | None, key: str) -> PlanReport:
+    """The report of all data sets; each is saved when it ends, so that Ctrl-C loses nothing."""
     with progress_bar() as bar:
         task = bar.add_task("simulating data sets", total=data_sets, completed=len(done))
 
-        def ended(trial: Trial) -> None:
+        def on_trial(trial: Trial) -> None:
             done.append(trial)
             bar.advance(task)
             if output is not None:
-                keep(output, key, done)
+                save_trials(output, key, done)
 
-        return try_plan(plan, data_sets=data_sets, seed=seed, done=[*done], progress=ended)
+        return try_plan(plan, data_sets=data_sets, seed=seed, done=[*done], progress=on_trial)
 
 
 def key_of(plan: Plan, seed: int) -> str:
-    """What a file's figures depend on."""
+    """A key for everything that the results depend on."""
     truth = "" if plan.truth is None else plan.truth.digest
     parts = (plan.model.structure.fingerprint, plan.model.ascent, plan.sites, plan.observations, plan.rounds, truth)
     return hashlib.sha256(repr((*parts, plan.drawing, plan.level, seed)).encode()).hexdigest()
 
 
-def keep(path: Path, key: str, done: list[Trial]) -> None:
+def save_trials(path: Path, key: str, done: list[Trial]) -> None:
     write_whole(
         path, json.dumps({"format": FORMAT, "plan": key, "data sets": [asdict(trial) for trial in done]}).encode()
     )
 
 
-def kept(path: Path, key: str) -> list[Trial]:
-    """The data sets that a file holds of the same plan."""
+def load_trials(path: Path, key: str) -> list[Trial]:
+    """The data sets of the same plan in a file."""
     if not path.exists():
         return []
     with suppress(ValueError, TypeError, KeyError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] == FORMAT and content["plan"] == key:
             return [Trial(**trial) for trial in content["data sets"]]
-    raise InvalidData(f"{path} exists and does not hold the figures of this plan. Choose another name.")
+    raise InvalidData(f"{path} exists but holds other results. Choose another name.")
 
 
 def report_values(plan: Plan, report: PlanReport) -> dict[str, Any]:
-    """Each share with its interval, by quantity where there are several."""
+    """Each share with its interval, by quantity if there are several."""
     return {
         "coverage": report.coverage,
         "calibrated": report.calibrated,

@@ -1,4 +1,4 @@
-"""`decbayes simulate`: a simulated group in the terminal, live. Each model has a command, and there is a default."""
+"""`decbayes simulate`: watch a simulated group in the terminal. Each model is a command; the default is a mixture."""
 
 import inspect
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from decbayes.base.extras import require_extra
-from decbayes.cli.shared.common_options import PageOption, Record, linger, showing
+from decbayes.cli.shared.common_options import PageOption, Record, linger, live_page
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
     add_model_commands,
     as_option,
-    before_data,
     options_before_data,
+    simulated_model,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
-from decbayes.cli.shared.running import WrongArgument
+from decbayes.cli.shared.running import WrongArgument, example
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import Output
 from decbayes.models.core.model import Model
@@ -47,27 +47,25 @@ class SimulatedGroup:
     steps: Annotated[NonNegativeInt, Parameter(help="Number of steps with faults.")] = 200
     seed: Annotated[NonNegativeInt, Parameter(help="Random seed of the whole simulation.")] = 0
     topology: Annotated[Topology, Parameter(help='Which agents are neighbours; "changing" rewires them.')] = "random"
-    traitors: Annotated[
-        bool, Parameter(help="One site signs two records under one version, and is found out.", negative="")
-    ] = False
-    calm: Annotated[bool, Parameter(help="No faults, and perfect links.", negative="")] = False
+    traitors: Annotated[bool, Parameter(help="One site signs two records with one version, and is found out.")] = False
+    calm: Annotated[bool, Parameter(help="No faults, perfect links.")] = False
     pause: Annotated[NonNegativeFloat, Parameter(help="Seconds between two steps.")] = 0.05
     histories: Annotated[
-        NonNegativeInt, Parameter(help="Check this many seeds at full speed instead, without showing them.")
+        NonNegativeInt, Parameter(help="Check this many seeds at full speed, without showing them.")
     ] = 0
     picture: Annotated[
-        Path | None, Parameter(help="Draw the network at the end of the faults and when all agree into this file.")
+        Path | None,
+        Parameter(help="Draw the network after the faults and in agreement to this file (.png, .svg, .pdf)."),
     ] = None
     dpi: Dpi = DPI
     page: PageOption = None
     record: Record = None
     as_json: Annotated[
-        bool,
-        json_option("simulation", *OUTCOME, "with a model", *SCORES, "or with --histories", "histories"),
+        bool, json_option("simulation", *OUTCOME, "with a model", *SCORES, "or with --histories", "histories")
     ] = False
 
     def check(self) -> None:
-        """Refuse options that make no sense together, and a picture that could not be drawn."""
+        """Refuse options that contradict each other, and a picture that cannot be drawn."""
         extras = ["net", *(["plot"] if self.picture is not None else []), *(["page"] if self.page is not None else [])]
         require_extra(*extras, task="decbayes simulate")
         if self.histories and self.picture is not None:
@@ -82,7 +80,7 @@ EIGHT = SimulatedGroup()
 
 @app.default
 def simulate(*, group: SimulatedGroup = EIGHT) -> None:
-    """Watch simulated agents find three clusters; the name of a model before the options takes that model instead.
+    """Watch simulated agents find three clusters, or fit the model that is named before the options.
 
     With --histories they estimate one mean, which can be checked to the last digits.
     """
@@ -102,7 +100,7 @@ OPTIONS = (
 
 
 def simulate_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that simulates agents of a kind of model."""
+    """The command that simulates agents with a kind of model."""
 
     def command(**options: Any) -> None:
         simulate_model(kind, **options)
@@ -113,12 +111,12 @@ def simulate_command(kind: type[Model]) -> Callable[..., None]:
 
 
 def help_text(kind: type[Model]) -> str:
-    wanted = f" {as_option(kind.number)} 3" if kind.number else ""
+    number_option = f" {as_option(kind.number)} 3" if kind.number else ""
     return (
         f"{about(kind)}\n\n"
         "Watch simulated agents fit this model, join, leave, crash and lose messages, and agree in the end.\n\n"
         "The true parameters are drawn from the prior; with --like from a posterior, so that data resemble yours.\n\n"
-        f"For example:\n\n```sh\ndecbayes simulate {command_name(kind)}{wanted} --agents 6\n```"
+        + example(f"decbayes simulate {command_name(kind)}{number_option} --agents 6")
     )
 
 
@@ -130,11 +128,11 @@ def simulate_model(
     group: SimulatedGroup = EIGHT,
     **settings: Any,
 ) -> None:
-    """Draw the truth and watch a group find it; in the end compare with one fit of all data."""
+    """Draw the truth, watch a group find it, and compare with one fit of all data."""
     group.check()
     from decbayes.network.simulation.studies import OfModel
 
-    model, truth, drawing = before_data(kind, settings, like)
+    model, truth, drawing = simulated_model(kind, settings, like)
     if model.undecided:
         raise WrongArgument(f"A group agrees on one number: {as_option(model.undecided)} must not be 'auto' here.")
     rng = np.random.default_rng(group.seed)
@@ -157,18 +155,18 @@ def run(study: "Study", group: SimulatedGroup) -> None:
     plan = HistoryPlan(
         group.agents, group.steps, group.topology, weather, faults=not group.calm, traitors=group.traitors
     )
-    with showing(group.page, console, group.record) as shown:
+    with live_page(group.page, console, group.record) as page:
         history = History(plan, group.seed, study=study)
-        show = (lambda: None) if shown is None else SimulationPage(shown, history)
+        show = (lambda: None) if page is None else SimulationPage(page, history)
         moments = watch(history, group.pause, console, show)
-        if shown is not None:
-            linger(shown, console, "Finished: all sites agree.")
+        if page is not None:
+            linger(page, console, "Finished: all sites agree.")
     if group.picture is not None:
         save_picture(draw(moments), group.picture, group.dpi)
-    ended = outcome(history, moments[-1])
-    print_end(history, ended, console)
+    values = outcome(history, moments[-1])
+    print_end(history, values, console)
     if group.as_json:
-        print_json(ended)
+        print_json(values)
 
 
 __getattr__ = add_model_commands(app, __name__, simulate_command)

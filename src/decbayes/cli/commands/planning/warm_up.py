@@ -15,16 +15,16 @@ SITES = 3
 
 
 def warm_up() -> None:
-    """Fit and merge small data of each kind: what this compiles is kept for all processes of this user."""
-    begun = perf_counter()
+    """Fit and merge small data of each kind; the compiled kernels are cached for all processes of this user."""
+    started = perf_counter()
     for model, size in models():
-        messages().print(f"compiling what {type(model).__name__} needs …")
+        messages().print(f"compiling the kernels of {type(model).__name__} …")
         use(model, size)
-    messages().print(f"Done after {perf_counter() - begun:.0f} s. First fits and merges load what was compiled.")
+    messages().print(f"Done after {perf_counter() - started:.0f} s. First fits and merges load the compiled kernels.")
 
 
 def models() -> Iterator[tuple[Model, int]]:
-    """One model for each set of kernels, and how many observations show all of them."""
+    """One model for each set of kernels, and enough observations to use all of them."""
     short = db.Ascent(passes=3, restarts=0, warm_up=1)
     words = tuple(f"word {number}" for number in range(30))
     yield db.GaussianMixture(3, 2, covariance="diagonal", ascent=short), 60
@@ -36,7 +36,7 @@ def models() -> Iterator[tuple[Model, int]]:
 
 
 def use(model: Model, size: int) -> None:
-    """What users do with a model: fit, merge in both ways, predict."""
+    """Fit, merge in both ways, and predict, as users do."""
     rng = np.random.default_rng(0)
     shards: list[Any] = [db.simulate(model, size, rng=rng).data for _ in range(SITES)]
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]

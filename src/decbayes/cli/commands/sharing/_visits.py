@@ -1,4 +1,4 @@
-"""What a site adds to a secure sum when it is its turn, once that is in the ledger."""
+"""One site's contribution to a secure sum, recorded in the ledger before it leaves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.common_options import Reading, model_input
 from decbayes.cli.shared.sharing import ReadingReport, persons_of, public_documents, safe_to_fit
-from decbayes.cli.shared.terminal import fitting, messages, plain
+from decbayes.cli.shared.terminal import fit_progress, messages, plain
 from decbayes.disclosure import Ledger, Rules
 from decbayes.disclosure.budgets import check_spending
 from decbayes.disclosure.ledger import today
@@ -31,7 +31,7 @@ from decbayes.updates.rounds import check_data
 
 @dataclass(frozen=True)
 class Visit:
-    """What a site adds when it is its turn, once that is in the ledger."""
+    """One site's contribution to a secure sum, recorded in the ledger before it leaves."""
 
     folder: Folder
     data: Sequence[Path]
@@ -49,10 +49,10 @@ class Visit:
     data_set: str = "data"
 
     def private_share(self, promise: Privacy, before: PrivateMerge | None, known: frozenset[str]) -> PrivateShare:
-        """A private release of this site's rows, with its share of the noise; refused if the ledger has too little."""
+        """A private release of this site's rows with its share of the noise; refused if the budget is spent."""
         model = model_for(self.folder.agreement.anchor.structure)
         sources = self.reading.options(type(model))
-        rows = model.read(the_data(model, self.data), report=ReadingReport(), **sources)
+        rows = model.read(model_input(model, self.data), report=ReadingReport(), **sources)
         persons = persons_of(model, self.data, self.person, **sources)
         share = private_share(
             model, rows, promise, before, known, site=self.site, persons=persons, data_set=self.data_set
@@ -62,23 +62,23 @@ class Visit:
 
     def share(self, number: int, before: Posterior, previous: Posterior | None) -> Share:
         if self.rules is not None and not self.approver.strip():
-            raise NotDisclosed("Numbers leave this site now: name whoever approves that, --approve NAME.")
+            raise NotDisclosed("Numbers leave this site now: say who approves that, --approve NAME.")
         model, report = model_for(before.structure), ReadingReport()
         sources = self.reading.options(type(model))
-        read = model.read(the_data(model, self.data), report=report, **sources)
+        read = model.read(model_input(model, self.data), report=report, **sources)
         persons = persons_of(model, self.data, self.person, **sources)
         safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, report=report)
         if previous is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
-            check_data(model, safe.data, previous, f"What {self.site} has added to the last sum")
-        fitted: Any = safe.model
-        ascent = fitted.ascent if self.passes is None else replace(fitted.ascent, passes=self.passes)
-        with fitting(1, ascent.passes) as bar:
+            check_data(model, safe.data, previous, f"The contribution of {self.site} to the last sum")
+        model_to_fit: Any = safe.model
+        ascent = model_to_fit.ascent if self.passes is None else replace(model_to_fit.ascent, passes=self.passes)
+        with fit_progress(1, ascent.passes) as bar:
             share, manifest = contribution(
                 safe.data,
                 before,
                 previous,
                 rng=np.random.default_rng(self.seed),
-                model=replace(fitted, ascent=ascent),
+                model=replace(model_to_fit, ascent=ascent),
                 rules=self.rules,
                 persons=safe.persons,
                 damping=self.damping,
@@ -93,11 +93,11 @@ class Visit:
         for change in manifest.changed[len(safe.changed) :]:
             messages().print(plain(change))
         if previous is None and before.structure.symmetry:
-            messages().print(f"{slots_filled(share.posterior)}, with what this site has found")
+            messages().print(f"{slots_filled(share.posterior)} by the components of this site")
         if (scores := share.held_back) is not None:
             messages().print(
                 f"{scores.units:,.0f} held-back units of this site: {scores.score:.4g} each with the merge, "
-                f"{scores.gain:+.2g} ± {scores.error:.2g} against its own part alone"
+                f"{scores.gain:+.2g} ± {scores.error:.2g} compared with its own part alone"
             )
         if share.rows > self.folder.agreement.most_rows:
             messages().print(
@@ -107,7 +107,7 @@ class Visit:
         return share
 
     def held_back(self, model: Any, read: Any, persons: Any) -> Any:
-        """The rows that fits leave out, as the rules leave them; None where there are too few."""
+        """The rows that fits leave out, under the rules; None if there are too few."""
         if not self.hold_back:
             return None
         if self.rules is None:
@@ -118,7 +118,7 @@ class Visit:
         return None if few else hold_back(model, whole, share=self.hold_back)[1]
 
     def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
-        """Write into the ledger what is about to leave."""
+        """Record in the ledger what is about to leave."""
         if not self.approver.strip():
             return
         why = f"masked, for a sum of {len(self.folder.agreement.members)} members"
@@ -134,7 +134,7 @@ class Visit:
 
 
 def slots_filled(posterior: Posterior) -> str:
-    """How many slots a site's components are in: if nearly all share one, the anchor says too little."""
+    """How many slots a site's components fill; if nearly all share one, the anchor is too vague."""
     (coupled,) = posterior.structure.symmetry
     empty = posterior.untouched(coupled)
     return f"{len(empty) - int(empty.sum())} of {len(empty)} slots are filled"

@@ -1,4 +1,4 @@
-"""`decbayes ledger`: what has left this site."""
+"""`decbayes ledger`: show what has left this site."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from cyclopts.validators import Number
 from rich.table import Table
 
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import many, messages, output, plain
+from decbayes.cli.shared.terminal import messages, output, plain, plural
 from decbayes.disclosure import Entry, Ledger
 from decbayes.errors import InvalidData
 from decbayes.privacy import epsilon_of
@@ -27,15 +27,15 @@ def ledger(
     ] = None,
     delta: Annotated[float, Parameter(help="With --budget: δ.", validator=Number(gt=0, lt=1))] = 1e-6,
     data_set: Annotated[str, Parameter(help="With --budget: the data set that it is for.")] = "data",
-    approve: Annotated[str, Parameter(help="With --budget: the name of whoever decides.", show_default=False)] = "",
+    approve: Annotated[str, Parameter(help="With --budget: the name of the person who decides.")] = "",
     as_json: Annotated[bool, json_option("release", *KEYS, "data_set", "round", "epsilon")] = False,
 ) -> None:
-    """Check the ledger and show it; or set what a data set may spend."""
+    """Check and show the ledger; or set the budget of a data set."""
     if budget is not None:
         Ledger(file).set_budget(data_set, budget, delta, approver=approve)
     if not file.exists():
         raise InvalidData(
-            f"There is no ledger {file}: nothing has been released in this folder yet, or it is elsewhere."
+            f"There is no ledger {file}: nothing has been released in this folder yet, or the ledger is elsewhere."
         )
     entries = Ledger(file).entries()
     if as_json:
@@ -53,16 +53,16 @@ def ledger(
         output().print(
             plain(
                 f"Data set '{account.data_set}': spent ε = {account.spent:.3g} of {account.budget.epsilon:g} at δ = "
-                f"{account.budget.delta:g}, in {many(account.releases, 'release')}; "
+                f"{account.budget.delta:g}, in {plural(account.releases, 'release')}; "
                 + (f"ε = {account.left:.3g} left" if account.left > LEAST_SHOWN else "nothing left")
             )
         )
     head = f"; the last has the digest {entries[-1].digest[:16]}" if entries else ""
-    messages().print(f"{many(len(entries), 'release')}, all links of the chain are intact{head}")
+    messages().print(f"{plural(len(entries), 'release')}, all links of the chain are intact{head}")
 
 
 def spent_values(entry: Entry) -> dict[str, Any]:
-    """What a private release has spent by itself, for --json."""
+    """What a single private release has spent, for --json."""
     spent = entry.private
     if spent is None:
         return {}

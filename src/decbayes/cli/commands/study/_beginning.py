@@ -1,4 +1,4 @@
-"""How a study begins: its protocol, a simulation of it, and the way from files to a network."""
+"""Begin a study: write its protocol, simulate it, and move from files to a network."""
 
 import csv
 import io
@@ -13,19 +13,19 @@ from cyclopts import App, CycloptsError, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
 from decbayes.base.writing import write_whole
-from decbayes.cli.commands.study._asking import asked_protocol
+from decbayes.cli.commands.study._questions import ask_for_protocol
 from decbayes.cli.commands.study._where import (
     ANY_SITE,
     ANY_STUDY,
     AtSite,
     Seed,
     Where,
+    print_turn,
     private_folder,
-    tell_turn,
     write_pages,
 )
-from decbayes.cli.shared.running import WrongArgument, complaint
-from decbayes.cli.shared.sharing import rules_named
+from decbayes.cli.shared.running import WrongArgument, complaint, with_example
+from decbayes.cli.shared.sharing import rules_in_force
 from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column, decoded
 from decbayes.disclosure.ledger import today
@@ -36,8 +36,8 @@ from decbayes.study.agreed_list import kind_of, reading_parameters
 from decbayes.study.folder import CHECKLIST, PAGE, Study
 from decbayes.study.protocol import FILE, Protocol
 
-# Options of `decbayes fit` that a protocol says elsewhere, or that are each site's own.
-OWN = frozenset({"data", "output", "like", "earlier", "forgetting", "rules", "person", "site", "seed", "as_json"})
+# Options of `decbayes fit` that are elsewhere in a protocol, or up to each site.
+ELSEWHERE = frozenset({"data", "output", "like", "earlier", "forgetting", "rules", "person", "site", "seed", "as_json"})
 MADE_UP = 500  # rows
 FORMS = {"--approve": "SITE=NAME", "--units": "COLUMN=UNIT"}
 Options = Annotated[
@@ -46,20 +46,22 @@ Options = Annotated[
 ]
 
 
+@with_example(
+    "decbayes study new stay --model linear-regression --formula 'days ~ age + ward' \\",
+    "    --sites north,south --approve 'north=Dr Kim'",
+)
 def new(
     name: Annotated[str, Parameter(help="A short name, which is also that of the folder.")],
     /,
     *options: Options,
-    model: Annotated[
-        str, Parameter(help="What to fit, by its name in `decbayes fit`: logistic-regression, topics, …")
-    ] = "",
+    model: Annotated[str, Parameter(help="The model's name in `decbayes fit`: logistic-regression, topics, …")] = "",
     sites: Annotated[str, Parameter(help="The sites, separated by commas.")] = "",
-    question: Annotated[str, Parameter(help="What the study asks, in a sentence.")] = "",
-    authors: Annotated[str, Parameter(help="Who is responsible, separated by commas.")] = "",
+    question: Annotated[str, Parameter(help="The question of the study, in one sentence.")] = "",
+    authors: Annotated[str, Parameter(help="The authors, separated by commas.")] = "",
     approve: Annotated[
-        tuple[str, ...], Parameter(help="SITE=NAME: who approves what leaves a site; once per site.", negative="")
+        tuple[str, ...], Parameter(help="SITE=NAME: the person who approves what leaves a site; once per site.")
     ] = (),
-    merges: Annotated[str, Parameter(help="Who merges; default: the first site.", show_default=False)] = "",
+    merges: Annotated[str, Parameter(help="The site that merges; default: the first.")] = "",
     rounds: Annotated[NonNegativeInt, Parameter(help="Rounds after the first fits.")] = 0,
     units: Annotated[str, Parameter(help="Units of columns, for the report: age=years,stay=days.")] = "",
     person: Annotated[
@@ -70,29 +72,24 @@ def new(
         Parameter(help="What may leave a site: a TOML file of disclosure rules; 'none' for public or made-up data."),
     ] = None,
 ) -> None:
-    """Begin a study: write its protocol, a folder per site, and a checklist. On a terminal it asks what is missing.
+    """Begin a study: write its protocol, a folder per site, and a checklist. On a terminal it asks for what is missing.
 
-    All options of `decbayes fit MODEL`, such as --formula or --topics, can be given and become part of the protocol.
-
-    For example:
-
-    ```sh
-    decbayes study new stay --model linear-regression --formula 'days ~ age + ward' \\
-        --sites north,south --approve 'north=Dr Kim'
-    ```
+    All options of `decbayes fit MODEL`, such as --formula or --topics, are accepted and become part of the protocol.
     """
     words = list(options)
     if not (model and sites) and sys.stdin.isatty():
-        model, sites, question, words = asked_protocol(model, sites, question, words)
-    if lacking := [option for option, value in (("--model", model), ("--sites", sites)) if not value]:
-        raise WrongArgument(f"Give {' and '.join(lacking)}; on a terminal, `decbayes study new {name}` asks for them.")
-    listed = split_names(sites)
-    if twice := [site for site in dict.fromkeys(listed) if listed.count(site) > 1]:
-        raise WrongArgument(f"--sites: '{twice[0]}' is given twice; each site needs a name of its own.")
+        model, sites, question, words = ask_for_protocol(model, sites, question, words)
+    if missing := [option for option, value in (("--model", model), ("--sites", sites)) if not value]:
+        raise WrongArgument(
+            f"Give {' and '.join(missing)}; or run `decbayes study new {name}` on a terminal, which asks for them."
+        )
+    site_names = split_names(sites)
+    if repeated := [site for site in dict.fromkeys(site_names) if site_names.count(site) > 1]:
+        raise WrongArgument(f"--sites: '{repeated[0]}' is given twice; each site needs a name of its own.")
     protocol = Protocol(
         name=name,
         model=model,
-        sites=dict.fromkeys(listed, "") | named_pairs("--approve", approve, listed),
+        sites=dict.fromkeys(site_names, "") | named_pairs("--approve", approve, site_names),
         question=question,
         authors=split_names(authors),
         created=today(),
@@ -100,7 +97,7 @@ def new(
         rounds=rounds,
         units=named_pairs("--units", split_names(units)),
         person=person,
-        rules=rules_named(rules),
+        rules=rules_in_force(rules),
     )
     settings = model_settings(kind_of(protocol), words)
     check_units(protocol.units, settings)
@@ -109,33 +106,29 @@ def new(
     messages().print(
         f"{study.folder}: {FILE}, {PAGE}, {CHECKLIST}, and a folder per site. Read {study.folder / PAGE} first."
     )
-    tell_turn(study)
+    print_turn(study)
 
 
+@with_example("decbayes study plan --observations 50,200")
 def plan(
     *,
-    observations: Annotated[str, Parameter(help="Rows per site; several numbers, separated by commas, are compared.")],
+    observations: Annotated[
+        str, Parameter(help="Rows per site; give several numbers, separated by commas, to compare them.")
+    ],
     where: Where = ANY_STUDY,
     data_sets: Annotated[PositiveInt, Parameter(help="How many data sets to simulate.")] = 20,
     like: Annotated[
         Path | None,
-        Parameter(help="A posterior of such data: the truth is drawn from it. Default: a released one, or the prior."),
+        Parameter(help="A posterior of such data to draw the truth from. Default: a released one, or the prior."),
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Simulate the study before anybody fits: how good would its intervals be? The answer goes into the protocol.
-
-    For example:
-
-    ```sh
-    decbayes study plan --observations 50,200
-    ```
-    """
-    study = where.opened()
+    """Simulate the study before anybody fits: how good would its intervals be? The answer goes into the protocol."""
+    study = where.open()
     sizes = [int(text) for text in split_names(observations) if text.isdecimal() and int(text)]
     if not sizes or len(sizes) < len(split_names(observations)):
         raise WrongArgument("--observations are numbers above 0, separated by commas, such as 50,200.")
-    answers = [simulated(study, size, data_sets, like, seed) for size in sizes]
+    answers = [simulate(study, size, data_sets, like, seed) for size in sizes]
     advice = [f"{size:,} rows per site: {answer}" for size, answer in zip(sizes, answers, strict=True)]
     study.protocol.with_plan({"observations": sizes, "data_sets": data_sets, "advice": advice}).save(
         study.folder / FILE
@@ -144,25 +137,20 @@ def plan(
     messages().print(f"{study.folder / PAGE} has the answer.")
 
 
+@with_example("decbayes study network")
 def network(*, where: AtSite = ANY_SITE) -> None:
-    """Turn the protocol into a charter: from then on agents exchange what people sent as files.
+    """Turn the protocol into a charter, for agents that exchange what people sent as files.
 
-    Each site runs it once, which makes the site's key. When the keys of all sites are there, it writes the charter.
-
-    For example:
-
-    ```sh
-    decbayes study network
-    ```
+    Each site runs it once, which makes the site's key. Once the keys of all sites are there, it writes the charter.
     """
     from decbayes.cli.commands.study._network import add_key, write_charter
 
-    study, site = where.here()
+    study, site = where.locate()
     add_key(study, site, private_folder(study, site))
     write_charter(study, site)
 
 
-def simulated(study: Study, observations: int, data_sets: int, like: Path | None, seed: int) -> str:
+def simulate(study: Study, observations: int, data_sets: int, like: Path | None, seed: int) -> str:
     """The advice of `decbayes plan` for this study."""
     from decbayes.cli.commands.planning.plan import plan as try_plan
     from decbayes.cli.shared.model_options import options_before_data
@@ -170,30 +158,30 @@ def simulated(study: Study, observations: int, data_sets: int, like: Path | None
     kind, protocol = kind_of(study.protocol), study.protocol
     names = {option.name for option in options_before_data(kind)}
     with TemporaryDirectory() as folder:
-        known = like or truth_of(study, Path(folder))
-        settings = {} if known else {name: value for name, value in protocol.settings.items() if name in names}
-        shown = try_plan(
+        truth = like or truth_of(study, Path(folder))
+        settings = {} if truth else {name: value for name, value in protocol.settings.items() if name in names}
+        values = try_plan(
             kind,
             sites=len(protocol.sites),
             observations=observations,
             rounds=protocol.rounds,
             data_sets=data_sets,
-            like=known,
+            like=truth,
             seed=seed,
             **settings,
         )
-    return str(shown["advice"])
+    return str(values["advice"])
 
 
 def truth_of(study: Study, folder: Path) -> Path | None:
-    """A file to draw the truth from: one that was released; else a fit of made-up rows of the columns listed so far."""
+    """A posterior to draw the truth from: a released one, or a fit of made-up rows of the columns listed so far."""
     released = [files.released[0].path for files in study.sites.values() if 0 in files.released]
     if released or study.agreed_list is None or study.agreed_list.kind != "columns":
         return next(iter(released), None)
     if not study.lists():
         raise InvalidProtocol(
-            "Nobody has listed columns yet, so nothing can be made up: `decbayes study check DATA` at one site first, "
-            "or --like with a posterior of such data."
+            "No site has listed its columns yet, so no rows can be made up: run `decbayes study check DATA` at one "
+            "site, or give a posterior of such data with --like."
         )
     agreed, rows = folder / "agreed.columns", folder / "rows.csv"
     write_whole(agreed, study.agreed_list.joined(study.lists()).encode())
@@ -205,7 +193,7 @@ def truth_of(study: Study, folder: Path) -> Path | None:
 
 
 def made_up_rows(columns: Mapping[str, Column], rng: np.random.Generator) -> str:
-    """A table as these columns might hold it, without effects; numbers are positive, as times are."""
+    """A made-up table with these columns and without effects; numbers are positive, as times are."""
     values = decoded(np.abs(np.column_stack([column.made_up(MADE_UP, rng) for column in columns.values()])), columns)
     lines = io.StringIO()
     writer = csv.writer(lines)
@@ -215,7 +203,7 @@ def made_up_rows(columns: Mapping[str, Column], rng: np.random.Generator) -> str
 
 
 def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) -> dict[str, str]:
-    """NAME=VALUE by name; names must be known, if any are."""
+    """NAME=VALUE pairs as a mapping; if names are known, others are refused."""
     split = [pair.partition("=") for pair in pairs]
     for name, sign, value in split:
         if not (name and sign and value):
@@ -226,7 +214,7 @@ def named_pairs(option: str, pairs: Sequence[str], known: Sequence[str] = ()) ->
 
 
 def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
-    """The options of a fit, parsed and checked as `decbayes fit` does."""
+    """The options of a fit, parsed and checked as by `decbayes fit`."""
     from decbayes.cli.commands.everyday.fit import fit_command
 
     command: Callable[..., None] = fit_command(kind)
@@ -236,13 +224,13 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
     except CycloptsError as error:
         raise WrongArgument(complaint(error, f"decbayes fit {kind.command}")) from None
     given = {name: value for name, value in bound.arguments.items() if value is not None}
-    if wrong := sorted(given.keys() & OWN - {"data", "output"}):
+    if wrong := sorted(given.keys() & ELSEWHERE - {"data", "output"}):
         raise WrongArgument(f"--{wrong[0]} is not part of a protocol; leave it out.")
     settings = {
-        name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in OWN
+        name: str(value) if isinstance(value, Path) else value for name, value in given.items() if name not in ELSEWHERE
     }
-    if lacking := [name for name in sorted(kind.agreed_settings) if name not in settings]:
-        options = " and ".join(f"--{name.replace('_', '-')}" for name in lacking)
+    if missing := [name for name in sorted(kind.agreed_settings) if name not in settings]:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise WrongArgument(f"In a study of this kind ({kind.command}) all sites use the same {options}: give it here.")
     if "formula" in reading_parameters(kind) and not names_outcome(settings):
         raise WrongArgument("Give a formula, such as --formula 'days ~ age + ward', or name a --target.")
@@ -250,7 +238,7 @@ def model_settings(kind: type[Model], words: Sequence[str]) -> dict[str, Any]:
 
 
 def check_units(units: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-    """Refuse units of columns that a formula does not have; of other models, `study check` knows the columns."""
+    """Refuse units of columns that are not in the formula; for other models, `study check` knows the columns."""
     formula = str(settings.get("formula", ""))
     unused = [name for name in units if name not in formula]
     if formula and unused and "." not in formula.partition("~")[2].split():
@@ -260,6 +248,6 @@ def check_units(units: Mapping[str, str], settings: Mapping[str, Any]) -> None:
 
 
 def names_outcome(settings: Mapping[str, Any]) -> bool:
-    """Whether the options of a regression name what it predicts."""
+    """Whether the options of a regression name its outcome."""
     outcome, _, terms = str(settings.get("formula", "")).partition("~")
     return bool(settings.get("target") or (outcome.strip() and terms.strip()))

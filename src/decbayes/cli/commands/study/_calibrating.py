@@ -1,4 +1,4 @@
-"""`decbayes study calibrate`: what a site's data say about the intervals of the merge."""
+"""`decbayes study calibrate`: share one site's sums for calibrated intervals of the merge."""
 
 from typing import Annotated
 
@@ -8,16 +8,9 @@ from decbayes.base.writing import write_whole
 from decbayes.cli.commands.checking.calibrate import write_part
 from decbayes.cli.commands.study._at_site import check_approver, rules_of_drafts
 from decbayes.cli.commands.study._together import calibratable, merge_into
-from decbayes.cli.commands.study._where import (
-    ANY_SITE,
-    AtSite,
-    Data,
-    private_folder,
-    remember,
-    remembered_data,
-    tell_problems,
-)
-from decbayes.cli.shared.sharing import LEDGER, rules_named
+from decbayes.cli.commands.study._where import ANY_SITE, AtSite, Data, data_of, print_problems, private_folder, remember
+from decbayes.cli.shared.running import with_example
+from decbayes.cli.shared.sharing import LEDGER, rules_in_force
 from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Entry, Ledger
 from decbayes.disclosure.ledger import today
@@ -25,6 +18,7 @@ from decbayes.errors import NotCalibrated
 from decbayes.files import load
 
 
+@with_example("decbayes study calibrate --approve 'Dr Kim'")
 def calibrate(
     data: Data = None,
     /,
@@ -32,25 +26,19 @@ def calibrate(
     approve: Annotated[str, Parameter(help="Your name: you approve that sums over this site's rows leave.")],
     where: AtSite = ANY_SITE,
 ) -> None:
-    """Hand over this site's sums for calibrated intervals of the merge, once all rounds are complete.
+    """Share this site's sums for calibrated intervals of the merge, once all rounds are complete.
 
-    The file has sums over all rows, as those of `decbayes calibrate`. When all sites have handed theirs over, `decbayes
-    study merge` and `report` state calibrated intervals.
-
-    For example:
-
-    ```sh
-    decbayes study calibrate --approve 'Dr Kim'
-    ```
+    The file has sums over all rows, like those of `decbayes calibrate`. Once all sites have shared theirs, `decbayes
+    study merge` and `report` give calibrated intervals.
     """
-    study, site = where.here()
+    study, site = where.locate()
     check_approver(study, site, approve)
-    tell_problems(study)
+    print_problems(study)
     merge_into(study, ())
     merged, target = load(study.merged), study.information_of(site)
     if not calibratable(merged):
-        raise NotCalibrated(f"The intervals are {merged.uncertainty}: sites have nothing to add.")
-    files, rules = remembered_data(study, site, data), rules_named(rules_of_drafts(study, site))
+        raise NotCalibrated(f"The intervals are {merged.uncertainty}: there is nothing to calibrate.")
+    files, rules = data_of(study, site, data), rules_in_force(rules_of_drafts(study, site))
     draft = private_folder(study, site) / target.name
     part = write_part(merged, files, "", draft, rules, study.protocol.person, robust=False)
     remember(study, site, files)
@@ -60,5 +48,5 @@ def calibrate(
     )
     write_whole(target, draft.read_bytes())
     messages().print(
-        f"{target}: handed over. When all sites have done so, `decbayes study report` states calibrated intervals."
+        f"{target}: shared. Once all sites have done so, `decbayes study report` gives calibrated intervals."
     )

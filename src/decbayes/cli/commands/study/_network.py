@@ -1,4 +1,4 @@
-"""From files to a network: the keys of all sites, and the charter that the protocol becomes."""
+"""From files to a network: collect the keys of all sites, and turn the protocol into a charter."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from decbayes.study.folder import Study
 
 
 def add_key(study: Study, site: str, private: Path) -> None:
-    """The site's key, made on first use; its public half goes into the study's folder."""
+    """Create the site's key on first use, and put its public half into the study's folder."""
     require_extra("net", task="decbayes study network")
     from decbayes.network import Identity
 
@@ -30,7 +30,7 @@ def add_key(study: Study, site: str, private: Path) -> None:
 
 
 def write_charter(study: Study, site: str) -> None:
-    """The charter, once all keys and a released file are there; it says what a member runs next."""
+    """Write the charter once all keys and a released file are there; prints what a member runs next."""
     from decbayes.network import Charter
 
     target = study.charter
@@ -54,20 +54,20 @@ def write_charter(study: Study, site: str) -> None:
 
 
 def charter_of(study: Study, members: dict[str, str]) -> Any:
-    """The protocol as a charter; what sites have agreed on is read from a file that one of them has released."""
+    """The protocol as a charter; the agreed structure comes from a released file."""
     from decbayes.network import Charter
     from decbayes.network.protocol.group.charter import member_key
 
     released = [files.released[0].posterior for files in study.sites.values() if 0 in files.released]
     if not released:
-        raise InvalidProtocol("A charter needs what sites have agreed on: one of them releases its fit first.")
+        raise InvalidProtocol("A charter needs the agreed structure: one site must release its fit first.")
     structure, kind = released[0].structure, kind_of(study.protocol)
     settings = kind.settings_of(structure)
     words = tuple(settings.pop("vocabulary", ()))
     charter = Charter(
         group=study.protocol.name,
         model_name=kind.__name__,
-        settings={name: written(value) for name, value in settings.items() if value is not None},
+        settings={name: charter_value(value) for name, value in settings.items() if value is not None},
         members={name: member_key(name, text) for name, text in members.items()},
         disclosure=study.protocol.rules,
         vocabulary=words,
@@ -76,11 +76,11 @@ def charter_of(study: Study, members: dict[str, str]) -> Any:
     return charter
 
 
-def written(value: Any) -> Any:
-    """A setting as a charter holds it."""
+def charter_value(value: Any) -> Any:
+    """A setting as it is stored in a charter."""
     if isinstance(value, dict) and all(isinstance(column, Column) for column in value.values()):
         return as_lists(value)
-    return [written(part) for part in value] if isinstance(value, tuple | list) else value
+    return [charter_value(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def check_same(actual: Structure, wanted: Structure) -> None:

@@ -1,4 +1,4 @@
-"""Which study, which site, and which data: said once, and remembered in the site's private folder."""
+"""Which study, which site and which data a command is about; remembered in the site's private folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,29 +21,25 @@ from decbayes.study.whose_turn import turn
 
 REMEMBERED = "site.toml"
 READ_ME = (
-    "Drafts, previews and the ledger of this site. They stay here: only files in the study's own folder, which were "
-    "released, are for others. Keep the ledger and its key: later releases are compared with earlier ones.\n"
+    "Drafts, previews and the ledger of this site. They stay here: only released files in the study's folder are "
+    "for others. Keep the ledger and its key: later releases are compared with earlier ones.\n"
 )
 Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same result.")]
 Data = Annotated[
-    list[Path] | None,
-    Parameter(help="This site's data, as `decbayes fit` reads them; default: those of the last command.", negative=""),
+    list[Path] | None, Parameter(help="This site's data, as for `decbayes fit`; default: those of the last command.")
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Where:
-    """Which study this is about."""
+    """The study that a command is about."""
 
     study: Annotated[
-        Path | None,
-        Parameter(
-            help="The study's folder; default: the one that you are in, or the only one here.", show_default=False
-        ),
+        Path | None, Parameter(help="The study's folder; default: the current folder, or the only study in it.")
     ] = None
 
-    def opened(self) -> Study:
+    def open(self) -> Study:
         study = Study.around(self.study or Path())
         _ = study.protocol
         return study
@@ -52,13 +48,13 @@ class Where:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class AtSite(Where):
-    """Which study this is about, and at which site."""
+    """The study and the site that a command is about."""
 
-    site: Annotated[str, Parameter(help="The name of your site in the protocol; needed once.", show_default=False)] = ""
+    site: Annotated[str, Parameter(help="Your site's name in the protocol; needed once.")] = ""
 
-    def here(self) -> tuple[Study, str]:
-        """The study, and the site that this is."""
-        study = self.opened()
+    def locate(self) -> tuple[Study, str]:
+        """The study and this site."""
+        study = self.open()
         known = [name for name in site_folders(study.private) if name in study.protocol.sites]
         if self.site:
             return study, study.check_site(self.site)
@@ -72,7 +68,7 @@ ANY_STUDY, ANY_SITE = Where(), AtSite()
 
 
 def private_folder(study: Study, site: str) -> Path:
-    """The folder of what stays at a site; it is made on first use, and says so."""
+    """The folder for what stays at a site; created on first use, with a README."""
     folder = study.private / site
     if not folder.exists():
         study.private.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,8 +78,8 @@ def private_folder(study: Study, site: str) -> Path:
     return folder
 
 
-def remembered_data(study: Study, site: str, given: Sequence[Path] | None) -> list[Path]:
-    """The data of a site: those that are given, or those that were read the last time."""
+def data_of(study: Study, site: str, given: Sequence[Path] | None) -> list[Path]:
+    """The data given, or else those of the last command."""
     import tomllib
 
     if given:
@@ -92,32 +88,32 @@ def remembered_data(study: Study, site: str, given: Sequence[Path] | None) -> li
         return list(given)
     memory = private_folder(study, site) / REMEMBERED
     if not memory.exists():
-        raise WrongArgument("Name this site's data: `decbayes study check DATA`.")
+        raise WrongArgument("Give this site's data: `decbayes study check DATA`.")
     try:
         data = [Path(name) for name in tomllib.loads(memory.read_text(encoding="utf-8"))["site"]["data"]]
     except (ValueError, KeyError, TypeError):
-        raise InvalidData(f"{memory} cannot be read. Name the data once more: `decbayes study check DATA`.") from None
+        raise InvalidData(f"{memory} cannot be read. Give the data once more: `decbayes study check DATA`.") from None
     for path in data:
         if not path.exists():
-            raise InvalidData(f"{path} is not there any more. Name this site's data once more after the command.")
+            raise InvalidData(f"{path} is no longer there. Give this site's data once more after the command.")
     return data
 
 
 def remember(study: Study, site: str, data: Sequence[Path]) -> None:
-    """Keep the names of a site's data, once they could be read."""
+    """Remember the data files of a site, once they have been read."""
     memory = private_folder(study, site) / REMEMBERED
     write_whole(memory, toml_table("site", {"data": [str(path.absolute()) for path in data]}).encode())
 
 
 def reading_of(study: Study) -> Reading:
-    """How the texts of a study are read; tables need nothing but the agreed columns."""
+    """How to read the texts of a study; tables need nothing but the agreed columns."""
     kind, settings = kind_of(study.protocol), study.protocol.settings
     names = Reading.__dataclass_fields__.keys() & kind.reading_options if kind.many_files else ()
     return Reading(**{name: settings[name] for name in names if name in settings})
 
 
-def one_or_all(kind: type[Model], data: Sequence[Path]) -> Any:
-    """The data as a fit takes them: one file, or several where the model reads several."""
+def fit_input(kind: type[Model], data: Sequence[Path]) -> Any:
+    """The data for a fit: one file, or several if the model reads several."""
     if kind.many_files:
         return list(data)
     if len(data) != 1:
@@ -129,17 +125,17 @@ def one_or_all(kind: type[Model], data: Sequence[Path]) -> Any:
 
 
 def write_pages(study: Study) -> None:
-    """The protocol in plain words, and the checklist."""
+    """Write the protocol in plain words, and the checklist."""
     write_whole(study.folder / PAGE, page(study).encode())
     write_whole(study.folder / CHECKLIST, checklist(study).encode())
 
 
-def tell_problems(study: Study) -> None:
-    """Name the files that do not count."""
+def print_problems(study: Study) -> None:
+    """Print the files that do not count."""
     for problem in study.problems:
         messages().print(f"Left alone: {problem}")
 
 
-def tell_turn(study: Study, me: str = "") -> None:
-    """Say what comes next, and who has to do it, by what lies in the folder now."""
+def print_turn(study: Study, me: str = "") -> None:
+    """Print the next step and who has to do it, according to the folder as it is now."""
     messages().print(turn(Study(study.folder), me))

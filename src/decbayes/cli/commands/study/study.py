@@ -2,7 +2,7 @@
 
 from cyclopts import App
 
-app = App(name="study", help="Run a study by files: one folder, a few commands per person, a report in the end.")
+app = App(name="study", help="Run a study by files: one folder, a few commands per person, and a report in the end.")
 
 PLACE = "decbayes.cli.commands.study"
 COMMANDS = {
@@ -10,9 +10,9 @@ COMMANDS = {
     "_at_site": ("check", "fit", "preview", "release", "round"),
     "_calibrating": ("calibrate",),
     "_together": ("status", "merge", "report"),
-    "_turns": ("next",),
+    "_next": ("next",),
 }
-FUNCTIONS = {"next": "take_turn"}  # Python has a function of that name
+FUNCTIONS = {"next": "take_turn"}  # `next` is a built-in function
 
 for module, names in COMMANDS.items():
     for name in names:

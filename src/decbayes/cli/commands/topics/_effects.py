@@ -1,8 +1,10 @@
-"""Effects of covariates on topics: what the command line adds to `db.texts.effects`."""
+"""Effects of covariates on topics: the command line around `db.texts.effects`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,10 +24,10 @@ from decbayes.models.topics._prevalence import Prevalence
 from decbayes.posterior import Posterior
 
 SUFFIX = ".prevalence"
-# Rounds are steps of Newton's method: after one of half a deviation the next is a few hundredths.
+# Rounds are steps of Newton's method: a step of half a deviation is followed by one of a few hundredths.
 ENOUGH = 0.5
 MEANING = (
-    "share: of a document at the centre of numbers and in first categories; then: after the change. ratio: then / "
+    "share: for a document with central numbers and first categories; then: after the change. ratio: then / "
     "share, with its 90 % interval. A number changes by 1 (see per), a date by a year, a category from the first one."
 )
 
@@ -33,18 +35,18 @@ MEANING = (
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Covariates:
-    """What shares may depend on."""
+    """The covariates that shares may depend on."""
 
-    formula: Annotated[str, Parameter(help="Covariates of documents, columns or keys, such as 'day + paper'.")] = ""
+    formula: Annotated[str, Parameter(help="Covariates of documents (columns or keys), such as 'day + paper'.")] = ""
     agreed_columns: Annotated[
-        Path | None, Parameter(help="With --formula: what covariates hold, as sites have agreed (decbayes columns).")
+        Path | None, Parameter(help="With --formula: the agreed kinds of covariates (from `decbayes columns`).")
     ] = None
     folder: Annotated[
-        Path | None, Parameter(help="With --formula: the folder that sites share; the next message is written there.")
+        Path | None, Parameter(help="With --formula: the shared folder; the next message is written there.")
     ] = None
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         return bool(self.formula or self.folder)
 
     @property
@@ -57,8 +59,8 @@ class Covariates:
         return columns_among(read_list(self.agreed_columns))
 
 
-def by_document(model: Model, files: Sequence[Path], column: str, options: dict[str, Any]) -> list[str]:
-    """What a column or key says about each document, in reading order; empty where a document lacks it."""
+def field_by_document(model: Model, files: Sequence[Path], column: str, options: dict[str, Any]) -> list[str]:
+    """A column or key of each document, in reading order; empty if a document lacks it."""
     texts: Any = model
     how = {name: value for name, value in options.items() if name != "tokenizer"}
     values = texts.ids(list(files), column, **how)
@@ -69,22 +71,22 @@ def by_document(model: Model, files: Sequence[Path], column: str, options: dict[
 def covariates_of(
     model: Model, files: Sequence[Path], covariates: Covariates, options: dict[str, Any]
 ) -> Mapping[str, list[Any]]:
-    """A frame of the covariates that are asked for, one row per document."""
-    names = wanted(covariates, files)
-    frame = {name: as_numbers(by_document(model, files, name, options)) for name in names}
-    lacking = [name for name, values in frame.items() if not any(value is not None for value in values)]
-    if lacking or not all(map(len, frame.values())):
-        raise InvalidData(f"No document has a column or key '{(lacking or names)[0]}'. Name another covariate.")
+    """A frame of the covariates, one row per document."""
+    names = covariate_names(covariates, files)
+    frame = {name: as_numbers(field_by_document(model, files, name, options)) for name in names}
+    missing = [name for name, values in frame.items() if not any(value is not None for value in values)]
+    if missing or not all(map(len, frame.values())):
+        raise InvalidData(f"No document has a column or key '{(missing or names)[0]}'. Name another covariate.")
     return frame
 
 
-def wanted(covariates: Covariates, files: Sequence[Path]) -> list[str]:
-    """The names in a formula; those of the files in the folder where there is none."""
+def covariate_names(covariates: Covariates, files: Sequence[Path]) -> list[str]:
+    """The covariates in a formula; without one, those of the files in the folder."""
     from decbayes.models.regressions.formulas.design import needed
     from decbayes.models.regressions.formulas.formula import parsed
 
     if not covariates.formula:
-        return [*newest(in_folder(covariates.folder)).plan.columns]
+        return [*newest(messages_in(covariates.folder)).plan.columns]
     known = [*covariates.columns] if covariates.columns else fields_of(files)
     terms = parsed(f"topics ~ {covariates.formula.strip().removeprefix('~')}", known).terms
     return needed(known, *terms)
@@ -102,11 +104,11 @@ def fields_of(files: Sequence[Path]) -> list[str]:
     try:
         return [*json.loads(first)]
     except (ValueError, TypeError):
-        raise InvalidData(f"{path} does not begin with a JSON line, so it names no covariates.") from None
+        raise InvalidData(f"{path} does not begin with a line of JSON, so its covariates are unknown.") from None
 
 
 def as_numbers(values: Sequence[str]) -> list[Any]:
-    """Numbers where all values that are there are numbers; None where there is none."""
+    """Convert texts to numbers if all of them are numbers; empty ones become None."""
     known = [value or None for value in values]
     try:
         return [None if value is None else float(value) for value in known]
@@ -120,13 +122,13 @@ def load_part(path: Path) -> Prevalence | Effects:
         kind = Effects if isinstance(stored, dict) and stored.get("format") == FORMAT else Prevalence
         return kind.of_plain(stored)
     except (ValueError, RecursionError):
-        raise InvalidData(f"{path} does not hold shares of topics, as `decbayes prevalence -o` writes them.") from None
+        raise InvalidData(f"{path} is not a file written by `decbayes prevalence -o`.") from None
     except InvalidData as error:
         raise InvalidData(f"{path}: {error}") from None
 
 
-def in_folder(folder: Path | None) -> dict[str, dict[int, Effects]]:
-    """What each site has written, by round."""
+def messages_in(folder: Path | None) -> dict[str, dict[int, Effects]]:
+    """The messages of each site, by round."""
     if folder is None or not folder.is_dir():
         raise WrongArgument(f"--folder {folder} is not a folder.")
     by_site: dict[str, dict[int, Effects]] = {}
@@ -140,21 +142,14 @@ def in_folder(folder: Path | None) -> dict[str, dict[int, Effects]]:
 
 
 def newest(by_site: Mapping[str, Mapping[int, Effects]], before: int | None = None) -> Effects:
-    """The newest message of each site, of those before a round; of sites that came later their first."""
+    """The newest message of each site, before a given round; of sites that came later, their first."""
     chosen = [
         rounds[max((number for number in rounds if before is None or number < before), default=min(rounds))]
         for rounds in by_site.values()
     ]
     if not chosen:
         raise InvalidData("There are no effects in the folder yet: name covariates with --formula.")
-    return joined(chosen)
-
-
-def joined(parts: Iterable[Effects]) -> Effects:
-    first, *others = parts
-    for part in others:
-        first = first + part
-    return first
+    return reduce(add, chosen)
 
 
 def site_effects(
@@ -167,11 +162,11 @@ def site_effects(
     covariates: Covariates,
     output: Path | None,
 ) -> tuple[Effects | None, Path | None]:
-    """A site's next message and where to write it; nothing where others have to write first."""
+    """A site's next message and where to write it; None if others have to write first."""
     options: dict[str, Any] = {"site": site, "least": least, "persons": persons}
     if covariates.folder is None:
         return effects(posterior, data, frame, covariates.formula, columns=covariates.columns, **options), output
-    by_site = in_folder(covariates.folder)
+    by_site = messages_in(covariates.folder)
     if site not in by_site:
         given = newest(by_site) if by_site else None
         first = effects(posterior, data, frame, covariates.formula, given=given, columns=covariates.columns, **options)
@@ -187,18 +182,22 @@ def site_effects(
     return message, output or covariates.folder / f"{site}.{number}{SUFFIX}"
 
 
-def effects_in(parts: Sequence[Effects], posterior: Posterior) -> Effects:
-    """The newest message of each site; says how far estimates moved in the last round."""
+def newest_effects(parts: Sequence[Effects], posterior: Posterior) -> Effects:
+    """The newest message of each site; prints how far estimates moved in the last round."""
     by_site: dict[str, dict[int, Effects]] = {}
     for part in parts:
         for site, message in part.messages.items():
             if message.round in by_site.setdefault(site, {}):
-                raise InvalidData(f"The site {site or 'without a name'} is given twice. Name sites differently.")
+                raise InvalidData(
+                    f"The site {site or 'without a name'} is given twice. Give each site once, under its own name."
+                )
             by_site[site][message.round] = Effects(part.plan, {site: message})
     last = max(number for rounds in by_site.values() for number in rounds)
     now = newest(by_site)
     if last == 0 and len(by_site) > 1:
-        messages().print("Every site has written once. A round, the same command at every site, makes this exact.")
+        messages().print(
+            "Every site has written once. Another round, the same command at every site, makes this exact."
+        )
     elif any(len(rounds) > 1 for rounds in by_site.values()):
         moved = now.moved(newest(by_site, last), posterior)
         more = "Further rounds change little." if moved < ENOUGH else "Take another round."

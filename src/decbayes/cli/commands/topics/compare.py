@@ -1,4 +1,4 @@
-"""`decbayes compare`: what changed from one merge to another."""
+"""`decbayes compare`: show what changed from one merge to another."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +12,8 @@ from decbayes.cli.shared.terminal import output, plain
 from decbayes.errors import StructureMismatch
 from decbayes.files import load
 from decbayes.merging.base.compatibility import same_columns
-from decbayes.views.comparison import Change, counted
-from decbayes.views.comparison import compare as compared
+from decbayes.views.comparison import Change, count_by_fate
+from decbayes.views.comparison import compare as compare_merges
 
 KEYS = ("fate", "id", "name", "before", "after", "share_before", "share_after", "apart", "why", "gained", "lost")
 COLOURS = {"changed": "yellow", "appeared": "green", "vanished": "red"}
@@ -28,27 +28,27 @@ def compare(
     dpi: Dpi = DPI,
     as_json: Annotated[bool, json_option("component", *KEYS)] = False,
 ) -> None:
-    """Say which components changed, appeared or vanished, and how their shares moved."""
+    """Print which components changed, appeared or vanished, and how their shares moved."""
     check_picture(picture, before, after)
     first, second = same_columns([load(before), load(after)])
     if not first.structure.symmetry:
         raise StructureMismatch(
-            "compare compares the components of two merges, and these have none. `decbayes show` prints each."
+            "compare is for merges with components, and these have none. `decbayes show` prints each."
         )
-    changes = compared(first, second)
+    changes = compare_merges(first, second)
     if picture is not None:
-        from decbayes.plot import changes as drawn
+        from decbayes.plot import changes as draw_changes
 
-        save_picture(drawn(changes).figure, picture, dpi)
+        save_picture(draw_changes(changes).figure, picture, dpi)
     if as_json:
         print_json(*(change.row() for change in changes))
         return
-    output().print("; ".join(f"{count} {fate}" for fate, count in counted(changes).items()))
-    output().print(table_of(changes))
+    output().print("; ".join(f"{count} {fate}" for fate, count in count_by_fate(changes).items()))
+    output().print(changes_table(changes))
     output().print("apart: nats lost by describing both versions with common parameters, per observation of each.")
 
 
-def table_of(changes: list[Change]) -> Table:
+def changes_table(changes: list[Change]) -> Table:
     table = Table("", "id", "name", "share", "apart", "what", box=None)
     for change in changes:
         shares = f"{change.share_before:.1%} → {change.share_after:.1%}"

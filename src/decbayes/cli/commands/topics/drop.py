@@ -5,23 +5,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from decbayes.cli.commands.topics._choosing import component_of, save_edited
-from decbayes.cli.shared.outputs import check_output
+from decbayes.cli.commands.topics._editing import component_of, save_edited
+from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.standard_streams import json_option
 from decbayes.files import load
-from decbayes.merging import drop as dropped
+from decbayes.merging import drop as drop_components
 
 
 def drop(
     posterior: Annotated[Path, Parameter(help="A merge.")],
-    topics: Annotated[list[str], Parameter(help="Which ones: numbers, ids or names.", negative="")],
+    topics: Annotated[list[str], Parameter(help="The topics, by number, id or name.")],
     /,
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Where to write the changed merge.")],
+    output: Annotated[Path, output_option("Where to write the changed merge.")],
     as_json: Annotated[bool, json_option("event", "kind", "id", "other", "share")] = False,
 ) -> None:
-    """Leave out components, with all that was learned about them. The file says what was done."""
+    """Leave out components, with everything learned about them. The file notes the change."""
     check_output(output, posterior)
     read = load(posterior)
-    edited = dropped(read, *(component_of(read, topic) for topic in topics))
+    edited = drop_components(read, *(component_of(read, topic) for topic in topics))
     save_edited(edited, posterior, output, as_json)

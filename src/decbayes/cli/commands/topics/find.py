@@ -1,4 +1,4 @@
-"""`decbayes find`: the topics that have some words, that are like another topic, or that a document is about."""
+"""`decbayes find`: find topics by words, by likeness to another topic, or by a document."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +7,14 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 from rich.table import Table
 
-from decbayes.cli.commands.topics._choosing import component_of
+from decbayes.cli.commands.topics._editing import component_of
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.models.topics.finding import MOST
-from decbayes.models.topics.finding import find as found
+from decbayes.models.topics.finding import find as find_topics
 from decbayes.views import view_of
 
 MEANING = {
@@ -26,7 +26,7 @@ MEANING = {
 
 def find(
     posterior: Annotated[Path, Parameter(help="A posterior file with topics.")],
-    words: Annotated[list[str] | None, Parameter(help="Words to look for.", negative="")] = None,
+    words: Annotated[list[str] | None, Parameter(help="Words to look for.")] = None,
     /,
     *,
     like: Annotated[str | None, Parameter(help="Find topics like this one: a number, an id or a name.")] = None,
@@ -35,8 +35,8 @@ def find(
     as_json: Annotated[bool, json_option("topic", "topic", "name", "score", "words")] = False,
 ) -> None:
     """List topics by words, by similarity or by an example document, the best first."""
-    asked = {"words": words or None, "like": like, "document": document}
-    given = [name for name, value in asked.items() if value is not None]
+    requested = {"words": words or None, "like": like, "document": document}
+    given = [name for name, value in requested.items() if value is not None]
     if len(given) != 1:
         raise WrongArgument("Give words, --like TOPIC or --document FILE: one of the three.")
     read = load(posterior)
@@ -44,7 +44,7 @@ def find(
         raise InvalidData(f"{posterior} has no topics, so there are no words to find.")
     text = document.read_text(encoding="utf-8", errors="replace") if document is not None else None
     number = None if like is None else component_of(read, like)
-    rows = found(read, [word.lower() for word in words or ()], like=number, document=text, most=most)
+    rows = find_topics(read, [word.lower() for word in words or ()], like=number, document=text, most=most)
     if as_json:
         print_json(*rows)
         return

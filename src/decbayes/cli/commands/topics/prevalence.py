@@ -1,4 +1,4 @@
-"""`decbayes prevalence`: the share of each topic, per site and over time; and how it depends on covariates."""
+"""`decbayes prevalence`: the share of each topic per site and over time, and its dependence on covariates."""
 
 import json
 import re
@@ -12,17 +12,17 @@ from rich.table import Table
 from decbayes.cli.commands.topics._effects import (
     SUFFIX,
     Covariates,
-    by_document,
     covariates_of,
-    effects_in,
+    field_by_document,
     load_part,
+    newest_effects,
     print_effects,
     site_effects,
 )
-from decbayes.cli.shared.common_options import Reading, the_data
-from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, save_picture
+from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, persons_of, rules_named, safe_to_send
+from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, persons_of, rules_in_force, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, print_written
 from decbayes.cli.shared.terminal import output as results
@@ -46,16 +46,12 @@ MEANING = "share: mean share of documents. low, high: 90 % interval, from the sp
 
 def prevalence(
     posterior: Annotated[Path, Parameter(help="The merged topics, the same at all sites.")],
-    files: Annotated[
-        list[Path], Parameter(help="This site's texts; or files of shares (.prevalence) to add up.", negative="")
-    ],
+    files: Annotated[list[Path], Parameter(help="This site's texts; or files of shares (.prevalence) to add up.")],
     /,
     *,
-    output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Write this site's shares to a .prevalence file.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Where to write this site's shares (.prevalence).")] = None,
     site: SiteOption = "",
-    date: Annotated[str, Parameter(help="The column or key with the date of a document, such as 2024-05-31.")] = "",
+    date: Annotated[str, Parameter(help="The column or key with dates of documents, such as 2024-05-31.")] = "",
     by: Annotated[Literal["year", "month", "day"], Parameter(help="Length of a period.")] = "month",
     covariates: Covariates = NO_COVARIATES,
     picture: Annotated[
@@ -69,23 +65,23 @@ def prevalence(
 ) -> None:
     """Print the share of each topic in all documents, per site and period, with intervals; or write a site's sums.
 
-    With --formula: how shares depend on covariates. Each site runs the same command with --folder, once and once more
-    per round.
+    With --formula: how shares depend on covariates. Each site runs the same command with --folder, once at first and
+    once per round.
     """
     check_output(output, posterior, *files)
     check_picture(picture, posterior, *files)
     read = load(posterior)
     shares: Prevalence | Effects | None
     if all(path.suffix == SUFFIX for path in files):
-        shares = in_files(files, read)
+        shares = sum_files(files, read)
     else:
         model, name = texts_model(posterior, read), site or files[0].name.split(".")[0]
-        if covariates.asked:
+        if covariates.requested:
             if date:
-                raise WrongArgument("--date goes without --formula; with it, name the column of dates in the formula.")
+                raise WrongArgument("--date does not go with --formula: put the column of dates into the formula.")
             options = reading.options(type(model))
             frame = covariates_of(model, files, covariates, options)
-            site_data = data_of(model, files, person, rules, options)
+            site_data = read_site(model, files, person, rules, options)
             shares, output = site_effects(read, frame, *site_data, name, covariates, output)
         else:
             shares = site_shares(model, read, files, name, date, by, person, rules, reading)
@@ -96,14 +92,14 @@ def prevalence(
         print_written(output, f"{documents_in(shares):,} documents")
     rows = shares.rows(read)
     if picture is not None:
-        save_picture(drawn(shares, rows).figure, picture, dpi)
+        save_picture(draw(shares, rows).figure, picture, dpi)
     if as_json:
         print_json(*rows)
     elif output is None:
         (print_effects if isinstance(shares, Effects) else print_rows)(rows)
 
 
-def drawn(shares: Prevalence | Effects, rows: Sequence[Any]) -> Any:
+def draw(shares: Prevalence | Effects, rows: Sequence[Any]) -> Any:
     from decbayes import plot
 
     return (plot.topic_effects if isinstance(shares, Effects) else plot.prevalence)(rows)
@@ -118,27 +114,27 @@ def documents_in(shares: Prevalence | Effects) -> int:
 def texts_model(path: Path, posterior: Posterior) -> OfTexts:
     model = model_for(posterior.structure)
     if not isinstance(model, OfTexts):
-        raise InvalidData(f"{path} has no topics, so there are no shares of them.")
+        raise InvalidData(f"{path} has no topics, so there are no shares to compute.")
     return model
 
 
-def in_files(files: Sequence[Path], posterior: Posterior) -> Prevalence | Effects:
-    """The shares of all sites, or what they say about effects."""
+def sum_files(files: Sequence[Path], posterior: Posterior) -> Prevalence | Effects:
+    """The shares of all sites, or their messages about effects."""
     parts = [load_part(path) for path in files]
     shares = [part for part in parts if isinstance(part, Prevalence)]
     if len(shares) == len(parts):
         return added(shares)
     if shares:
         raise InvalidData("Some files hold shares, others effects of covariates. Give one kind.")
-    return effects_in([part for part in parts if isinstance(part, Effects)], posterior)
+    return newest_effects([part for part in parts if isinstance(part, Effects)], posterior)
 
 
-def data_of(
+def read_site(
     model: OfTexts, files: Sequence[Path], person: str, rules: str | None, options: dict[str, Any]
 ) -> tuple[Any, Persons, int]:
-    """Word counts, whom documents are about, and the fewest documents that something may rest on."""
-    in_force = rules_named(rules)
-    data = model.read(the_data(model, files), report=messages().print, **options)
+    """Word counts, the persons behind documents, and the least number of documents behind a result."""
+    in_force = rules_in_force(rules)
+    data = model.read(model_input(model, files), report=messages().print, **options)
     persons = persons_of(model, files, person, **options)
     data = safe_to_send(model, data, in_force, persons)
     return data, persons, 0 if in_force is None else in_force.least_documents
@@ -157,22 +153,22 @@ def site_shares(
 ) -> Prevalence:
     """The sums of one site, under the rules: groups of too few persons are left out."""
     options = reading.options(type(model))
-    data, persons, least = data_of(model, files, person, rules, options)
+    data, persons, least = read_site(model, files, person, rules, options)
     periods = periods_of(model, files, date, LENGTH[by], options) if date else None
     shares = shares_of(posterior, data, site=site, periods=periods, least=least, persons=persons)
     if periods is not None and (hidden := len(set(periods)) - len(shares.groups)):
         messages().print(f"{hidden} periods with fewer than {least} documents or persons are left out.")
     if not shares.groups:
-        raise InvalidData("There is no period with enough documents. Take longer periods: --by year.")
+        raise InvalidData("No period has enough documents. Try longer periods: --by year.")
     return shares
 
 
 def periods_of(model: Model, files: Sequence[Path], column: str, length: int, options: dict[str, Any]) -> list[str]:
-    """The period of each document, in the order in which they are read."""
-    known = by_document(model, files, column, options)
-    if not known or not all(DATE.match(text) for text in known):
+    """The period of each document, in reading order."""
+    dates = field_by_document(model, files, column, options)
+    if not dates or not all(DATE.match(text) for text in dates):
         raise WrongArgument(f"Each document needs a date such as 2024-05-31 in '{column}'.")
-    return [text[:length] for text in known]
+    return [text[:length] for text in dates]
 
 
 def print_rows(rows: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which component somebody means, and the file of a merge that was changed by hand."""
+"""Choose components by number, id or name, and save merges that were edited by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,27 +34,27 @@ def component_of(posterior: Posterior, text: str) -> int:
     if len(chosen) != 1:
         several = f"{len(chosen)} components have it in their names" if chosen else "no component has it"
         raise WrongArgument(
-            f"{text!r}: {several}. Give a number from 0 to {size - 1}, an id, or a name, as `decbayes show` has them."
+            f"{text!r}: {several}. Give a number from 0 to {size - 1}, an id, or a name, as in `decbayes show`."
         )
     return chosen[0]
 
 
 def save_edited(edited: Lineage, source: Path, output: Path, as_json: bool) -> None:
-    """Write a changed merge, with what the file said about its data, and say what was changed.
+    """Write an edited merge with the notes about its data, and print what changed.
 
-    It is a draft again: nobody has approved the change.
+    It is a draft again, because nobody has approved the change.
     """
     note, manifest = load_note(source), manifest_of(source)
-    kept = {name: note[name] for name in KEPT if name in note}
+    new_note = {name: note[name] for name in KEPT if name in note}
     if manifest is not None:
-        kept[MANIFEST] = drafted_again(manifest, edited.posterior)
-    save(edited.posterior, output, note=kept)
+        new_note[MANIFEST] = draft_manifest(manifest, edited.posterior)
+    save(edited.posterior, output, note=new_note)
     messages().print(plain(f"{output}: {'; '.join(changes_in(edited).values())}"))
     if as_json:
         print_json(*(vars(event) for event in edited.events))
 
 
-def drafted_again(manifest: Manifest, posterior: Posterior) -> dict[str, Any]:
-    """The manifest of a posterior that was changed after it was made, which nobody has approved."""
+def draft_manifest(manifest: Manifest, posterior: Posterior) -> dict[str, Any]:
+    """The manifest of an edited posterior, which nobody has approved."""
     draft = replace(manifest, approver="", reason="", key="", signature="")
     return replace(draft, posterior=posterior.digest).plain()

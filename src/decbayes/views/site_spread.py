@@ -1,4 +1,4 @@
-"""How far sites differ in one number, in the terms of meta-analysis: I², τ² and the interval for a further site."""
+"""How far sites differ in one number, in terms of meta-analysis: I², τ² and the interval for another site."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from scipy.special import ndtr
 from decbayes.families import Array
 from decbayes.views.values import Interval
 
-FEWEST = 3  # sites for a prediction interval
-# The median of τ before any data, in typical standard errors: with less, intervals hold too few further sites.
+FEWEST = 3  # sites needed for a prediction interval
+# The prior median of τ in typical standard errors; with a smaller one, intervals contain too few further sites.
 SCALE = 4.0
-STEPS = 100  # deviations between sites that are averaged over, and halvings of an interval that holds a quantile
+STEPS = 100  # values of τ to average over, and bisections for a quantile
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Pooling:
     """Between-site spread by DerSimonian and Laird.
 
     Attributes:
-        i_squared: the share of the variation between sites that is no chance, 0 to 1.
+        i_squared: the share of the variation between sites that is not chance, 0 to 1.
         tau_squared: the variance between sites.
-        prediction: where the value of a further site is expected; None with fewer than three sites.
+        prediction: the interval for the value of another site; None with fewer than three sites.
 
-    >>> from decbayes.views.pooling import pooled
-    >>> pooled([0.0, 0.1, 1.0], [0.1, 0.1, 0.1]).i_squared.__round__(2)
+    >>> from decbayes.views.site_spread import pool_sites
+    >>> pool_sites([0.0, 0.1, 1.0], [0.1, 0.1, 0.1]).i_squared.__round__(2)
     0.98
     """
 
@@ -35,12 +35,12 @@ class Pooling:
     prediction: Interval | None = None
 
 
-def pooled(means: Sequence[float], deviations: Sequence[float], level: float = 0.9) -> Pooling | None:
-    """The spread of several sites' estimates; None if there are fewer than two.
+def pool_sites(means: Sequence[float], deviations: Sequence[float], level: float = 0.9) -> Pooling | None:
+    """The spread of the sites' estimates; None if there are fewer than two.
 
         Q = Σ w (x − x̄)²,  w = 1 / s²,  I² = 1 − (k − 1) / Q,  τ² = (Q − (k − 1)) / (Σw − Σw² / Σw)
 
-    The prediction interval averages over τ, which few sites leave uncertain (see `further_site`).
+    The prediction interval averages over τ, which is uncertain if sites are few (see `further_site`).
     """
     values, weights = np.asarray(means, dtype=float), np.asarray(deviations, dtype=float) ** -2.0
     count = len(values)
@@ -56,7 +56,7 @@ def pooled(means: Sequence[float], deviations: Sequence[float], level: float = 0
 
 
 def further_site(values: Array, weights: Array, level: float) -> Interval:
-    """Where the value of a further site is expected, with τ ~ half-Cauchy and a flat prior of the mean.
+    """The interval for the value of another site, with τ ~ half-Cauchy and a flat prior on the mean.
 
     p(τ | x) ∝ p(τ) (Σ_i w_i)^−½ Π_i w_i^½ exp(−½ w_i (x_i − μ_τ)²)
         w_i = 1 / (s_i² + τ²),  μ_τ = Σ w_i x_i / Σ w_i

@@ -1,4 +1,4 @@
-"""What `preview` and `release` look at: a file, the data behind it, and what has left so far."""
+"""Preview a file for `preview` and `release`: with the data behind it, and what has left so far."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,17 +10,17 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
-from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.common_options import Reading, model_input
 from decbayes.cli.shared.sharing import (
     HELD_BACK,
     NONE,
     VARIABLE,
     manifest_of,
     persons_of,
-    rules_named,
+    rules_in_force,
     without_held_back,
 )
-from decbayes.cli.shared.terminal import many
+from decbayes.cli.shared.terminal import plural
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
 from decbayes.disclosure.origin import Made
@@ -34,51 +34,43 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 
 LedgerOption = Annotated[
-    Path | None,
-    Parameter(help="What has left this site; default: releases.ledger beside the data.", show_default=False),
+    Path | None, Parameter(help="The ledger of what has left this site; default: releases.ledger beside the data.")
 ]
 
 
-def judged_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
-    """The rules by which the owner judges a file: the file's own, and those by which somebody is stricter."""
+def rules_to_judge_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
+    """The rules for judging a file: those it was made under, and stricter ones if somebody asks for them."""
     asked = rules is not None or bool(os.environ.get(VARIABLE))
-    stricter = rules_named(rules) if asked else Rules()
+    stricter = rules_in_force(rules) if asked else Rules()
     if manifest is None or manifest.rules is None:
         return stricter or Rules()
     if stricter is None:
-        raise NotDisclosed(f"{path} was made under disclosure rules, and is judged by them: leave out --rules {NONE}.")
+        raise NotDisclosed(f"{path} was made under disclosure rules, which still apply: leave out --rules {NONE}.")
     return manifest.rules.tightened(stricter) if asked else manifest.rules
 
 
-def previewed(
-    path: Path,
-    files: Sequence[Path],
-    rules: Rules,
-    ledger: Ledger,
-    reading: Reading,
-    others: Sequence[Path] = (),
+def preview_file(
+    path: Path, files: Sequence[Path], rules: Rules, ledger: Ledger, reading: Reading, others: Sequence[Path] = ()
 ) -> tuple[Preview, Callable[[], list[str]]]:
-    """What a file tells, given the data behind it; and what makes keyed digests of the persons in them, for the ledger
-    and with a key beside it.
-    """
+    """What a file reveals, given the data behind it; and a function that makes keyed digests of persons."""
     posterior, note, manifest = load(path), load_note(path), manifest_of(path)
     model = model_for(posterior.structure)
-    look = partial(
+    run_preview = partial(
         preview, posterior, rules=rules, manifest=manifest, ledger=ledger, others=[load(other) for other in others]
     )
     if not files:
-        return look(), list
+        return run_preview(), list
     safe = data_behind(model, files, reading, manifest)
     digests = partial(person_digests, model, safe.data, ledger, safe.persons)
     made: Made = "round" if note.get("round") else "on top" if note.get("holds") else "fit"
-    seen = look(safe.data, members=digests() if ledger.path.exists() else [], persons=safe.persons, made=made)
-    return replace(seen, private=(*pooled_away(model, files, manifest), *seen.private)), digests
+    shown = run_preview(safe.data, members=digests() if ledger.path.exists() else [], persons=safe.persons, made=made)
+    return replace(shown, private=(*unnamed_categories(model, files, manifest), *shown.private)), digests
 
 
 def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:
-    """The data behind a file of this site, and whom they are about, as they were fitted."""
+    """The data behind a file of this site, and the persons they are about, as they were fitted."""
     reading_options = reading.options(type(model))
-    read = model.read(the_data(model, files), **reading_options)
+    read = model.read(model_input(model, files), **reading_options)
     if manifest is None:
         return Prepared(model, read)
     whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **reading_options))
@@ -88,19 +80,19 @@ def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest:
     return without_held_back(whole, held_back / max(model.count(whole.data), 1))
 
 
-def pooled_away(model: Model, files: Sequence[Path], manifest: Manifest | None) -> list[str]:
-    """Categories in the data that the file does not name, for the owner only."""
+def unnamed_categories(model: Model, files: Sequence[Path], manifest: Manifest | None) -> list[str]:
+    """Categories in the data that the file does not name; for the owner only."""
     columns = getattr(model, "columns", None)
     if not isinstance(columns, Mapping) or len(files) != 1:
         return []
     person = "" if manifest is None else manifest.person or getattr(model, "sequences", "")
     categorical = [name for name, column in columns.items() if column.kind == "categorical"]
-    frame = read_frame(the_data(model, files), [*categorical, *filter(None, [person])])
-    whom = Persons.of(frame[person] if person else None)
+    frame = read_frame(model_input(model, files), [*categorical, *filter(None, [person])])
+    persons = Persons.of(frame[person] if person else None)
     lines = []
     for name in categorical:
         labels = [None if is_missing(value) else text_of(value) for value in frame[name]]
         for label in sorted(set(filter(None, labels)) - set(columns[name].entries)):
-            having = whom.among(np.array([each == label for each in labels]))
-            lines.append(f"column '{name}': '{label}' ({many(having, 'person')}) is not named")
+            count = persons.among(np.array([cell == label for cell in labels]))
+            lines.append(f"column '{name}': '{label}' ({plural(count, 'person')}) is not named")
     return lines

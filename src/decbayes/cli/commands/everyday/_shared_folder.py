@@ -1,4 +1,4 @@
-"""Whose turn it is in a shared folder, and which site these data are of."""
+"""Find the next step in a shared folder: whose turn it is, and which site the data belong to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from decbayes.base.arguments import given
-from decbayes.cli.shared.common_options import Reading, the_data
+from decbayes.cli.shared.common_options import Reading, model_input
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import check_alike
 from decbayes.cli.shared.running import WrongArgument
@@ -20,14 +20,14 @@ from decbayes.updates.rounds import Sent, joinable
 
 @dataclass(frozen=True)
 class RoundToMake:
-    """A round to make: the files it starts from, this site's first, and where to write it.
+    """A round to make: its input files, this site's first, and where to write it.
 
-    `auto`: the sites look for the number of slots together. `wide` is the number of components with which this site
-    then fits its data before the first round, 0 if it need not.
+    `auto`: the sites find the number of slots together. `wide` is the number of components that this site then fits
+    before the first round; 0 if it need not.
     """
 
     sent: Mapping[str, Sent]
-    own: Path
+    site_file: Path
     output: Path
     slots: int | None = None
     auto: bool = False
@@ -37,8 +37,8 @@ class RoundToMake:
     def first(self) -> bool:
         return not any(sent.round for sent in self.sent.values())
 
-    def asked(self, components: Number) -> "RoundToMake":
-        """The step if this site asks for a number of components, or for 'auto'."""
+    def with_components(self, components: Number) -> "RoundToMake":
+        """This step if the site asks for a number of components, or for 'auto'."""
         if components is not None and not self.first:
             raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
         auto = self.auto or any(sent.auto for sent in self.sent.values())
@@ -57,18 +57,18 @@ class RoundToMake:
             )
         return replace(self, auto=auto, wide=wide)
 
-    def components(self, asked: Number) -> Number:
-        """The number of slots: as other sites have chosen it, or as asked for."""
+    def components(self, requested: Number) -> Number:
+        """The number of slots: what other sites chose, or what was asked for."""
         if self.auto:
             return self.slots or "largest"
-        if self.slots is not None and asked not in (None, self.slots):
+        if self.slots is not None and requested not in (None, self.slots):
             raise WrongArgument(f"Other sites have begun with {self.slots} components: leave out --components.")
-        return self.slots if self.slots is not None else asked or "largest"
+        return self.slots if self.slots is not None else requested or "largest"
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Nothing to do before other sites have sent their files."""
+    """Nothing to do until other sites have sent their files."""
 
     turn: Turn
     sites: int
@@ -76,7 +76,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Joining:
-    """A site that has sent nothing yet: its first posterior, of the model that the others use."""
+    """The first posterior of a new site, with the model that the others use."""
 
     site: str
     like: Path
@@ -88,15 +88,17 @@ class Joining:
         from decbayes.files import load
 
         kind = type(model_for(load(self.like).structure))
-        where = list(data) if kind.many_files else the_one(data)
+        if not kind.many_files and len(data) != 1:
+            raise WrongArgument(f"This model reads one file, not {len(data)}.")
+        files = list(data) if kind.many_files else data[0]
         options = {"seed": seed, "hold_back": hold_back, "site": self.site, **given(passes=passes)}
-        fit(kind, where, output=self.output, like=self.like, **options, **reading.options(kind))
+        fit(kind, files, output=self.output, like=self.like, **options, **reading.options(kind))
 
 
-def step_in(
+def next_step(
     folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading, components: Number
 ) -> RoundToMake | Waiting | Joining:
-    """What there is to do for the site whose data these are."""
+    """The next step of the site that has these data."""
     if not folder.is_dir():
         raise WrongArgument(f"--folder {folder} is not a folder.")
     exchange = Exchange.read(folder)
@@ -106,7 +108,7 @@ def step_in(
             f"{folder / f'NAME{SUFFIX}'}"
         )
     check_alike([folder / name for name in exchange.files], [*exchange.files.values()])
-    name = site or site_of(exchange, data, reading)
+    name = site or identify_site(exchange, data, reading)
     if name not in exchange.sites:
         first = folder / next(iter(exchange.files))
         return Joining(name, first, output or folder / f"{name}{SUFFIX}", len(exchange.sites))
@@ -115,20 +117,20 @@ def step_in(
         return Waiting(turn, len(exchange.sites))
     files = [folder / name for name in turn.inputs]
     sent = {str(path): turn.inputs[path.name] for path in files}
-    step = RoundToMake(sent, files[0], output or folder / turn.file, turn.slots, turn.auto).asked(components)
+    step = RoundToMake(sent, files[0], output or folder / turn.file, turn.slots, turn.auto).with_components(components)
     if step.wide and output is None:
         step = replace(step, output=folder / replace(turn, round=0).file)
     check_output(step.output, *data, *files)
     return step
 
 
-def site_of(exchange: Exchange, data: Sequence[Path], reading: Reading) -> str:
-    """The site of that name, or else the only one that has as much data."""
+def identify_site(exchange: Exchange, data: Sequence[Path], reading: Reading) -> str:
+    """The site with the name of the data file, or else the only one with as much data."""
     name = data[0].name.split(".")[0]
     if name in exchange.sites:
         return name
     model = model_for(next(iter(exchange.newest.values())).posterior.structure)
-    observations = model.read(the_data(model, data), **reading.options(type(model)))
+    observations = model.read(model_input(model, data), **reading.options(type(model)))
     amounts = float(np.sum(model.units(observations))), float(model.count(observations))
     tallies = {site: model.tally(sent.posterior) for site, sent in exchange.newest.items()}
     alike = [site for site, tally in tallies.items() if tally is not None and tally.contradiction(*amounts) is None]
@@ -137,9 +139,3 @@ def site_of(exchange: Exchange, data: Sequence[Path], reading: Reading) -> str:
     raise WrongArgument(
         f"Which site is this? Give --site NAME: {', '.join(exchange.sites)}; or a new name, and the site joins."
     )
-
-
-def the_one(data: Sequence[Path]) -> Path:
-    if len(data) != 1:
-        raise WrongArgument(f"This model reads one file, not {len(data)}.")
-    return data[0]

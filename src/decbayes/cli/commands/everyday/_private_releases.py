@@ -1,17 +1,17 @@
-"""What `fit --private`, `refine --private` and `merge` do with private releases."""
+"""Private releases: `fit --private`, `refine --private`, and their merge."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from decbayes.base.writing import check_inside
-from decbayes.cli.shared.common_options import Accounts, Reading, the_data
+from decbayes.cli.shared.common_options import Accounts, Reading, model_input
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import ReadingReport, ledger_beside, persons_of
 from decbayes.cli.shared.standard_streams import print_json
-from decbayes.cli.shared.terminal import many, messages, plain
+from decbayes.cli.shared.terminal import messages, plain, plural
 from decbayes.disclosure import Ledger, Persons
 from decbayes.disclosure.private_merging import private_merge
 from decbayes.errors import NotPrivate
@@ -41,11 +41,11 @@ def release_round(
     persons: Persons,
     as_json: bool,
 ) -> None:
-    """Record one round of one site in its ledger, and write it."""
+    """Write one site's private release of one round, and record it in the ledger."""
     release = model.release(anchor, observations, privacy, ledger=ledger, site=site, data_set=data_set, persons=persons)
     save_release(release, output)
     rounds = model.mechanism().rounds
-    account = next(each for each in ledger.accounts() if each.data_set == data_set)
+    account = next(account for account in ledger.accounts() if account.data_set == data_set)
     messages().print(
         plain(
             f"{output}: release {release.round + 1} of {rounds}, {privacy}. Data set '{account.data_set}' has spent "
@@ -59,7 +59,7 @@ def release_round(
 def refine_privately(
     data: list[Path],
     site: str,
-    own: Path | None,
+    site_release: Path | None,
     others: list[Path],
     folder: Path | None,
     output: Path | None,
@@ -68,12 +68,12 @@ def refine_privately(
     reading: Reading,
     as_json: bool,
 ) -> None:
-    """One site's next private release: at the merge of all releases of the rounds before."""
+    """Write one site's next private release, at the merge of all earlier rounds."""
     paths = others if folder is None else releases_in(folder)
-    paths = [*paths, *([] if own is None else [own])]
+    paths = [*paths, *([] if site_release is None else [site_release])]
     if not paths:
         raise WrongArgument("Give --folder and --site; or --own, and all releases of all sites so far as --others.")
-    site = site if own is None else load_release(own).site
+    site = site if site_release is None else load_release(site_release).site
     step = next_round(read_releases(paths), site)
     if isinstance(step, list):
         messages().print(plain(f"Waiting for {', '.join(step)}: every site takes part in every round."))
@@ -84,36 +84,36 @@ def refine_privately(
         raise WrongArgument("Give --output.")
     output = output or Path(folder or ".") / f"{site}.{number}.release"
     check_output(output, *data, *paths)
-    observations = model.read(the_data(model, data), report=ReadingReport(), **reading.options(type(model)))
+    observations = model.read(model_input(model, data), report=ReadingReport(), **reading.options(type(model)))
     persons = persons_of(model, data, person, **reading.options(type(model)))
     ledger = ledger_beside(data, accounts.ledger, output)
     release_round(model, observations, anchor, privacy, output, ledger, accounts.data_set, site, persons, as_json)
 
 
 def next_round(releases: Sequence[Release], site: str) -> tuple[Model, Posterior | PrivateMerge, Privacy] | list[str]:
-    """The model, anchor and promise of a site's next round; or the sites that it waits for."""
+    """The model, anchor and promise of a site's next round; or the sites to wait for."""
     first = releases[0]
-    rounds = [one.round for one in releases if one.site == site]
+    rounds = [release.round for release in releases if release.site == site]
     if not rounds:
-        names = ", ".join(sorted({one.site or "(no name)" for one in releases}))
+        names = ", ".join(sorted({release.site or "(no name)" for release in releases}))
         raise WrongArgument(f"There is no release of site '{site}'; there are those of {names}. Name it with --site.")
-    done = max(rounds)
-    everybody = {one.site for one in releases if one.round == 0}
-    missing = everybody - {one.site for one in releases if one.round == done}
+    finished = max(rounds)
+    everybody = {release.site for release in releases if release.round == 0}
+    missing = everybody - {release.site for release in releases if release.round == finished}
     if missing:
         return sorted(missing)
-    merged = private_merge(first.structure, [one for one in releases if one.round <= done])
+    merged = private_merge(first.structure, [release for release in releases if release.round <= finished])
     return model_for(first.structure), merged, first.privacy
 
 
 def read_releases(paths: Sequence[Path]) -> list[Release]:
-    """The releases in files, each once."""
+    """Load releases, each once."""
     read = [load_release(path) for path in paths]
     return list({one.ids: one for one in read}.values())
 
 
 def releases_in(folder: Path) -> list[Path]:
-    """All releases in a folder that sites share."""
+    """All releases in a shared folder."""
     paths = sorted(path for path in folder.glob("*.release") if is_release(check_inside(path, folder)))
     if not paths:
         raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")
@@ -121,28 +121,28 @@ def releases_in(folder: Path) -> list[Path]:
 
 
 def merge_releases(paths: Sequence[Path], output: Path, components: Number | None, as_json: bool) -> None:
-    """Write the posterior of private releases: all rounds of all sites."""
+    """Merge the private releases of all rounds and sites, and write the posterior."""
     others = [path for path in paths if not is_release(path)]
     if others:
         raise WrongArgument(f"{others[0]} is not a private release, but others are: merge one kind at a time.")
     releases = read_releases(paths)
-    merged = private_merge(releases[0].structure, complete(releases), components=components)
+    merged = private_merge(releases[0].structure, complete_rounds(releases), components=components)
     save(merged.posterior, output, note={"privacy": merged.privacy.plain()})
-    sites = len({one.site for one in releases if one.round == 0}) or 1
-    messages().print(plain(f"{output}: {many(sites, 'site')}, {merged.round} of {merged.rounds} releases each"))
+    sites = len({release.site for release in releases if release.round == 0}) or 1
+    messages().print(plain(f"{output}: {plural(sites, 'site')}, {merged.round} of {merged.rounds} releases each"))
     for line in lines(merged.posterior.remarks):
         messages().print(plain(line))
     if as_json:
         print_json({"file": output, "round": merged.round, "price": merged.price, "misfit": merged.misfit})
 
 
-def complete(releases: Sequence[Release]) -> list[Release]:
-    """The releases of rounds in which all sites have taken part."""
-    everybody = {one.site for one in releases if one.round == 0}
-    newest = max(one.round for one in releases)
-    while newest and {one.site for one in releases if one.round == newest} != everybody:
+def complete_rounds(releases: Sequence[Release]) -> list[Release]:
+    """The releases of all rounds that every site has finished."""
+    everybody = {release.site for release in releases if release.round == 0}
+    newest = max(release.round for release in releases)
+    while newest and {release.site for release in releases if release.round == newest} != everybody:
         newest -= 1
-    late = any(one.round > newest for one in releases)
-    if late:
+    incomplete = any(release.round > newest for release in releases)
+    if incomplete:
         messages().print(f"Release {newest + 2} of some sites is missing: this is the merge of those before it.")
-    return [one for one in releases if one.round <= newest]
+    return [release for release in releases if release.round <= newest]

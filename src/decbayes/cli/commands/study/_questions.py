@@ -1,12 +1,12 @@
-"""`decbayes study new` on a terminal: a few questions, whose answers are options."""
+"""Questions that `decbayes study new` asks on a terminal; the answers are options."""
 
 from collections.abc import Sequence
 
-from decbayes.cli.shared.model_options import lacking
+from decbayes.cli.shared.model_options import missing_options
 from decbayes.cli.shared.terminal import messages
 from decbayes.models.core.registry import SHIPPED, kind_called
 
-# What people want to know, and the model that answers it.
+# Questions of a study, and the model that answers each.
 KINDS = {
     "what influences a number": "linear-regression",
     "what influences yes or no": "logistic-regression",
@@ -19,19 +19,19 @@ KINDS = {
 }
 
 
-def asked_protocol(model: str, sites: str, question: str, words: Sequence[str]) -> tuple[str, str, str, list[str]]:
-    """The model, the sites, the question and the model's options, as somebody answers."""
-    question = question or answer("What does the study ask? ")
+def ask_for_protocol(model: str, sites: str, question: str, words: Sequence[str]) -> tuple[str, str, str, list[str]]:
+    """Ask for what is missing: the model, the sites, the question and the model's options."""
+    question = question or ask("What is the question of the study? ")
     if not model:
         for number, (about, name) in enumerate(KINDS.items(), start=1):
             messages().print(f"  {number}  {about} ({name})")
-        model = chosen(answer("What should be found? Number or name: "))
-    asked = list(words)
-    for option in wanted(model):
-        if not any(word == option or word.startswith(f"{option}=") for word in asked):
-            asked += [option, answer(f"{option} {EXAMPLES.get(option, '')}: ")]
-    sites = sites or answer("Names of the sites, separated by commas: ")
-    return model, sites, question, asked
+        model = model_named(ask("What should be found? Number or name: "))
+    options = list(words)
+    for option in needed_options(model):
+        if not any(word == option or word.startswith(f"{option}=") for word in options):
+            options += [option, ask(f"{option} {EXAMPLES.get(option, '')}: ")]
+    sites = sites or ask("Names of the sites, separated by commas: ")
+    return model, sites, question, options
 
 
 EXAMPLES = {
@@ -41,22 +41,22 @@ EXAMPLES = {
 }
 
 
-def chosen(text: str) -> str:
+def model_named(text: str) -> str:
     names = [*KINDS.values()]
     return names[int(text) - 1] if text.isdecimal() and 0 < int(text) <= len(names) else text.strip()
 
 
-def wanted(model: str) -> list[str]:
-    """The options without which a model says nothing."""
+def needed_options(model: str) -> list[str]:
+    """The options that a model of a study needs."""
     if model not in {name for _, name in SHIPPED.values()}:
         return []
     kind = kind_called(model)
     formula = ["--formula"] if model.endswith("regression") else []
     settings = [f"--{name.replace('_', '-')}" for name in sorted(kind.agreed_settings)]
     number = [f"--{kind.number}"] if kind.number and not formula else []
-    return list(dict.fromkeys([*formula, *settings, *number, *lacking(kind, ["formula", "target"])]))
+    return list(dict.fromkeys([*formula, *settings, *number, *missing_options(kind, ["formula", "target"])]))
 
 
-def answer(text: str) -> str:
+def ask(text: str) -> str:
     messages().print(text, end="")
     return input().strip()

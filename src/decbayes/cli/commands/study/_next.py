@@ -1,4 +1,4 @@
-"""`decbayes study next`: everything that is this site's turn, by one command."""
+"""`decbayes study next`: do everything that is this site's turn."""
 
 import sys
 from itertools import count
@@ -8,47 +8,38 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.prompt import Confirm
 
-from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, release, round, shown
+from decbayes.cli.commands.study._at_site import Stricter, check, fit, newest_draft, release, round, show_draft
 from decbayes.cli.commands.study._together import report
-from decbayes.cli.commands.study._where import ANY_SITE, AtSite, Data, Where, tell_turn
+from decbayes.cli.commands.study._where import ANY_SITE, AtSite, Data, Where, print_turn
+from decbayes.cli.shared.running import with_example
 from decbayes.cli.shared.terminal import messages
 from decbayes.study.folder import Study
 
 
+@with_example(
+    "decbayes study next patients.csv --site north --approve 'Dr Kim'", "decbayes study next --approve 'Dr Kim'"
+)
 def take_turn(
     data: Data = None,
     /,
     *,
     where: AtSite = ANY_SITE,
     approve: Annotated[
-        str,
-        Parameter(
-            help="The name of whoever approves: what is due is previewed and released. Without it, drafts stay here.",
-            show_default=False,
-        ),
+        str, Parameter(help="The name of the approver: drafts are previewed and released. Without it, they stay here.")
     ] = "",
-    key: Annotated[
-        Path | None, Parameter(help="The approver's key, from `decbayes keygen`: it signs.", show_default=False)
-    ] = None,
+    key: Annotated[Path | None, Parameter(help="The approver's key, from `decbayes keygen`, to sign with.")] = None,
     rules: Stricter = None,
 ) -> int:
-    """Do everything that is this site's turn: check, fit, take part in rounds, and merge if this site merges.
+    """Do everything that is this site's turn: check, fit, make rounds, and merge if this site merges.
 
-    It stops when others have to act, or if a draft waits for approval. With --approve it shows what a file reveals and
-    releases it, if no rule is broken; on a terminal it asks first.
-
-    For example:
-
-    ```sh
-    decbayes study next patients.csv --site north --approve 'Dr Kim'
-    decbayes study next --approve 'Dr Kim'
-    ```
+    It stops when others have to act, or when a draft waits for approval. With --approve it shows what a file reveals
+    and releases it, unless it breaks a rule; on a terminal it asks first.
     """
-    study, site = where.here()
+    study, site = where.locate()
     at = AtSite(study=study.folder, site=site)
     named = data
     for step in count():
-        due = next_of(Study(study.folder), site)
+        due = next_command(Study(study.folder), site)
         if due == "check":
             if status := check(named, where=at, rules=rules):
                 return status
@@ -59,21 +50,21 @@ def take_turn(
                 round(named, where=at)
             if not approve:
                 return 0
-            ended = shown_and_released(at, approve, key)
-            if ended is not None:
-                return ended
+            status_or_none = show_and_release(at, approve, key)
+            if status_or_none is not None:
+                return status_or_none
         elif due == "report":
             report(where=Where(study=study.folder))
             return 0
         else:
             if not step:  # otherwise the last step has said so
-                tell_turn(study, site)
+                print_turn(study, site)
             break
     return 0
 
 
-def next_of(study: Study, site: str) -> str:
-    """The command that is this site's turn; empty if it is not."""
+def next_command(study: Study, site: str) -> str:
+    """The next command of this site; empty if it is not its turn."""
     files, protocol = study.sites[site], study.protocol
     if study.agreed_list is not None and files.listed is None and files.latest < 0:
         return "check"
@@ -87,10 +78,10 @@ def next_of(study: Study, site: str) -> str:
     return "report" if merges else ""
 
 
-def shown_and_released(at: AtSite, approve: str, key: Path | None) -> int | None:
-    """Show the newest draft, and release it if no rule of the protocol is broken; else the status to stop with."""
-    study, site = at.here()
-    if (status := shown(study, site)) and study.protocol.rules is not None:
+def show_and_release(at: AtSite, approve: str, key: Path | None) -> int | None:
+    """Show the newest draft and release it if it breaks no rule; returns the exit status to stop with, or None."""
+    study, site = at.locate()
+    if (status := show_draft(study, site)) and study.protocol.rules is not None:
         messages().print(f"{newest_draft(study, site)} was not released.")
         return status
     if sys.stdin.isatty() and not Confirm.ask("Release this file?", console=messages(), default=False):

@@ -1,4 +1,4 @@
-"""What a regression found, in a sentence: by how much its outcome differs with each term."""
+"""The result of a regression in a sentence: how much its outcome differs with each term."""
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -14,12 +14,12 @@ from decbayes.views.values import Estimate, Interval, counted, interval_text, jo
 from decbayes.views.view import LEVEL
 
 MOST_EFFECTS = 3
-# Units whose plural is a word; symbols, such as kg, have none.
+# Units that have a plural; symbols such as kg have none.
 SINGULAR = {f"{word}s": word for word in ("year", "month", "week", "day", "hour", "minute", "second", "point")}
 
 
 class Effects:
-    """The effects of one regression: `ratios` if the model has them, else differences of the mean."""
+    """The effects of one regression: ratios if the model has them, otherwise differences of the mean."""
 
     def __init__(self, model: Any, estimates: Sequence[Estimate], about: About) -> None:
         self._model, self._estimates, self._about = model, estimates, about
@@ -27,31 +27,35 @@ class Effects:
         self._levels = model.outcome.compared[1:]
 
     def text(self) -> str:
-        """The clearest effects, or that none is clear."""
-        clear = sorted((each for each in self._estimates if is_clear(each)), key=lambda each: -strength(each))
+        """The clearest effects, or a sentence that none is clear."""
+        clear = sorted(
+            (estimate for estimate in self._estimates if is_clear(estimate)), key=lambda estimate: -strength(estimate)
+        )
         if not clear:
             first = max(self._estimates, key=strength)
             return (
                 f"No effect on the {self._model.subject} is clear: all {LEVEL:.0%} intervals contain the value of no "
                 f"effect. The strongest: {self._size(first)} {self._when(first)}."
             )
-        shown = sorted(clear[:MOST_EFFECTS], key=lambda each: clear.index(self._first_like(each, clear)))
-        sentence = "; ".join(self._about_one(subject, [*each]) for subject, each in groupby(shown, self._subject))
-        rest = [self._name(each) for each in clear[MOST_EFFECTS:]]
-        unclear = [self._name(each) for each in self._estimates if not is_clear(each)]
-        more = f" {counted(len(rest), 'further effect')} {'is' if len(rest) == 1 else 'are'} clear: {listed(rest)}."
+        shown = sorted(clear[:MOST_EFFECTS], key=lambda estimate: clear.index(self._first_like(estimate, clear)))
+        sentence = "; ".join(
+            self._subject_text(subject, [*estimate]) for subject, estimate in groupby(shown, self._subject)
+        )
+        rest = [self._name(estimate) for estimate in clear[MOST_EFFECTS:]]
+        unclear = [self._name(estimate) for estimate in self._estimates if not is_clear(estimate)]
+        further = f" {counted(len(rest), 'further effect')} {'is' if len(rest) == 1 else 'are'} clear: {listed(rest)}."
         none = f" No effect is clear for {listed(unclear)}." if unclear else ""
-        return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{more if rest else ''}{none}"
+        return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{further if rest else ''}{none}"
 
     def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:
-        return next(each for each in clear if self._subject(each) == self._subject(estimate))
+        return next(estimate for estimate in clear if self._subject(estimate) == self._subject(estimate))
 
-    def _about_one(self, subject: str, estimates: Sequence[Estimate]) -> str:
+    def _subject_text(self, subject: str, estimates: Sequence[Estimate]) -> str:
         verb = "are" if subject.startswith("odds") else "is"
-        return f"the {subject} {verb} {joined_words([f'{self._size(each)} {self._when(each)}' for each in estimates])}"
+        return f"the {subject} {verb} {joined_words([f'{self._size(one)} {self._when(one)}' for one in estimates])}"
 
     def _split(self, estimate: Estimate) -> tuple[str, str]:
-        """The level of the outcome that the effect is about, if it has several, and the term."""
+        """The outcome's level that the effect is about, if there are several, and the term."""
         name = estimate.name.removesuffix(f", per {estimate.per:g}")
         level, _, term = name.rpartition(": ")
         return (level, term) if level in self._levels else ("", name)
@@ -62,7 +66,7 @@ class Effects:
         return str(model.outcome.against(model.target, level) if level else model.subject)
 
     def _size(self, estimate: Estimate) -> str:
-        """How much higher, with an interval."""
+        """How much higher or lower, with an interval."""
         if estimate.null == 1.0:
             return interval_text(estimate, "times as high")
         sign, direction = (1.0, "higher") if estimate.mean > 0 else (-1.0, "lower")
@@ -71,12 +75,12 @@ class Effects:
         return interval_text(change, f"{self._about.units.get(self._model.target, '')} {direction}".strip())
 
     def _when(self, estimate: Estimate) -> str:
-        """What the effect goes with, and where."""
+        """The change that the effect belongs to, and its conditions."""
         _, name = self._split(estimate)
         return " ".join(filter(None, (self._change(estimate, name), self._where(name))))
 
     def _where(self, name: str) -> str:
-        """Beside a product: where its other factors are 0, or at their reference."""
+        """If the term is also part of a product: the reference values of the product's other factors."""
         products = [
             parts for term in self._terms if len(parts := unbracketed(term, ":")) > 1 and self._among(name, parts)
         ]
@@ -85,47 +89,47 @@ class Effects:
         return f"where {joined_words([self._reference(other) for other in others])}" if others else ""
 
     def _among(self, name: str, parts: Sequence[str]) -> bool:
-        """Whether a term is a factor of a product; a yes/no column may be one as a whole, "x" beside "x=yes:z"."""
+        """Whether a term is a factor of a product; a yes/no column may be one as a whole: "x" next to "x=yes:z"."""
         return name in parts or (isinstance(self._columns.get(name), YesNo) and name in map(self._column_of, parts))
 
     def _column_of(self, part: str) -> str:
         return part if part in self._columns else part.partition("=")[0]
 
     def _reference(self, name: str) -> str:
-        """Where a factor of a product adds nothing to the effect of the other."""
+        """The value at which a factor of a product adds nothing to the effect of the other."""
         column = self._columns.get(name)
         if isinstance(column, YesNo):
             return f"{name} is not {column.yes}"
         return f"{name} is {next(iter(self._references(name)), '0')}"
 
     def _references(self, name: str) -> list[str]:
-        """The levels of a column that no coefficient is about."""
+        """The levels of a column without a coefficient."""
         entries = getattr(self._columns.get(name), "entries", ())
         return [level for level in entries if level and f"{name}={level}" not in self._terms]
 
     def _change(self, estimate: Estimate, name: str) -> str:
-        """Per unit of a column, such as "with each year of age"; or with one level, compared with another."""
+        """Per unit of a column, such as "with each year of age"; or one level compared with another."""
         column = self._columns.get(name)
         if column is not None and not column.flag:
             unit = self._about.units.get(name, "")
-            one = SINGULAR.get(unit, unit) or "unit"
-            return f"with each {one if estimate.per == 1.0 else f'{estimate.per:g} {unit}'.strip()} of {name}"
+            singular = SINGULAR.get(unit, unit) or "unit"
+            return f"with each {singular if estimate.per == 1.0 else f'{estimate.per:g} {unit}'.strip()} of {name}"
         if isinstance(column, YesNo):
             return f"with {name} = {column.yes}"
-        of, _, level = name.partition("=")
-        others = self._references(of)
+        column_name, _, level = name.partition("=")
+        others = self._references(column_name)
         if level and len(others) == 1 and len(unbracketed(name, ":")) == 1:
-            return f"with {of} = {level} {'as' if estimate.null == 1.0 else 'than'} with {others[0]}"
+            return f"with {column_name} = {level} {'as' if estimate.null == 1.0 else 'than'} with {others[0]}"
         return f"with each unit of {'the product ' if len(unbracketed(name, ':')) > 1 else ''}{name}"
 
     @cached_property
     def _terms(self) -> Collection[str]:
-        return dict.fromkeys(self._split(each)[1] for each in self._estimates)
+        return dict.fromkeys(self._split(estimate)[1] for estimate in self._estimates)
 
     def _name(self, estimate: Estimate) -> str:
         level, name = self._split(estimate)
-        about = ", ".join(filter(None, (level, self._where(name))))
-        return f"{name} ({about})" if about else name
+        conditions = ", ".join(filter(None, (level, self._where(name))))
+        return f"{name} ({conditions})" if conditions else name
 
 
 def is_clear(estimate: Estimate) -> bool:
@@ -133,7 +137,7 @@ def is_clear(estimate: Estimate) -> bool:
 
 
 def strength(estimate: Estimate) -> float:
-    """How many interval widths the value is from no effect, on the scale on which the interval is symmetric."""
+    """The distance from no effect in interval widths, on the scale on which the interval is symmetric."""
     null = estimate.null or 0.0
     if null == 1.0 and estimate.low > 0.0:
         return float(abs(np.log(estimate.mean)) / max(np.log(estimate.high / estimate.low), 1e-12))

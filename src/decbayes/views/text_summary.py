@@ -1,4 +1,4 @@
-"""A posterior as a few lines of text: what `print` shows."""
+"""A posterior as a few lines of text, for `print`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -19,14 +19,14 @@ Described = TypeVar("Described")
 
 
 def filled(posterior: Posterior, coupled: CoupledSet) -> list[int]:
-    """The slots that hold data; all if none does, or if each has a prior of its own, such as an earlier result."""
+    """The slots that hold data; all slots if none does, or if each has its own prior, such as an earlier result."""
     evidence = group_evidence(posterior, coupled.factors)
     some: list[int] = np.flatnonzero(evidence >= LEAST_EVIDENCE).tolist()
     return some if some and posterior.structure.resizable else [*range(len(evidence))]
 
 
-def of_filled(posterior: Posterior, described: Sequence[Described]) -> dict[int, Described]:
-    """What describes each component, by its number, without that of slots which nobody has filled."""
+def by_filled_slot(posterior: Posterior, described: Sequence[Described]) -> dict[int, Described]:
+    """The description of each component that holds data, by its number."""
     symmetry = posterior.structure.symmetry
     if len(symmetry) != 1 or len(described) != posterior.structure.components(symmetry[0]):
         return dict(enumerate(described))
@@ -34,36 +34,36 @@ def of_filled(posterior: Posterior, described: Sequence[Described]) -> dict[int,
 
 
 def slot_labels(posterior: Posterior, coupled: CoupledSet) -> dict[int, str]:
-    """The name of each slot that holds data, or its number where it has none."""
+    """The name of each slot that holds data, or its number if it has none."""
     count = posterior.structure.components(coupled)
     names = view_of(posterior.structure).names(posterior) if len(posterior.structure.symmetry) == 1 else ()
-    known = names if len(names) == count else [""] * count
-    return {slot: known[slot] or str(slot) for slot in filled(posterior, coupled)}
+    labels = names if len(names) == count else [""] * count
+    return {slot: labels[slot] or str(slot) for slot in filled(posterior, coupled)}
 
 
 def cell_text(components: Sequence[int]) -> str:
-    """The components that a site has put into one slot: "1+4"; or how many, if their numbers would not fit a cell."""
+    """A site's components in one slot: "1+4"; or their count, if the numbers would not fit."""
     return "+".join(map(str, components)) if len(components) <= MOST_WRITTEN else f"{len(components)}×"
 
 
 def text_of(posterior: Posterior) -> str:
-    """The model, where intervals come from, each component or coefficient in a line, and the remarks."""
+    """The model, the kind of uncertainty, one line per component or coefficient, and remarks."""
     view = view_of(posterior.structure)
     head = f"Posterior of {view.title}, uncertainty: {posterior.uncertainty}"
-    shown = table_of(posterior, view)
+    shown = posterior_table(posterior, view)
     return "\n".join([head, *shown, *lines(posterior.remarks, rest="see `remarks`")]) if shown else repr(posterior)
 
 
-def table_of(posterior: Posterior, view: View) -> list[str]:
-    """Coefficients with their intervals, or components with their shares; nothing if the model is not known."""
+def posterior_table(posterior: Posterior, view: View) -> list[str]:
+    """Coefficients with intervals, or components with shares; empty if the model is unknown."""
     if estimates := view.estimates(posterior):
-        return aligned(("term", "mean", INTERVAL), [*map(estimate_row, estimates), *between_rows(posterior, view)])
+        return text_table(("term", "mean", INTERVAL), [*map(estimate_row, estimates), *between_rows(posterior, view)])
     texts, shares = view.captions(posterior), weights(posterior)
-    shown = of_filled(posterior, texts).items()
+    shown = by_filled_slot(posterior, texts).items()
     if shares is None or len(shares) != len(texts):
-        return aligned((view.noun, ""), [(str(slot), text) for slot, text in shown])
+        return text_table((view.noun, ""), [(str(slot), text) for slot, text in shown])
     rows = [(str(slot), f"{shares[slot]:.1%}", text) for slot, text in shown]
-    return aligned((view.noun, "share", ""), rows)
+    return text_table((view.noun, "share", ""), rows)
 
 
 def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
@@ -71,12 +71,12 @@ def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
 
 
 def between_rows(posterior: Posterior, view: View) -> list[tuple[str, str, str]]:
-    """The standard deviations between sites, of terms that vary."""
+    """Standard deviations between sites, for terms that vary."""
     return [*map(estimate_row, view.between(posterior))]
 
 
 def weights(posterior: Posterior) -> Array | None:
-    """The share of each component, if the model has such a factor; of states it has only those at the start."""
+    """The share of each component, if the model has such a factor; states have only shares at the start."""
     families = posterior.structure.families.items()
     if any(family.two_sided for _, family in families):
         return None
@@ -84,8 +84,8 @@ def weights(posterior: Posterior) -> Array | None:
     return shares[0] if shares and np.ndim(shares[0]) == 1 else None
 
 
-def aligned(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table in text; the first rows of a long one."""
+def text_table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table as text; only the first rows of a long one."""
     shown = [titles, *rows[:MOST_ROWS]]
     widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]

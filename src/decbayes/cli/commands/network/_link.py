@@ -1,4 +1,4 @@
-"""Commands that ask a running agent: options of the link, and what they print of the group's notes."""
+"""Commands that ask a running agent: options of the link, and how they print notes."""
 
 import os
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Link:
-    """How agents trust each other's links."""
+    """How to secure links between agents."""
 
     tls_authority: Annotated[
-        Path | None, Parameter(help="The authority's certificate (PEM); it signed those of all agents.")
+        Path | None, Parameter(help="The authority's certificate (PEM), which signed those of all agents.")
     ] = None
     tls_certificate: Annotated[Path | None, Parameter(help="This agent's certificate (PEM).")] = None
     tls_key: Annotated[Path | None, Parameter(help="The certificate's private key (PEM).")] = None
-    plain: Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.", negative="")] = False
+    plain: Annotated[bool, Parameter(help="Allow links without TLS beyond this machine.")] = False
 
     @property
     def tls(self) -> "Tls | None":
-        """All three files, or none."""
+        """The three TLS files; None if none is given."""
         files = (self.tls_authority, self.tls_certificate, self.tls_key)
         if files == (None, None, None):
             return None
@@ -44,7 +44,7 @@ class Link:
         return Tls(self.tls_authority, self.tls_certificate, self.tls_key)
 
     def inquiry(self, charter: "Charter", agent: str) -> "Inquiry":
-        """A session that asks the agent at HOST:PORT."""
+        """A session for asking the agent at HOST:PORT."""
         from decbayes.network.runtime.links import Links
         from decbayes.network.runtime.links.ask import Inquiry
 
@@ -52,22 +52,22 @@ class Link:
 
 
 ON_THIS_MACHINE = Link()
-# Exit statuses for monitoring: all is well; the command has done its work, and something needs a look.
+# Exit statuses for monitoring: all is well; or the command worked, but something needs a look.
 WELL, LOOK = 0, 3
 
 
 def load_charter(file: Path) -> "Charter":
-    """A charter from its file, with a warning if others on this machine can read the group's secret in it."""
+    """Load a charter; warns if others on this machine can read the group's secret in it."""
     from decbayes.network import Charter
 
     charter = Charter.load(file)
     if os.name == "posix" and file.stat().st_mode & 0o004:
-        messages().print(f"{file} can be read by everybody on this machine, and holds the group's secret: chmod 600.")
+        messages().print(f"{file} contains the group's secret, but everybody on this machine can read it: chmod 600.")
     return charter
 
 
 def print_notes(answer: dict[str, Any], charter: "Charter", *, width: int) -> None:
-    """Whether intervals are calibrated, and what members report; nothing if the charter asks for no notes."""
+    """Print whether intervals are calibrated, and what members report; nothing if the charter asks for no notes."""
     if "intervals" in answer:
         print(f"{'intervals':<{width}}{printable(answer['intervals'])}")
     stale = [name for name in charter.members if name in answer.get("stale_notes", ())]
