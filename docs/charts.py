@@ -335,7 +335,7 @@ def overview() -> Figure:
     table = rows("intervals", "| means / weights |")
     second.plot(["mean field", "calibrated"], [number(table[4][1]), number(table[4][2])], "o", color=AMPS)
     second.axhline(90, color=GREY, lw=0.8, ls=":")
-    second.set(title="90 % intervals that hold (%)", ylim=(70, 95), xlim=(-0.6, 1.6))
+    second.set(title="coverage of 90 % intervals (%)", ylim=(70, 95), xlim=(-0.6, 1.6))
     table = rows("speed", "| library |")
     labels = [re.sub(r" `.*", "", row[0]) for row in table]
     third.plot([number(row[2]) for row in table], labels, "o", color=SITES, label="that library")
