@@ -29,7 +29,7 @@ from decbayes.errors import MissingDevice, MissingExtra
 PUBMED = {"documents": 8_200_000, "words": 141_043, "length": 90, "topics": 100, "passes": 50}
 QUICK = {"documents": 100_000, "words": 20_000, "length": 90, "topics": 20, "passes": 10}
 SOLVERS = {"any to any": None, "one to one": db.solvers.Matching(restarts=0)}
-ROUNDS = {"cuda": 3, "cpu": 2}
+ROUNDS = {"cuda": 25, "cpu": 3}
 PARTS = {
     "decbayes.models.topics.lda:gathered": "fit: counts",
     "decbayes.models.topics.cuda.many_sites:gathered": "starts and posteriors",
@@ -130,7 +130,7 @@ def split_sites():
 def fifty_sites(xp):
     """Fitted, merged and scored: the whole on the clock, then once more with a stopwatch in each part.
 
-    The first round of each device compiles, and is not shown.
+    Medians over rounds; the first round of each device compiles, and does not count.
     """
     model, shards, parts = split_sites()
     results = {}
@@ -138,8 +138,7 @@ def fifty_sites(xp):
         with db.devices.use_device(name):
             for label, solver in SOLVERS.items():
                 rounds = [one_round(model, shards, parts, solver) for _ in range(1 + ROUNDS[name])][1:]
-                for each in rounds:
-                    print(f"50 sites, {name:4}, {label}: {line(each)}", flush=True)
+                print(f"50 sites, {name:4}, {label}: {line(rounds)}", flush=True)
                 results[f"{name}, {label}"] = rounds
                 profile(name, label, lambda: one_round(model, shards, parts, solver), xp)  # noqa: B023
     return results
@@ -207,9 +206,16 @@ def one_round(model, shards, parts, solver):
     return {"fit": fitted, "merge": aligned, "score": scored, "in_all": fitted + aligned + scored, "held_out": score}
 
 
-def line(took):
-    parts = ", ".join(f"{part} {took[part]:.3f} s" for part in ("fit", "merge", "score"))
-    return f"{parts}, in all {took['in_all']:.3f} s; held-out {took['held_out']:.4f}"
+def line(rounds):
+    """Medians over rounds, and the range of the whole."""
+    parts = ", ".join(
+        f"{part} {np.median([each[part] for each in rounds]):.3f} s" for part in ("fit", "merge", "score")
+    )
+    whole = [each["in_all"] for each in rounds]
+    return (
+        f"{parts}, in all {np.median(whole):.3f} s ({min(whole):.3f} to {max(whole):.3f}, {len(whole)} rounds); "
+        f"held-out {rounds[0]['held_out']:.4f}"
+    )
 
 
 def profile(name, label, work, xp):

@@ -103,6 +103,13 @@ class Counts:
         part = self.part(span)
         return replace(self, data=part.data, columns=part.columns, offsets=part.offsets, folder=None, times=None)
 
+    def documents(self, rows: NDArray[np.intp]) -> "Counts":
+        """Some documents as a separate corpus over the same words, in memory."""
+        parts = [self.part(slice(row, row + 1)) for row in rows.tolist()]
+        data, columns = np.concatenate([part.data for part in parts]), np.concatenate([part.columns for part in parts])
+        offsets = np.append(0, np.cumsum([len(part.data) for part in parts]))
+        return replace(self, data=data, columns=columns, offsets=offsets, folder=None, times=None)
+
     def blocks(self) -> Iterator[slice]:
         """Spans of at most BLOCK_ENTRIES entries and BLOCK_DOCUMENTS documents, but at least one document."""
         first = 0

@@ -2,17 +2,23 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from decbayes.families import Dirichlet
 from decbayes.models.core.counts import Counts
 from decbayes.models.core.evaluation import hold_out
+from decbayes.models.topics._fitting import document_topics, topics_at
+from decbayes.models.topics._passes import Steps
+from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE
 from decbayes.models.topics.quality import Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
+
+if TYPE_CHECKING:
+    from decbayes.kernels.cuda.device import Device
 
 # Documents to check for short texts, the share of their words to hold out, and the fewest held-out words to judge by.
 LOOKED_AT, HELD, ENOUGH = 300, 0.3, 50
@@ -36,8 +42,8 @@ FUNCTION_WORDS = {
 BEGINNING, AMONG, ONE_IN = 3, 2, 5
 
 
-def doubts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
-    doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts)
+def doubts(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
+    doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts, device)
     if frozenset(" ".join(FUNCTION_WORDS.values()).split()).isdisjoint(map(str.lower, model.vocabulary)):
         return doubted  # ranking all words takes as long as a pass
     return (*doubted, *function_words(Quality(posterior, BEGINNING)))
@@ -65,7 +71,7 @@ def function_words(quality: Quality) -> tuple[Remark, ...]:
     )
 
 
-def few_documents(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remark, ...]:
+def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
     """A remark on topics that have their words from fewer than five documents: often one odd document, such as a list.
 
     (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
@@ -77,10 +83,10 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts) -> tuple[Rem
     if len(counts) < TIMES * LEAST * len(learned) or not suspect.any():
         return ()
     rows = np.flatnonzero(lengths >= learned[suspect].min() / LEAST**2)
-    documents = vstack([matrix_of(model, counts, slice(row, row + 1)) for row in rows.tolist()], format="csr")
-    alpha = model.document_prior_of(posterior)
-    expected = model.assign(posterior, documents) * (lengths[rows, None] + alpha.sum()) - alpha
-    squares = (np.maximum(expected, 0.0) ** 2).sum(axis=0)
+    documents, alpha = counts.documents(rows), model.document_prior_of(posterior)
+    steps = Steps(alpha, PREDICTION_TOLERANCE, PREDICTION_STEPS)
+    gamma, _ = document_topics(documents, topics_at(posterior, documents), steps, device)
+    squares = (np.maximum(gamma - alpha, 0.0) ** 2).sum(axis=0)
     few = np.flatnonzero(suspect & (learned**2 < LEAST * squares))
     return (few_documents_remark(few.tolist()),) if len(few) else ()
 

@@ -220,8 +220,8 @@ class LatentDirichletAllocation(Predicting):
             return fit_of(
                 ComponentSearch(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts)
             )
-        ascent = self._climbing(start)
-        search = search_of(site, self._steps(), ascent, device_for(device), inside(progress, len(site.counts)))
+        ascent, gpu = self._climbing(start), device_for(device)
+        search = search_of(site, self._steps(), ascent, gpu, inside(progress, len(site.counts)))
         fit = fit_best(
             lambda: search.begin(site.first(random).written_out(), site.first_tables()),
             search.step,
@@ -231,13 +231,13 @@ class LatentDirichletAllocation(Predicting):
             progress=progress,
             keep=search.keep,
         )
-        return fit if prior is not None or start is not None else self._doubted(fit, site.counts)
+        return fit if prior is not None or start is not None else self._doubted(fit, site.counts, gpu)
 
-    def _doubted(self, fit: Fit, counts: Counts) -> Fit:
+    def _doubted(self, fit: Fit, counts: Counts, gpu: Any) -> Fit:
         """Add remarks if texts are too short for the topics, or if a topic rests on few of them."""
         from decbayes.models.topics.doubts import doubts
 
-        remarks = doubts(self, fit.posterior, counts)
+        remarks = doubts(self, fit.posterior, counts, gpu)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks)) if remarks else fit
 
     def fit_many(
