@@ -1,4 +1,4 @@
-"""Which components of which site went where: a matrix of sites × components, and the tree of all components."""
+"""Which component of which site went where: a matrix of sites × components, and the tree of all components."""
 
 from itertools import groupby
 
@@ -26,12 +26,12 @@ SHADE = "Darker blue: a larger share of the site's own data."
 
 
 def support(findings: Findings) -> Markup:
-    """Sites × components, then the matches that are close calls."""
+    """Sites × components, then the close calls."""
     return joined([[matrix(findings, coupled), close_calls(findings, coupled)] for coupled in findings.sets])
 
 
 def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
-    """The site's own component numbers in each slot, or a picture if there are too many."""
+    """The site's component numbers in each slot, or a picture if there are too many."""
     sites, slots = findings.shared[coupled].evidence.shape
     if sites > MOST_ROWS or slots > MOST_COLUMNS:
         sizes = f"{sites:,} sites from top to bottom, by name, {findings.nouns(slots)} from left to right."
@@ -40,19 +40,19 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
         written(findings, coupled),
         f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here, 5× if five). ",
         SHADE,
-        f" ? marks a close call. ≠ marks a {findings.view.noun} on which the site disagrees with the others.",
+        f" ? marks a close call. ≠ marks a {findings.view.noun} that the site disagrees about.",
     )
 
 
 def shades(evidence: Array) -> Array:
-    """The share of each site's own evidence in each slot, 0 to 1, scaled so that small shares are visible."""
+    """The share of each site's evidence in each slot, 0 to 1, scaled so that small shares are visible."""
     totals = evidence.sum(axis=1, keepdims=True)
     return np.asarray(np.sqrt(np.divide(evidence, totals, out=np.zeros_like(evidence), where=totals > 0)))
 
 
 def written(findings: Findings, coupled: CoupledSet) -> Markup:
     fillings, shade = reading.fillings(findings.alignment, coupled), shades(findings.shared[coupled].evidence)
-    # Where a site's version and all other versions together are more likely two things than one.
+    # The site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
     slots = findings.filled(coupled)
     named = findings.labels(coupled)
@@ -70,7 +70,7 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
 
 
 def look_of(named: list[str | int]) -> str:
-    """Names are written upright, numbers as usual."""
+    """The style: names are written upright, numbers as usual."""
     return "matrix named" if any(isinstance(name, str) for name in named) else "matrix"
 
 
@@ -98,7 +98,7 @@ def cell(
 
 
 def picture(findings: Findings, coupled: CoupledSet) -> Markup:
-    """One pixel per site and component: sites as rows, in the order of their names."""
+    """One pixel per site and component, with sites as rows, sorted by name."""
     shade = shades(findings.shared[coupled].evidence)
     pixels = np.empty((*shade.shape, 4), dtype=np.uint8)
     pixels[..., :3] = BLUE
@@ -129,7 +129,7 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
 
 
 def dendrogram(findings: Findings) -> Markup | None:
-    """The tree of all components, if the model allows any number of them and there are not too many."""
+    """The tree of all components, if the model allows any number of them and the tree is readable."""
     if not findings.alignment.structure.resizable or len(findings.sites) < 2:
         return None
     (coupled,) = findings.sets
@@ -162,7 +162,7 @@ def drawn(findings: Findings, grown: Tree) -> Markup:
 
 
 def look(findings: Findings, site: int) -> str:
-    """A colour per site, or one colour if several meet or there are too many sites."""
+    """A colour per site, or one colour where several sites meet or there are too many."""
     coloured = site >= 0 and len(findings.sites) <= COLOURS
     return f"c{site}" if coloured else "several"
 
@@ -175,14 +175,14 @@ def legend(findings: Findings) -> Markup:
 
 
 def slots_of(alignment: Alignment) -> Array:
-    """The slot of each leaf: leaves are in canonical order."""
+    """The slot of each leaf; leaves are in canonical order."""
     (coupled,) = alignment.structure.symmetry
     order, readings = canonical_order(alignment.posteriors)
     return np.concatenate([alignment.assignments[site][coupled][readings[site].components[coupled]] for site in order])
 
 
 def slot_marks(slots: Array, leaves: list[int], across: Scale) -> list[Markup]:
-    """A line below each run of leaves that share a slot, and the slot's number."""
+    """A line below each run of leaves that share a slot, with the slot's number."""
     marks, start, y = [], 0, HEIGHT - FEET + 10.0
     for slot, run in groupby(slots[leaves].tolist()):
         end = start + len(list(run))

@@ -18,13 +18,13 @@ from decbayes.views.values import Part, Row, column_value, counted, number, perc
 MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
 MOST_DISAGREEMENTS = 20
-MOST_QUOTED = 12  # sites: describing one takes time
+MOST_QUOTED = 12  # sites, because describing one takes time
 MILLION = 1e6
 PERCENT = ("weight", "share in the long run", "how often")
 
 
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part], about: About) -> Markup:
-    """A card for each of the components with the most evidence, and a line for each of the others."""
+    """A card for each of the components with the most evidence, and a line for each other one."""
     evidence = findings.amounts(coupled)
     largest = sorted(findings.filled(coupled), key=lambda slot: -evidence[slot])
     bodies, hidden = bodies_of(findings, parts, len(evidence), about), findings.hidden(coupled)
@@ -53,7 +53,7 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
 
 
 def title(findings: Findings, coupled: CoupledSet, slot: int) -> list[Any]:
-    """The name of a component, which is not shown if it has too few observations; and its number."""
+    """The name of a component, hidden if it has too few observations, and its number."""
     named = findings.titles(coupled)[slot]
     noun = f"{findings.view.noun} "
     if findings.hidden(coupled)[slot] or named == f"{noun}{slot}":
@@ -62,7 +62,7 @@ def title(findings: Findings, coupled: CoupledSet, slot: int) -> list[Any]:
 
 
 def spread(findings: Findings, coupled: CoupledSet, slot: int) -> list[str]:
-    """How much more sites differ than by chance, if several have it."""
+    """How much more sites differ than by chance, if several sites have the component."""
     apart = findings.heterogeneity.get(coupled)
     known = apart is not None and np.isfinite(apart.ratio[slot])
     return [f"sites differ {apart.ratio[slot]:.1f} times as much as by chance"] if apart is not None and known else []
@@ -77,7 +77,7 @@ def support_text(findings: Findings, support: list[int]) -> str:
 
 
 def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
-    """One word on a component that deserves a look."""
+    """A badge for a component that deserves a look."""
     shared = findings.shared[coupled]
     texts = {
         "mixed": slot in shared.unlike,
@@ -89,20 +89,20 @@ def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
 
 
 def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
-    """Which sites have it, those with the most evidence first."""
+    """The sites that have it, those with the most evidence first."""
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
     support, known = shared.sites(slot), sure.expected_wrong is not None
     rows = [
         (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
         for site in support[:MOST_SUPPORTERS]
     ]
-    shown = table(("site", f"{findings.view.counted}s", *(["matched rightly with"] * known)), rows, right=(1, 2))
+    shown = table(("site", f"{findings.view.counted}s", *(["correct with probability"] * known)), rows, right=(1, 2))
     more = left_out(len(support) - len(rows), "site", " with less evidence")
     return tag("details", tag("summary", "Sites that have it"), shown, more)
 
 
 def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Markup | None:
-    """The components without a card, in one line each."""
+    """The components without a card, one line each."""
     if not slots:
         return None
     shared, texts, hidden = findings.shared[coupled], findings.captions(coupled), findings.hidden(coupled)
@@ -113,7 +113,7 @@ def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Mark
 
 
 def bodies_of(findings: Findings, parts: Sequence[Part], count: int, about: About) -> list[Markup]:
-    """What is drawn on each card; nothing if the view does not describe the components of this set."""
+    """The body of each card; empty if the view does not describe this set's components."""
     if len(parts) != count:
         return [Markup("")] * count
     longest = max((share for part in parts if isinstance(part, Words) for _, share in part.words), default=1.0)
@@ -122,7 +122,7 @@ def bodies_of(findings: Findings, parts: Sequence[Part], count: int, about: Abou
 
 
 def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Row]:
-    """What each component is like in each column, with units and intervals; else the plain values of its part."""
+    """Each component column by column, with units and intervals; or else the plain values of its part."""
     profiles = findings.view.profiles(findings.merged)
     if len(profiles) != len(parts) or any(isinstance(part, Words | Image) for part in parts):
         return [part.facts for part in parts]
@@ -181,15 +181,15 @@ def disagreements(findings: Findings) -> Markup | None:
     head = ("site", findings.view.noun, "chance of being the same", "at this site", "at all others")
     shown = table(head, [row[1:] for row in rows[:MOST_DISAGREEMENTS]])
     meaning = (
-        "Chance of being the same: how likely it is that both are the same and differ by chance only, if either was as "
-        "likely beforehand."
+        "Chance of being the same: the probability that both are the same and differ only by chance, if both were "
+        "equally likely beforehand."
     )
     more = [left_out(len(rows) - MOST_DISAGREEMENTS, "component"), left_out(len(flagged) - MOST_QUOTED, "site")]
     return joined([shown, more, note(meaning)])
 
 
 def odds(log_bayes_factor: float) -> str:
-    """A log Bayes factor against, in words.
+    """A log Bayes factor in words.
 
     >>> from decbayes.reporting._cards import odds
     >>> odds(-7.0), odds(-300.0)
@@ -216,7 +216,7 @@ def quotes(findings: Findings, site: int) -> Iterator[tuple[float, str, str | in
 
 
 def without(merged: Posterior, site: Posterior) -> Posterior:
-    """The merge without a site's contribution; the whole merge if the rest is not a distribution."""
+    """The merge without a site's contribution, or the whole merge if the rest is not a distribution."""
     rest = {name: dense(merged.contribution[name]) - dense(part) for name, part in site.contribution.items()}
     natural = {name: merged.structure.prior[name] + part for name, part in rest.items()}
     inside = all(family.contains(natural[name]) for name, family in merged.structure.families.items())
@@ -224,7 +224,7 @@ def without(merged: Posterior, site: Posterior) -> Posterior:
 
 
 def supported(findings: Findings, coupled: CoupledSet) -> str:
-    """How many components there are, and how many of them have seen data."""
+    """How many components there are, and how many slots are empty."""
     filled = len(findings.filled(coupled))
     empty = findings.alignment.structure.components(coupled) - filled
     return findings.nouns(filled) + (f", and {counted(empty, 'empty slot')}" if empty else "")

@@ -1,4 +1,4 @@
-"""Coefficients of every site and of the merge, as in a meta-analysis: forest plots, I², τ², and a further site."""
+"""Coefficients of each site and of the merge, as in a meta-analysis: forest plots, I², τ², and another site."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,23 +13,23 @@ from decbayes.views.view import LEVEL
 
 MOST_SITES, MOST_TERMS = 20, 24
 LONGEST = 14  # characters of a site's name in a drawing
-KNOWN = 0.9  # of the prior's standard deviation: a site beyond it says nothing about a term
+KNOWN = 0.9  # of the prior's standard deviation: above it, a site tells nothing about a term
 SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
-    f"Each line is a {LEVEL:.0%} interval: of each site alone, of all sites together, and where the value of a further "
-    "site is expected. Larger dots are sites with more information. I² is the share of the variation between "
+    f"Each line is a {LEVEL:.0%} interval: for each site alone, for all sites together, and for the value of a "
+    "further site. Larger dots are sites with more information. I² is the share of the variation between "
     "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird)."
 )
 
 
 REFINED = (
-    "Sites are not compared: what they sent in rounds depends on what the others had sent. A report of their first "
+    "Sites are not compared, because their files of a round depend on each other. A report of their first "
     "posteriors has I² and τ²."
 )
 
 
 def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
-    """A table of the merged coefficients, with ratios; and a forest plot of each effect."""
+    """A table of the merged coefficients, with ratios, and a forest plot of each effect."""
     sites, effects = site_estimates(findings), effect_places(merged)
     spread = [pooling(term, place, sites) for place, term in enumerate(merged)]
     drawings = [
@@ -44,9 +44,9 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
 
 
 def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
-    """Each site's coefficients by their places, without those that its data say nothing about.
+    """Each site's coefficients by position, without those that its data tell nothing about.
 
-    None where posteriors depend on each other: they are not what a site says alone.
+    Empty if posteriors depend on each other, because they then do not show a site alone.
     """
     if not 1 < len(findings.sites) <= MOST_SITES or findings.alignment.refined:
         return {}
@@ -88,22 +88,22 @@ def coefficient_table(
 
 
 def effects_first(estimates: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
-    """Coefficients with their places: effects, then levels that predictions start from, such as a baseline."""
+    """Coefficients with their positions: effects first, then levels that predictions start from, such as a baseline."""
     return sorted(enumerate(estimates), key=lambda pair: pair[1].null is None)
 
 
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:
-    """Where the effects are among all coefficients; levels that predictions start from are none."""
+    """The positions of effects among all coefficients; levels that predictions start from are no effects."""
     return [place for place, estimate in enumerate(estimates) if estimate.null is not None]
 
 
 def ratio_text(ratio: Estimate, term: Estimate) -> str:
-    """A ratio; where it is not about one unit, also for how much it is, as its name says."""
+    """A ratio; if it is not for one unit, also for how many, as in its name."""
     return f"{interval_text(ratio)}{ratio.name.removeprefix(term.name)}"
 
 
 def between_sites(findings: Findings) -> Markup | None:
-    """How far terms differ between sites, if they may."""
+    """How far terms vary between sites, if they may."""
     estimates = findings.view.between(findings.merged)
     rows = [(estimate.name, number(estimate.mean), range_text(estimate)) for estimate in estimates]
     head = ("term that varies", "standard deviation", f"{LEVEL:.0%} interval")
@@ -113,7 +113,7 @@ def between_sites(findings: Findings) -> Markup | None:
 def forest(
     findings: Findings, merged: Estimate, sites: Mapping[str, Estimate | None], apart: Pooling | None, about: About
 ) -> Markup:
-    """One term: all sites, one below the other, then the merge, then where a further site is expected."""
+    """One term: all sites below each other, then the merge, then the value expected at another site."""
     factors = bool(findings.view.ratio) and merged.null is not None
     per = merged.per if factors else 1.0
     known = {name: value for name, value in sites.items() if value is not None}
@@ -136,13 +136,13 @@ def forest(
         lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null, factors=factors, axis=axis
     )
     silent = [name for name in sites if name not in known]
-    unknown = note(f"Says nothing about it: {', '.join(silent)}.") if silent else None
+    unknown = note(f"No information about it: {', '.join(silent)}.") if silent else None
     text = note(f"I² {apart.i_squared:.0%}, τ² {number(apart.tau_squared)}") if apart else None
     return tag("div", tag("h3", about.named(merged.name)), drawing, text, unknown, class_="panel broad")
 
 
 def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
-    """What a coefficient is measured in: the outcome's own unit, where coefficients are differences of its mean."""
+    """What a coefficient is measured in: the outcome's unit, if coefficients are differences of its mean."""
     if findings.view.ratio:
         return "coefficient"
     target = about.named(getattr(findings.view.model, "target", "the outcome"))

@@ -1,4 +1,4 @@
-"""All components in one drawing: places in space, columns of a table, coefficients of every site."""
+"""All components in one drawing: points in space, columns of a table, coefficients of every site."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from decbayes.views.values import Part, column_value, number, plural
 from decbayes.views.view import LEVEL
 
 WIDTH, HEIGHT, LEFT = 640.0, 380.0, 46.0
-TAIL = 1e-3  # of the highest density: lower values are not drawn
+TAIL = 1e-3  # of the highest density; lower values are not drawn
 MOST_COLUMNS, MOST_COMPONENTS, MOST_CATEGORIES = 24, 40, 8
 MOST_DIMENSIONS = 12
 MOST_PARAMETERS, MOST_SITES = 100, 20
@@ -27,7 +27,7 @@ NOTHING = About()
 
 
 def overview(findings: Findings, parts: Sequence[Part], about: About = NOTHING) -> Markup | None:
-    """The merge in one drawing, if there is one for components of this kind; otherwise parameters as numbers."""
+    """The merge in one drawing, if there is one for such components; otherwise parameters as numbers."""
     view, merged = findings.view, findings.merged
     if estimates := view.estimates(merged):
         return forests(findings, estimates, about)
@@ -50,7 +50,7 @@ def profiles(findings: Findings, parts: Sequence[Part]) -> dict[int, Profile]:
     return drawn or (dict(enumerate(findings.view.profiles(findings.merged))) if plain else {})
 
 
-# Places in space
+# Points in space
 
 
 class Cluster(NamedTuple):
@@ -64,7 +64,7 @@ def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
     """Ellipses in two dimensions, the density in one, an interval per column in more."""
     clusters = [Cluster(slot, part.weight, part.mean, part.covariance) for slot, part in parts.items()]
     names = [about.named(name) for name in next(iter(parts.values())).names]
-    # A density shows all components: where some are hidden, the others are drawn one by one.
+    # A density shows all components, so if some are hidden, the others are drawn one by one.
     if len(names) == 1 and not findings.hidden(findings.sets[0]).any():
         return density(findings, clusters, names[0])
     if len(names) == 2:
@@ -73,7 +73,7 @@ def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
 
 
 def site_clusters(findings: Findings) -> list[Cluster]:
-    """The components of all sites with enough observations, by the slots that they are in."""
+    """The components of all sites with enough observations, with the slots that they are in."""
     if not 1 < len(findings.sites) <= MOST_SITES:
         return []
     clusters, coupled = [], findings.sets[0]
@@ -87,14 +87,14 @@ def site_clusters(findings: Findings) -> list[Cluster]:
 
 
 def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
-    """Each component's mean and two standard deviations, lines as thick as it is frequent; those of sites are thin."""
+    """Each component's mean and two standard deviations; thicker lines are more frequent, thin ones are sites'."""
     outlines, alone = ([ellipse(each.mean, each.covariance) for each in some] for some in (clusters, sites))
     corners = np.concatenate([*outlines, *alone])
     across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
     drawn = frame(across, up, names)
 
     def outlined(outline: Array, look: str, width: float) -> Markup:
-        # Forty of the hundred points of an outline are enough for the eye.
+        # Forty of the hundred points of an outline look smooth.
         places = np.array([[across(x), up(y)] for x, y in outline[np.linspace(0, len(outline) - 1, 40).astype(int)]])
         return polyline(places, class_=look, stroke_width=f"{width:.1f}")
 
@@ -124,7 +124,7 @@ def frame(across: Scale, up: Scale, names: Sequence[str]) -> list[Markup]:
 
 
 def density(findings: Findings, clusters: Sequence[Cluster], name: str) -> Markup:
-    """The predictive density, and a mark for each component's mean."""
+    """The predictive density, with a mark at each component's mean."""
     ends = [cluster.mean[0] + side * np.sqrt(cluster.covariance[0, 0]) for cluster in clusters for side in (-4, 4)]
     line = np.linspace(min(ends), max(ends), 400)
     height = findings.view.density(findings.merged, line)
@@ -171,7 +171,7 @@ def panel(name: str, drawing: Markup, look: str = "panel") -> Markup:
 
 
 def columns(findings: Findings, parts: dict[int, Profile], about: About) -> Markup:
-    """Each component's mean in each column with an interval, or the shares of the categories."""
+    """Each component's mean in each column with an interval, or the shares of categories."""
     order = by_weight(parts)[:MOST_COMPONENTS]
     chosen = most_different([*parts.values()], MOST_COLUMNS)
     drawings = [panel(about.named(name), column(name, parts, order)) for name in chosen]
@@ -198,7 +198,7 @@ def column(name: str, parts: dict[int, Profile], order: Sequence[int]) -> Markup
 
 
 def stacks(shares: Mapping[int, Mapping[str, Interval]]) -> Markup:
-    """One bar per component, divided among the most frequent categories; a legend below."""
+    """One bar per component, divided among the most frequent categories, and a legend."""
     categories = [*next(iter(shares.values()))]
     frequent = sorted(categories, key=lambda name: -sum(of[name].mean for of in shares.values()))[:MOST_CATEGORIES]
     kept = [category for category in categories if category in set(frequent)]
@@ -225,7 +225,7 @@ def segments(shares: Mapping[str, Interval], categories: Sequence[str]) -> list[
 
 
 def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
-    """From each component to each, as a table of probabilities; and as a diagram, if there are few."""
+    """A table of probabilities from each component to each other, and a diagram if there are few."""
     numbers = range(len(matrix.values))
     if len(numbers) > MOST_COMPONENTS:
         return None
@@ -245,7 +245,7 @@ def move(probability: float) -> Markup:
 
 
 def parameters(findings: Findings, about: About) -> Markup:
-    """Any posterior in numbers: mean, deviation and interval of each parameter, the first ones."""
+    """The first parameters of any posterior as numbers: mean, deviation and interval."""
     sets, alone = findings.sets, findings.view.profiles(findings.merged)
     if not sets and len(alone) == 1:
         values = [(about.named(name), column_value(value)[1]) for name, value in alone[0].columns.items()]

@@ -1,4 +1,4 @@
-"""Anything in a merge that deserves a look, and what to do about it."""
+"""Everything in a merge that deserves a look, and what to do about it."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ ASK = (
 
 
 def checks(findings: Findings) -> str:
-    """What was looked for, and what could not be: only what there is in such a merge."""
+    """What was looked for in such a merge, and what could not be checked."""
     several, apart, undecided = len(findings.sites) > 1, findings.heterogeneity, findings.undecided
     components = plural(findings.view.noun, 2)
     looked_for = {
@@ -43,13 +43,13 @@ def checks(findings: Findings) -> str:
 
 
 PROMISE = "differential privacy"
-"""The kind of remark with which private merges say what was promised."""
+"""The kind of remark that states the promise of a private merge."""
 
 
 def remarks(findings: Findings) -> tuple[Remark, ...]:
-    """Everything that stands out, warnings first: the remarks of the merge, and what takes longer to find.
+    """Everything that stands out, warnings first: the remarks of the merge, and those that take longer to find.
 
-    What the model says about its components, such as topics worth a look, comes before general notes on matches.
+    Remarks of the model on its components, such as topics worth a look, come before general ones on matches.
     """
     noticed = [*of_merge(findings), *influential(findings), *findings.parties.remarks(findings.names)]
     noticed += findings.view.advice(findings.alignment, findings.names)
@@ -60,7 +60,7 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
 
 
 def of_merge(findings: Findings) -> tuple[Remark, ...]:
-    """The remarks that the merge itself carries; and what was promised to persons, where releases are private."""
+    """The remarks that the merge itself carries, and the promise to persons if releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
     usual = remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names, alignment.decided)
@@ -76,7 +76,7 @@ def influential(findings: Findings) -> Iterator[Remark]:
     if len(flagged) > MOST_NAMED:
         more = len(flagged) - MOST_NAMED
         what = f"{counted(more, 'further site')} {'stands' if more == 1 else 'stand'} out."
-        yield Remark("stands out", what, "What was merged has the reasons.")
+        yield Remark("stands out", what, "See “What was merged” for the reasons.")
 
 
 def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
@@ -93,7 +93,7 @@ def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 
 
 def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
-    """Components that are not the same everywhere."""
+    """Components that differ between sites."""
     if coupled not in findings.heterogeneity:
         return
     apart = findings.heterogeneity[coupled]
@@ -118,7 +118,7 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             "matches",
             f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
-            "decbayes report --confidence finds out how likely that is, by simulating such sites.",
+            "decbayes report --confidence estimates how likely that is, by simulating such sites.",
             severity="note",
         )
     elif sure.expected_wrong is not None and sure.expected_wrong >= SOME_WRONG:
@@ -147,7 +147,7 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             "small components",
             f"{findings.nouns(len(few))} with fewer than {findings.least:g} {findings.view.counted}s: {listed(few)}.",
-            "Not shown, since they may describe single observations. --least 0 shows everything, for your own use.",
+            "Not shown, because they may describe single observations. --least 0 shows everything, for your own use.",
         )
 
 

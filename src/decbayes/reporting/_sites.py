@@ -1,4 +1,4 @@
-"""Who took part: rows used and left out, what sites have said about their columns, and what each gains by joining."""
+"""The participants: rows used and left out, the sites' columns, and what each gains by joining."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ MOST_SITES = 100
 
 
 def took_part(findings: Findings, about: About) -> Markup | None:
-    """A row per site: the flow of rows from its data to the result, who approved it, and what it gains."""
+    """One row per site: rows in its data, left out and used, who approved its file, and what it gains."""
     if len(findings.sites) == 1 and not about.participants:
         return None
     known = [about.participants.get(findings.names[site], Participant()) for site in findings.sites]
@@ -52,7 +52,7 @@ def took_part(findings: Findings, about: About) -> Markup | None:
 
 
 def flow_of(site: Participant) -> tuple[str, Markup | str]:
-    """Rows in the data, and how many were left out for which reason."""
+    """The rows in the data, and how many were left out for which reason."""
     if not site.rows:
         return "–", "–"
     left = sum(site.left_out.values())
@@ -73,14 +73,14 @@ def narrowing(times: float) -> str:
 
 
 def first_table(about: About, sites: Sequence[int], findings: Findings) -> Markup | None:
-    """What the columns of each site hold, as far as sites have said it: rounded means and standard deviations."""
+    """The columns of each site, as far as known: rounded means and standard deviations."""
     columns = {name: about.participants[name].columns for name in findings.names if name in about.participants}
     names = list(dict.fromkeys(name for listed in columns.values() for name in listed))
     if not names or len(columns) > MOST_SITES:
         return None
     rows = [(about.named(name), *(column_text(columns[site].get(name)) for site in columns)) for name in names]
     head = ("column", *columns)
-    text = "Sites by their columns, as they have listed them: mean ± standard deviation, rounded; or categories."
+    text = "The columns as listed by the sites: mean ± standard deviation, rounded; or categories."
     return joined([tag("h3", "What the sites' data are like"), table(head, rows), note(text)])
 
 

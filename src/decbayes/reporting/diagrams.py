@@ -19,7 +19,7 @@ THICKEST = 9.0
 
 
 def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | None:
-    """States in a ring; each says how long a visit lasts on average, arrows where it goes when it ends."""
+    """States in a ring with the mean length of a visit, and arrows for where visits go when they end."""
     count = len(probabilities)
     if not 2 <= count <= MOST_STATES:
         return None
@@ -36,13 +36,13 @@ def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | 
     ]
     drawn += [state(k, places[k], duration(float(probabilities[k, k])), titles[k]) for k in range(count)]
     height = max(y for _, y in places) + CIRCLE + 24.0
-    # Shares come last, so that no line crosses them.
+    # Shares are drawn last, so that no line crosses them.
     parts = sorted((part for group in drawn for part in group), key=lambda part: "share-of-moves" in part)
     return svg(parts, SIZE, height, f"{count} states and the moves between them")
 
 
 def leaving(probabilities: Array) -> Array:
-    """Where a visit ends up, given that it ends: rows without their diagonal add up to 1."""
+    """Where a visit goes when it ends: rows without the diagonal add up to 1."""
     moves = probabilities.copy()
     moves[range(len(moves)), range(len(moves))] = 0.0
     totals = moves.sum(axis=1, keepdims=True)
@@ -61,7 +61,7 @@ def state(number_of: int, place: tuple[float, float], steps: float, title: str) 
 
 
 def arrow(start: tuple[float, float], end: tuple[float, float], share: float) -> list[Markup]:
-    """A bent arrow from circle to circle, with its share; arrows there and back bend away from each other."""
+    """A curved arrow from circle to circle, with its share; arrows there and back bend away from each other."""
     (x1, y1), (x2, y2) = start, end
     length = hypot(x2 - x1, y2 - y1)
     across = (-(y2 - y1) / length, (x2 - x1) / length)
@@ -74,7 +74,7 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     side = (base[1] - last[1], last[0] - base[0])
     corners = [last, *((base[0] + sign * 0.5 * side[0], base[1] + sign * 0.5 * side[1]) for sign in (1, -1))]
     curve = f"M{pair(first)}Q{pair(middle)} {pair(base)}"
-    # Beside the line: half of the text's width and height, as far as they point away from it.
+    # Next to the line: half of the text's width and height, as far as they point away from it.
     out = 0.5 * bend + 0.5 * width + 7.0 + abs(across[0]) * 0.5 * LABEL[0] + abs(across[1]) * 0.5 * LABEL[1]
     label = ((x1 + x2) / 2 + out * across[0], (y1 + y2) / 2 + out * across[1])
     meaning = tag("title", f"{share:.0%} of visits end this way")
@@ -86,7 +86,7 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
 
 
 def shifted(place: tuple[float, float], towards: tuple[float, float], distance: float) -> tuple[float, float]:
-    """A place moved some way towards another one."""
+    """A point moved some way towards another."""
     gap = hypot(towards[0] - place[0], towards[1] - place[1]) or 1.0
     return (place[0] + distance * (towards[0] - place[0]) / gap, place[1] + distance * (towards[1] - place[1]) / gap)
 

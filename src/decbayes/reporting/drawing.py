@@ -1,4 +1,4 @@
-"""Small SVG drawings: intervals, ellipses, curves. Classes of the page's style give the colours."""
+"""Small SVG drawings: intervals, ellipses, curves. The page's style classes set the colours."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LARGEST_LOG = 300.0
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps numbers from `low` to `high` to places from `start` to `end`."""
+    """Maps numbers from `low` to `high` to positions from `start` to `end`."""
 
     low: float
     high: float
@@ -26,12 +26,12 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a number; numbers beyond an end are at that end."""
+        """The position of a number; numbers beyond an end are at that end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self, most: int = 4) -> list[float]:
-        """A few round numbers within, at least three of them."""
+        """At least three round numbers within the range."""
         marks = [place * self.step(most) for place in self.places(most)]
         return marks if len(marks) >= FEWEST_TICKS else self.ticks(most + 1)
 
@@ -45,7 +45,7 @@ class Scale:
         return range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)
 
     def factors(self) -> list[float]:
-        """The logarithms of round factors within, at least three of them."""
+        """The logarithms of at least three round factors within the range."""
         low, high = exp(max(self.low, -LARGEST_LOG)), exp(min(self.high, LARGEST_LOG))
         base = next((base for base in (2.0, 10.0, 100.0, 1e4) if log(high / low, base) < MOST_FACTORS), 1e16)
         powers = range(ceil(log(low, base) - 1e-9), floor(log(high, base) + 1e-9) + 1)
@@ -64,7 +64,7 @@ def spanning(values: Array, start: float, end: float, *, room: float = 0.04) -> 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a drawing of intervals; `look` is a class of the page's style, `size` the radius of the dot."""
+    """One line of a drawing of intervals; `look` is a style class, `size` the radius of the dot."""
 
     label: str
     value: Interval
@@ -76,7 +76,7 @@ class Line:
 
 
 def as_factor(value: float) -> str:
-    """A logarithm as the factor that it stands for."""
+    """A logarithm as its factor."""
     return number(exp(min(value, LARGEST_LOG)))
 
 
@@ -90,10 +90,10 @@ def intervals(
     factors: bool = False,
     axis: str = "",
 ) -> Markup:
-    """A dot for each mean and a line for its interval, one below the other, over a scale with a few round numbers.
+    """A dot for each mean and a line for its interval, below each other, over a scale with a few round numbers.
 
-    `null` is a number to compare with, drawn as a line. Values that are logarithms of `factors` are labelled by these;
-    `axis` says what the numbers are.
+    `null` is a number to compare with, drawn as a line. With `factors`, values are logarithms and labelled as factors;
+    `axis` names the numbers.
     """
     ends = [[row.value.mean, row.value.low, row.value.high] for row in rows]
     values = np.array(ends + [[null] * 3] * (null is not None), dtype=float)
@@ -124,7 +124,7 @@ def interval(row: Line, scale: Scale, y: float, gutter: float, write: Callable[[
 def svg(children: Sequence[Markup], width: float, height: float, name: str, *, role: str = "img") -> Markup:
     """A drawing with a title for screen readers; it shrinks with the page and never grows.
 
-    One that holds links is a "group": an image has nothing inside.
+    If it contains links, its role is "group", because an image has no content.
     """
     return tag(
         "svg",
@@ -137,7 +137,7 @@ def svg(children: Sequence[Markup], width: float, height: float, name: str, *, r
 
 
 def polyline(points: Array, **attributes: str) -> Markup:
-    """A line through points, relative steps in tenths of a pixel: half the bytes of absolute places."""
+    """A line through points, as relative steps in tenths of a pixel: half the bytes of absolute positions."""
     tenths = np.round(10 * points).astype(int)
     steps = np.diff(tenths, axis=0)
     path = f"M{shorten(tenths[0])}l{' '.join(map(shorten, steps))}" if len(points) > 1 else ""

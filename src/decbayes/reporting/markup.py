@@ -23,7 +23,7 @@ OPTIMALITY = {
 
 
 class Markup(str):
-    """Text that is HTML already: only functions of this module make it from other text."""
+    """Text that is already HTML; only functions of this module make it from other text."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ def tag(name: str, *children: Any, **attributes: Any) -> Markup:
 
 
 def joined(children: Any) -> Markup:
-    """All children in a row, text escaped."""
+    """All children in order, with text escaped."""
     if isinstance(children, Markup):
         return children
     if children is None:
@@ -62,18 +62,18 @@ def readable(text: str) -> str:
 
 
 def coordinate(value: float) -> str:
-    """A place in a drawing, to a tenth of a pixel."""
+    """A position in a drawing, to a tenth of a pixel."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def lines_of(texts: Iterable[str]) -> Markup:
-    """Lines for a `pre`: text is escaped, line ends are not."""
+    """Lines for a `pre`: text is escaped, line ends are kept."""
     return Markup("\n".join(joined(text) for text in texts))
 
 
 def image(pixels: NDArray[np.uint8]) -> str:
-    """(height, width, channels) as a data URL with the whole picture, a PNG.
+    """(height, width, channels) as a data URL of a PNG.
 
     One channel is grey, three are colours, four are colours and opacity.
     """
@@ -90,7 +90,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collection[int] = ()) -> Markup:
-    """A table that scrolls by itself if the page is narrow; the columns `right` hold numbers to compare."""
+    """A table that scrolls if the page is narrow; the columns `right` are numbers to compare."""
     titles = [tag("th", text, scope="col", class_=side(place in right)) for place, text in enumerate(head)]
     body = [
         tag("tr", tag("th", first, scope="row"), [cell(value, place in right) for place, value in enumerate(others, 1)])
@@ -100,7 +100,7 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, right: Collecti
 
 
 def scrolling(content: Markup, name: str) -> Markup:
-    """Content that may be wider than the page: it scrolls by itself, also with the keyboard."""
+    """Content that may be wider than the page: it scrolls, also with the keyboard."""
     return tag("div", content, class_="wide", tabindex=0, role="group", aria_label=name)
 
 
@@ -126,6 +126,6 @@ def description(entries: Iterable[tuple[str, Any]], **attributes: Any) -> Markup
 
 
 def left_out(count: int, noun: str, which: str = "") -> Markup | None:
-    """How many things are not shown; nothing if all are."""
+    """How many things are not shown; None if all are."""
     what = f"further {noun}{which} is" if count == 1 else f"further {noun}s{which} are"
     return note(f"{count:,} {what} left out.") if count > 0 else None

@@ -20,7 +20,7 @@ from decbayes.views.view import INTERVAL
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
 DIGITS = 12
-# Notebooks are light or dark: shades of one blue on whatever is behind, and the notebook's own ink.
+# Notebooks are light or dark: shades of one blue on any background, and the notebook's text colour.
 SHADE = "background:rgba(70,140,200,{:.2f})"
 
 
@@ -31,7 +31,7 @@ def html_of(value: Any) -> str:
 
 @html_of.register
 def of_posterior(value: Posterior) -> str:
-    """The model, the fingerprint, and each component with its share in a few words; then the remarks."""
+    """The model, the fingerprint, each component with its share in a few words, and the remarks."""
     view, doubts = view_of(value.structure), remark_notes(value.remarks)
     head, texts = f"Posterior of {view.title}, {value.digest[:DIGITS]}", view.captions(value)
     if estimates := view.estimates(value):
@@ -85,7 +85,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
 
 
 def shaded(text: str, margin: float) -> Markup:
-    """Margins from 0 to 100 nats on a logarithmic scale; a component with no other slot is certain."""
+    """Margins from 0 to 100 nats on a logarithmic scale; a component without another slot is certain."""
     level = min(np.log10(1.0 + margin) / 2.0, 1.0) if text else 0.0
     return tag("td", text, style=f"{SHADE.format(0.08 + 0.5 * level)};text-align:center" if text else None)
 

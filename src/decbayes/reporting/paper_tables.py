@@ -25,7 +25,7 @@ LATEX |= {"^": r"\textasciicircum{}", "²": "$^2$", "τ": r"$\tau$", "−": "$-$
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A title, the names of columns, rows of texts, and what they mean."""
+    """A title, the names of columns, rows of texts, and a note on their meaning."""
 
     title: str
     head: tuple[str, ...]
@@ -33,7 +33,7 @@ class PaperTable:
     meaning: str = ""
 
     def html(self) -> Markup:
-        """The table as a part of a page."""
+        """The table as part of a page."""
         shown = table(self.head, self.rows, right=range(1, len(self.head)))
         return joined([shown, note(self.meaning) if self.meaning else None])
 
@@ -67,13 +67,13 @@ WRITERS: dict[str, Callable[[PaperTable], bytes]] = {
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file whose ending says no known kind, before the work is done."""
+    """Refuse a file with an unknown ending, before the work begins."""
     if path.suffix not in WRITERS:
         raise DecbayesError(f"{path}: tables are written as {', '.join(WRITERS)}; choose one of these endings.")
 
 
 def paper_table(findings: Findings, about: About) -> PaperTable:
-    """The merge as a table: effects of a regression, or what components are like."""
+    """The merge as a table: effects of a regression, or descriptions of components."""
     title = about.question or usual_name(findings)
     if findings.view.estimates(findings.merged):
         return effects_table(findings, about, title)
@@ -91,7 +91,7 @@ def usual_name(findings: Findings) -> str:
 
 
 def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
-    """Each term with its ratio or coefficient; I², and where a further site is expected."""
+    """Each term with its ratio or coefficient, and I²."""
     merged, ratios = findings.merged, findings.view.ratios(findings.merged, level=LEVEL)
     coefficients = findings.view.estimates(merged, level=LEVEL)
     places = effect_places(coefficients) if ratios else range(len(coefficients))
@@ -189,7 +189,7 @@ def paragraph(text: str, *, bold: bool = False) -> str:
 
 
 def word_table(rows: Sequence[Sequence[str]]) -> str:
-    """Lines above, below and under the head, as in journals."""
+    """A table with lines above, below and under the head, as in journals."""
     lines = "".join(f'<w:{side} w:val="single" w:sz="8" w:space="0" w:color="auto"/>' for side in SIDES)
     head, *others = ["".join(map(word_cell, row)) for row in rows]
     first = f"<w:tr><w:trPr><w:tblHeader/></w:trPr>{head}</w:tr>"

@@ -1,4 +1,4 @@
-"""A preview as one HTML file, for whoever decides whether a file may leave."""
+"""A preview as one HTML file, for the person who decides whether a file may leave."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ MEANINGS = {"fine": "obeys the rules", "look": "look at this", "stop": "breaks a
 
 
 def preview_page(preview: Preview) -> str:
-    """The page as text. It may quote rare words and categories: it is for the owner of the data only."""
+    """The page as text. It may quote rare words and categories, so it is only for the owner of the data."""
     title = f"Before it leaves: {preview.title}"
     content = tag(
         "body",
@@ -57,10 +57,10 @@ def may_leave(preview: Preview) -> tuple[str, str]:
 
 
 def facts(preview: Preview) -> Markup | None:
-    """The statement that goes with the file."""
+    """The manifest of the file."""
     if not preview.facts:
         return None
-    return tag("section", tag("h2", "What the file says about itself"), description(preview.facts, class_="told"))
+    return tag("section", tag("h2", "The manifest of the file"), description(preview.facts, class_="told"))
 
 
 def statements(given: Sequence[Statement]) -> Markup:
@@ -84,7 +84,7 @@ def statements(given: Sequence[Statement]) -> Markup:
     ]
     legend = [tag("span", f"{mark} {MEANINGS[severity]}") for severity, mark in MARKS.items()]
     shown = tag("table", tag("tbody", rows), class_="checks")
-    return tag("section", tag("h2", "What it tells others"), shown, tag("p", legend, class_="legend"))
+    return tag("section", tag("h2", "What it reveals to others"), shown, tag("p", legend, class_="legend"))
 
 
 def pictures(preview: Preview) -> Markup | None:
@@ -94,13 +94,13 @@ def pictures(preview: Preview) -> Markup | None:
         drawn.append(figure(groups(preview.sizes, preview.least), text))
     if preview.membership is not None:
         text = (
-            "A reader who has this file and somebody's record guesses whether it was used. Measured on your own data, "
+            "A reader with this file and somebody's record guesses whether it was used. Measured on your own data, "
             "with files of half of them: this file reveals less."
         )
         drawn.append(figure(scale(preview.membership), text))
     if len(preview.deviations):
         text = (
-            "How far the result moves without single persons, the largest first, in posterior standard deviations. "
+            "How far the result moves without a single person, the largest first, in posterior standard deviations. "
             f"Dashed: {STANDS_OUT:g}; a person above it can be noticed."
         )
         drawn.append(figure(records(preview.deviations[:MOST_RECORDS]), text))
@@ -108,7 +108,7 @@ def pictures(preview: Preview) -> Markup | None:
 
 
 def groups(sizes: Array, least: float) -> Markup:
-    """Bars from left to right, one per group, the largest first."""
+    """Horizontal bars, one per group, the largest first."""
     shown = np.sort(sizes[sizes > 0.5])[::-1][:MOST_BARS]
     largest = max(float(shown.max(initial=0.0)), least)
     unit, height = (WIDTH - 2 * SPACE) / largest, LINE * len(shown) + 8
@@ -124,7 +124,7 @@ def groups(sizes: Array, least: float) -> Markup:
 
 
 def scale(membership: float) -> Markup:
-    """Where the test stands between chance and certainty."""
+    """The result of the test between chance and certainty."""
     left, right, middle = 20.0, WIDTH - 30.0, 46.0
 
     def at(value: float) -> float:
@@ -147,7 +147,7 @@ def scale(membership: float) -> Markup:
 
 
 def records(deviations: Array) -> Markup:
-    """Upright bars, one per record."""
+    """Vertical bars, one per record."""
     largest = max(float(deviations.max()), STANDS_OUT) * 1.1
     step = (WIDTH - SPACE) / max(len(deviations), 12)
     drawn: list[Markup] = [

@@ -1,4 +1,4 @@
-"""A merge as one file that opens in any browser: what was found, which sites have it, and what deserves a look."""
+"""A merge as one file for any browser: what was found, which sites have it, and what deserves a look."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from decbayes.views.findings import LEAST, simulated_reliability
 from decbayes.views.participants import About
 from decbayes.views.values import Shape, counted, number, plural
 
-# Nothing is loaded and nothing runs, whatever a label says: no script, no font, no address but pictures within.
+# Nothing is loaded and nothing runs, whatever a label contains: no script, no font, no address but embedded pictures.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MOST_SITES = 100
@@ -38,14 +38,14 @@ DIGITS = 12  # of a fingerprint
 STATISTICIANS = "For statisticians"
 NOTHING = About()
 SURENESS = {
-    "margin": "margin: the objective's loss, in nats, if the match had to go elsewhere. It is not a probability.",
-    "probability": "probability: how often such a match was right in simulations that take the merge as the truth and "
-    "have sites like these. It is too high if sites see partly overlapping things.",
+    "margin": "margin: the objective's loss in the next best slot, in nats. It is not a probability.",
+    "probability": "probability: how often such a match was right in simulations of sites like these, with the merge "
+    "as the truth. It is too high if what sites observe overlaps only partly.",
 }
 SITES = "A site holds data; only its posterior was merged."
 COMPONENTS = "A component is something that a site found. Matching components of different sites share one number."
 APART = "apart: nats per observation that a site's version of a component loses by the merge."
-NO_DATA = "This report shows only what the posterior files hold, and no data."
+NO_DATA = "This report is made from posterior files and contains no data."
 CALIBRATE = (
     "To calibrate them, each site runs `decbayes calibrate merged.posterior DATA -o SITE.information` and sends the "
     "result. Then anybody runs `decbayes calibrate merged.posterior *.information -o calibrated.posterior`. In a "
@@ -73,14 +73,14 @@ def report(
     The file opens from disk, prints, and loads nothing from elsewhere. The same posteriors and names give the same
     bytes, in any order.
 
-    `alignment` is what `db.align` returns, and `path` where to write. `names` are those of the sites, by default
+    `alignment` is the result of `db.align`, and `path` where to write. `names` are those of the sites, by default
     "site 0" and so on. `title` is the heading. `shape` is the height and width of components that are images.
-    Components with fewer than `least` observations are counted and not shown, since they may describe single ones.
-    `command` is shown as the way to reproduce it. Matches have the probabilities of `reliability`
-    (`db.checking.reliability`), which is learned where that takes seconds, or margins if it is False. With `counts`
-    (`db.texts.Quality.co_occurrence`, summed over all sites) topics have their coherence. `rows` says how many persons,
-    documents or sequences are behind each posterior. `about` has the question, authors, units and what sites say of
-    themselves (`decbayes.views.participants.About`).
+    Components with fewer than `least` observations are counted but not shown, because they may describe single ones.
+    `command` is shown as the way to reproduce the merge. Matches have the probabilities of `reliability`
+    (`db.checking.reliability`), which is simulated if that takes seconds, or margins if it is False. With `counts`
+    (`db.texts.Quality.co_occurrence`, summed over all sites) topics have their coherence. `rows` are the numbers of
+    persons, documents or sequences behind the posteriors. `about` has the question, authors, units and descriptions
+    of sites (`decbayes.views.participants.About`).
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -105,14 +105,14 @@ def page(
     about: About = NOTHING,
     **known: Any,
 ) -> str:
-    """The report as text; `known` is what `Findings` takes."""
+    """The report as text; `known` are arguments of `Findings`."""
     return page_of(findings_of(alignment, names, **known), title=title, shape=shape, command=command, about=about)
 
 
 def page_of(
     findings: Findings, *, title: str = "", shape: Shape | None = None, command: str = "", about: About = NOTHING
 ) -> str:
-    """The report of what follows from an alignment."""
+    """The report of findings, as text."""
     sections = {
         "What was found": components(findings, shape, about),
         "What deserves a look": attention(findings),
@@ -134,7 +134,7 @@ def page_of(
 
 
 def findings_of(alignment: Alignment, names: Sequence[str] | None, **known: Any) -> Findings:
-    """What follows from an alignment, with the reliability of matches learned where that takes seconds."""
+    """The findings of an alignment; the reliability of matches is simulated if that takes seconds."""
     sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
     if isinstance(known.setdefault("reliability", True), bool):
         length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
@@ -230,7 +230,7 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
 
 
 def merged_sites(findings: Findings) -> Markup:
-    """Each file, what it holds, and how it agrees with the others."""
+    """Each file, its content, and how it agrees with the others."""
     flags = findings.influence.flags
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
@@ -313,7 +313,7 @@ def intervals_text(findings: Findings) -> str:
     """Where intervals come from, how far to trust them, and how to calibrate them."""
     merged = findings.merged
     if merged.uncertainty == EXACT:
-        return "Intervals and standard deviations are exact: this model has its posterior in closed form."
+        return "Intervals and standard deviations are exact: the posterior of this model has a closed form."
     if merged.calibration is not None:
         return f"Intervals and standard deviations are {merged.uncertainty}."
     if merged.uncertainty == JOINT:

@@ -1,6 +1,6 @@
-"""A map of topics: near ones are alike, large ones are frequent. A click shows a topic's words and who has it.
+"""A map of topics: similar topics are close, frequent ones are large. A click shows a topic's words and its sites.
 
-It works without any script: links choose a topic, and the words' order is chosen by three buttons.
+It works without scripts: links choose a topic, and three buttons choose the order of words.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from decbayes.views.values import number
 
 WIDTH, HEIGHT, MARGIN, LARGEST = 520.0, 420.0, 56.0, 46.0
 LEAST, STROKE = 7.0, 2.0  # radius, and width of a line
-# Circles come nearer than this share of touching, so that labels can be read; they move in this number of steps.
+# Circles come no closer than this share of touching, so that labels are readable; they move in this many steps.
 APART, STEPS = 0.8, 300
 WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
-# λ of pyLDAvis: how much a word's probability in the topic counts; the rest is how much more frequent it is there.
+# λ of pyLDAvis: the weight of a word's probability in the topic; the rest is how much more frequent it is there.
 ORDERS = (1.0, 1.0 - COMMON, 0.4)
 USUAL = 1
 CAPTION = (
-    "Topics that are near each other have similar words; circles are moved apart where names would overlap. Areas "
+    "Topics that are close have similar words; circles are moved apart where names would overlap. Areas "
     "are shares of all words. "
 )
 CHOOSING = (
@@ -35,7 +35,7 @@ CHOOSING = (
 
 
 def topic_map(findings: Findings) -> Markup | None:
-    """The map and a panel per topic; nothing for fewer than two topics, or too many to tell apart, or other words."""
+    """The map and a panel per topic; None for fewer than two topics, too many to distinguish, or other words."""
     if FACTOR not in findings.merged.structure.labels:
         return None
     quality = Quality(findings.merged, WORDS)
@@ -90,11 +90,11 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
 
 
 def parted(centres: Array, radii: Array) -> Array:
-    """Circles moved apart until none covers another's label, as far as there is room; the others stay."""
+    """Circles moved apart, as far as there is room, until none covers another's label."""
     least = APART * (radii[:, None] + radii)
     np.fill_diagonal(least, 0.0)
     low, high = radii[:, None] + STROKE, np.array([WIDTH, HEIGHT]) - radii[:, None] - STROKE
-    # Circles in one place would not know which way to go.
+    # Circles in the same place would have no direction to move in.
     centres = centres + 0.01 * np.arange(len(centres))[:, None]
     for _ in range(STEPS):
         apart = centres[:, None] - centres
@@ -108,7 +108,7 @@ def parted(centres: Array, radii: Array) -> Array:
 
 
 def one_word_each(names: Sequence[str]) -> list[str]:
-    """The first word of each name that no earlier one is marked with."""
+    """The first word of each name that no earlier one has as its mark."""
     marks: list[str] = []
     for name in names:
         words = name.split(", ")
@@ -131,7 +131,7 @@ def panel(findings: Findings, quality: Quality, slot: int, ranked: Sequence[NDAr
         tag("h3", quality.names[slot], " ", tag("a", f"card {slot}", href=f"#component-{slot}", class_="no")),
         note(f"{share:.1%} of all words. Frequencies of words: blue in this topic, grey in all topics together."),
         joined(lists),
-        note(f"occurrences at sites, in topics of their own: {sites}") if len(findings.sites) > 1 else None,
+        note(f"occurrences in the sites' topics: {sites}") if len(findings.sites) > 1 else None,
         class_="panel",
         id=f"topic-{slot}",
     )
