@@ -242,10 +242,10 @@ def test_profiles_of_classes_are_a_table_of_columns_by_classes(rng):
 
 
 def test_states_have_durations_and_moves_as_a_diagram():
-    from decbayes.reporting.diagrams import duration, leaving, transition_diagram
+    from decbayes.reporting.diagrams import duration, moves_at_end, transition_diagram
 
     matrix = np.array([[0.9, 0.075, 0.025], [0.2, 0.8, 0.0], [0.5, 0.0, 0.5]])
-    np.testing.assert_allclose(leaving(matrix), [[0, 0.75, 0.25], [1, 0, 0], [1, 0, 0]])
+    np.testing.assert_allclose(moves_at_end(matrix), [[0, 0.75, 0.25], [1, 0, 0], [1, 0, 0]])
     assert duration(0.9) == pytest.approx(10.0)
     drawn = transition_diagram(matrix, ["a", "b", "c"])
     assert drawn.count('class="move"') == 4

@@ -7,7 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.models.topics.quality import Quality
-from decbayes.reporting.topic_map import one_word_each, parted, places_of
+from decbayes.reporting.topic_map import move_apart, one_word_each, places_of
 
 WORDS = [f"w{n}" for n in range(30)]
 
@@ -53,11 +53,11 @@ def test_like_topics_are_near_each_other():
 def test_circles_make_room_for_each_others_names_and_stay_on_the_map(rng):
     radii = np.array([46.0, 40.0, 40.0, 20.0, 7.0, 7.0])
     centres = np.array([[60.0, 60.0], [60.0, 60.0], [70.0, 60.0], [65.0, 60.0], [400.0, 300.0], [400.0, 300.0]])
-    moved = parted(centres, radii)
+    moved = move_apart(centres, radii)
     far = np.linalg.norm(moved[:, None] - moved, axis=2) + np.eye(6) * 1e9
     assert (far >= 0.75 * (radii[:, None] + radii)).all()
     assert (moved >= radii[:, None]).all()
-    alone = parted(np.array([[100.0, 100.0], [300.0, 300.0]]), np.array([40.0, 40.0]))
+    alone = move_apart(np.array([[100.0, 100.0], [300.0, 300.0]]), np.array([40.0, 40.0]))
     np.testing.assert_allclose(alone, [[100.0, 100.0], [300.0, 300.0]], atol=0.1)
 
 

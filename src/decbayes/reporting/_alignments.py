@@ -37,7 +37,7 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
         sizes = f"{sites:,} sites from top to bottom, by name, {findings.nouns(slots)} from left to right."
         return figure(picture(findings, coupled), f"{sizes} {SHADE}")
     return figure(
-        written(findings, coupled),
+        matrix_table(findings, coupled),
         f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here, 5× if five). ",
         SHADE,
         f" ? marks a close call. ≠ marks a {findings.view.noun} that the site disagrees about.",
@@ -50,13 +50,13 @@ def shades(evidence: Array) -> Array:
     return np.asarray(np.sqrt(np.divide(evidence, totals, out=np.zeros_like(evidence), where=totals > 0)))
 
 
-def written(findings: Findings, coupled: CoupledSet) -> Markup:
+def matrix_table(findings: Findings, coupled: CoupledSet) -> Markup:
     fillings, shade = reading.fillings(findings.alignment, coupled), shades(findings.shared[coupled].evidence)
     # The site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
     slots = findings.filled(coupled)
-    named = findings.labels(coupled)
-    across = [tag("th", tag("span", named[slot]), scope="col", title=slot) for slot in slots]
+    labels = findings.labels(coupled)
+    across = [tag("th", tag("span", labels[slot]), scope="col", title=slot) for slot in slots]
     head = tag("tr", tag("th", "site", scope="col"), across)
     rows = [
         tag(
@@ -66,12 +66,8 @@ def written(findings: Findings, coupled: CoupledSet) -> Markup:
         )
         for site in findings.sites
     ]
-    return tag("table", tag("thead", head), tag("tbody", rows), class_=look_of(named))
-
-
-def look_of(named: list[str | int]) -> str:
-    """The style: names are written upright, numbers as usual."""
-    return "matrix named" if any(isinstance(name, str) for name in named) else "matrix"
+    upright = any(isinstance(name, str) for name in labels)
+    return tag("table", tag("thead", head), tag("tbody", rows), class_="matrix named" if upright else "matrix")
 
 
 def cell(
@@ -84,16 +80,16 @@ def cell(
 ) -> Markup:
     if not components:
         return tag("td")
-    sure = findings.sureness[coupled]
-    marks = "?" * bool(sure.close[place]) + "≠" * bool(against[place])
-    amount, value = findings.shared[coupled].evidence[place], sure.text(*place)
+    sureness = findings.sureness[coupled]
+    marks = "?" * bool(sureness.close[place]) + "≠" * bool(against[place])
+    amount, value = findings.shared[coupled].evidence[place], sureness.text(*place)
     counts = f"{number(round(amount))} {findings.view.counted}s"
     return tag(
         "td",
         cell_text(components),
         tag("sup", marks) if marks else None,
         class_=f"s{min(int(SHADES * shade[place]), SHADES - 1)}",
-        title=f"{findings.names[place[0]]}, component {place[1]}: {counts}, {sure.name} {value}",
+        title=f"{findings.names[place[0]]}, component {place[1]}: {counts}, {sureness.name} {value}",
     )
 
 
@@ -122,7 +118,9 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     ]
     shown = table(
-        ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"), rows, right=(3, 4)
+        ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"),
+        rows,
+        right=(3, 4),
     )
     more = left_out(len(places) - len(rows), "close call")
     return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
@@ -138,11 +136,11 @@ def dendrogram(findings: Findings) -> Markup | None:
         return note(
             f"A tree of {leaves:,} components is too large to read here. Draw it with decbayes merge … --tree tree.svg"
         )
-    return tag("div", drawn(findings, tree(findings.alignment.posteriors)), class_="tree")
+    return tag("div", draw_tree(findings, tree(findings.alignment.posteriors)), class_="tree")
 
 
-def drawn(findings: Findings, grown: Tree) -> Markup:
-    layout = branches(grown)
+def draw_tree(findings: Findings, components_tree: Tree) -> Markup:
+    layout = branches(components_tree)
     across = Scale(0.0, 10.0 * len(layout.leaves), LEFT, WIDTH - 10.0)
     up = Scale(0.0, layout.height, HEIGHT - FEET, 10.0)
     paths: dict[str, str] = {}

@@ -11,7 +11,7 @@ from decbayes.merging.reading import DISAGREES
 from decbayes.posterior import Posterior
 from decbayes.reporting.markup import Markup, description, image, joined, left_out, note, table, tag
 from decbayes.structure import CoupledSet
-from decbayes.views import Findings, Image, Interval, Shares, Words
+from decbayes.views import Findings, Image, Profile, Words
 from decbayes.views.participants import About
 from decbayes.views.values import Part, Row, column_value, counted, number, percent, range_text, value_text
 
@@ -54,18 +54,19 @@ def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Ma
 
 def title(findings: Findings, coupled: CoupledSet, slot: int) -> list[Any]:
     """The name of a component, hidden if it has too few observations, and its number."""
-    named = findings.titles(coupled)[slot]
+    name = findings.titles(coupled)[slot]
     noun = f"{findings.view.noun} "
-    if findings.hidden(coupled)[slot] or named == f"{noun}{slot}":
+    if findings.hidden(coupled)[slot] or name == f"{noun}{slot}":
         return [noun.capitalize(), tag("span", slot, class_="no")]
-    return [named, " ", tag("span", slot, class_="no")]
+    return [name, " ", tag("span", slot, class_="no")]
 
 
 def spread(findings: Findings, coupled: CoupledSet, slot: int) -> list[str]:
     """How much more sites differ than by chance, if several sites have the component."""
-    apart = findings.heterogeneity.get(coupled)
-    known = apart is not None and np.isfinite(apart.ratio[slot])
-    return [f"sites differ {apart.ratio[slot]:.1f} times as much as by chance"] if apart is not None and known else []
+    heterogeneity = findings.heterogeneity.get(coupled)
+    if heterogeneity is None or not np.isfinite(heterogeneity.ratio[slot]):
+        return []
+    return [f"sites differ {heterogeneity.ratio[slot]:.1f} times as much as by chance"]
 
 
 def support_text(findings: Findings, support: list[int]) -> str:
@@ -93,7 +94,11 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
     support, known = shared.sites(slot), sure.expected_wrong is not None
     rows = [
-        (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
+        (
+            findings.names[site],
+            number(round(shared.evidence[site, slot])),
+            *([sure.text(site, slot)] * known),
+        )
         for site in support[:MOST_SUPPORTERS]
     ]
     shown = table(("site", f"{findings.view.counted}s", *(["correct with probability"] * known)), rows, right=(1, 2))
@@ -127,26 +132,24 @@ def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Ro
     if len(profiles) != len(parts) or any(isinstance(part, Words | Image) for part in parts):
         return [part.facts for part in parts]
     frequencies = findings.view.frequencies(findings.merged)
-    shares = [{"share": f"{percent(each.mean)} ({range_text(each, percent)})"} for each in frequencies]
-    return [
-        {**(shares[slot] if shares else {}), **{name: fact(name, value, about) for name, value in part.columns.items()}}
-        for slot, part in enumerate(profiles)
-    ]
+    shares = [{"share": f"{percent(frequency.mean)} ({range_text(frequency, percent)})"} for frequency in frequencies]
 
+    def texts(part: Profile) -> Row:
+        values = {name: column_value(value, about.units.get(name, "")) for name, value in part.columns.items()}
+        return {name: " ".join(filter(None, value)) for name, value in values.items()}
 
-def fact(name: str, value: Interval | Shares, about: About) -> str:
-    return " ".join(filter(None, column_value(value, about.units.get(name, ""))))
+    return [{**(shares[slot] if shares else {}), **texts(part)} for slot, part in enumerate(profiles)]
 
 
 def body(slot: int, part: Part, longest: float, details: Row, text: str) -> Markup:
     """Bars of words on one scale for all topics, or an image; then the facts."""
     if isinstance(part, Words):
-        drawn = tag("ol", [bar(word, share, longest) for word, share in part.words], class_="bars")
+        drawing = tag("ol", [bar(word, share, longest) for word, share in part.words], class_="bars")
     elif isinstance(part, Image):
-        drawn = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")
+        drawing = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")
     else:
-        drawn = Markup("")
-    return joined([drawn, facts(details) if details else None, note(text) if text else None])
+        drawing = Markup("")
+    return joined([drawing, facts(details) if details else None, note(text) if text else None])
 
 
 def bar(word: str, share: float, longest: float) -> Markup:
@@ -223,7 +226,7 @@ def without(merged: Posterior, site: Posterior) -> Posterior:
     return Posterior(merged.structure, rest) if inside else merged
 
 
-def supported(findings: Findings, coupled: CoupledSet) -> str:
+def count_text(findings: Findings, coupled: CoupledSet) -> str:
     """How many components there are, and how many slots are empty."""
     filled = len(findings.filled(coupled))
     empty = findings.alignment.structure.components(coupled) - filled

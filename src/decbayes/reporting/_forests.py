@@ -31,7 +31,7 @@ REFINED = (
 def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
     """A table of the merged coefficients, with ratios, and a forest plot of each effect."""
     sites, effects = site_estimates(findings), effect_places(merged)
-    spread = [pooling(term, place, sites) for place, term in enumerate(merged)]
+    spread = [pooling(place, sites) for place in range(len(merged))]
     drawings = [
         forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
         for place, term in enumerate(merged)
@@ -63,10 +63,10 @@ def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
     }
 
 
-def pooling(term: Estimate, place: int, sites: Mapping[str, Mapping[int, Estimate]]) -> Pooling | None:
-    """How far sites differ in a term."""
+def pooling(place: int, sites: Mapping[str, Mapping[int, Estimate]]) -> Pooling | None:
+    """How far sites differ in the term at this position."""
     known = [estimates[place] for estimates in sites.values() if place in estimates]
-    return pool_sites([each.mean for each in known], [each.deviation for each in known], LEVEL)
+    return pool_sites([estimate.mean for estimate in known], [estimate.deviation for estimate in known], LEVEL)
 
 
 def coefficient_table(
@@ -74,22 +74,17 @@ def coefficient_table(
 ) -> Markup:
     """Each term: its ratio, if the model has ratios, its coefficient, and how far sites differ."""
     ratios = dict(zip(effect_places(merged), findings.view.ratios(findings.merged), strict=False))
-    several = any(each is not None for each in spread)
+    several = any(pooled is not None for pooled in spread)
     kind = [findings.view.ratio] if ratios else []
     head = ["term", *kind, "coefficient", f"{LEVEL:.0%} interval", *(["I²", "τ²"] if several else [])]
     rows = []
-    for place, term in effects_first(merged):
-        ratio, apart = ratios.get(place), spread[place]
+    for place, term in sorted(enumerate(merged), key=lambda pair: pair[1].null is None):  # effects first
+        ratio, pooled = ratios.get(place), spread[place]
         shown = [ratio_text(ratio, term) if ratio else "–"] if ratios else []
-        differ = [f"{apart.i_squared:.0%}", number(apart.tau_squared)] if apart else ["–", "–"]
+        differ = [f"{pooled.i_squared:.0%}", number(pooled.tau_squared)] if pooled else ["–", "–"]
         rows.append((about.named(term.name), *shown, number(term.mean), range_text(term), *(differ if several else [])))
-    note_on = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
-    return joined([note_on, table(head, rows, right=range(1, len(head)))])
-
-
-def effects_first(estimates: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
-    """Coefficients with their positions: effects first, then levels that predictions start from, such as a baseline."""
-    return sorted(enumerate(estimates), key=lambda pair: pair[1].null is None)
+    modelled = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
+    return joined([modelled, table(head, rows, right=range(1, len(head)))])
 
 
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:
@@ -111,7 +106,7 @@ def between_sites(findings: Findings) -> Markup | None:
 
 
 def forest(
-    findings: Findings, merged: Estimate, sites: Mapping[str, Estimate | None], apart: Pooling | None, about: About
+    findings: Findings, merged: Estimate, sites: Mapping[str, Estimate | None], pooled: Pooling | None, about: About
 ) -> Markup:
     """One term: all sites below each other, then the merge, then the value expected at another site."""
     factors = bool(findings.view.ratio) and merged.null is not None
@@ -128,16 +123,16 @@ def forest(
         for name, value in known.items()
     ]
     lines.append(Line("all sites", merged.times(per), "strong", LARGEST))
-    if apart is not None and apart.prediction is not None:
-        lines.append(Line("further site", apart.prediction.times(per), "expected", 0.0))
+    if pooled is not None and pooled.prediction is not None:
+        lines.append(Line("further site", pooled.prediction.times(per), "expected", 0.0))
     axis = findings.view.ratio if factors else outcome_axis(findings, merged, about)
     axis += f" per {per:g}" if per != 1.0 else ""
     drawing = intervals(
         lines, name=merged.name, width=320.0, gutter=100.0, null=merged.null, factors=factors, axis=axis
     )
-    silent = [name for name in sites if name not in known]
-    unknown = note(f"No information about it: {', '.join(silent)}.") if silent else None
-    text = note(f"I² {apart.i_squared:.0%}, τ² {number(apart.tau_squared)}") if apart else None
+    uninformed = [name for name in sites if name not in known]
+    unknown = note(f"No information about it: {', '.join(uninformed)}.") if uninformed else None
+    text = note(f"I² {pooled.i_squared:.0%}, τ² {number(pooled.tau_squared)}") if pooled else None
     return tag("div", tag("h3", about.named(merged.name)), drawing, text, unknown, class_="panel broad")
 
 

@@ -88,7 +88,8 @@ def site_clusters(findings: Findings) -> list[Cluster]:
 
 def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[str], sites: Sequence[Cluster]) -> Markup:
     """Each component's mean and two standard deviations; thicker lines are more frequent, thin ones are sites'."""
-    outlines, alone = ([ellipse(each.mean, each.covariance) for each in some] for some in (clusters, sites))
+    outlines = [ellipse(cluster.mean, cluster.covariance) for cluster in clusters]
+    alone = [ellipse(cluster.mean, cluster.covariance) for cluster in sites]
     corners = np.concatenate([*outlines, *alone])
     across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
     drawn = frame(across, up, names)
@@ -145,8 +146,8 @@ def deviations(findings: Findings, clusters: Sequence[Cluster], names: Sequence[
     """One small drawing per column: each component's mean and one standard deviation of its observations."""
     means = np.array([cluster.mean for cluster in clusters])
     spreads = np.sqrt([np.diagonal(cluster.covariance) for cluster in clusters])
-    apart = means.std(axis=0) / np.maximum(spreads.mean(axis=0), 1e-300)
-    chosen = sorted(np.argsort(-apart, kind="stable")[:MOST_DIMENSIONS].tolist())
+    distinctness = means.std(axis=0) / np.maximum(spreads.mean(axis=0), 1e-300)
+    chosen = sorted(np.argsort(-distinctness, kind="stable")[:MOST_DIMENSIONS].tolist())
     lows, highs, few = means - spreads, means + spreads, range(min(len(means), MOST_COMPONENTS))
 
     def lines(column: int) -> list[Line]:

@@ -51,15 +51,14 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
 
     Remarks of the model on its components, such as topics worth a look, come before general ones on matches.
     """
-    noticed = [*of_merge(findings), *influential(findings), *findings.parties.remarks(findings.names)]
+    noticed = [*merge_remarks(findings), *influence_remarks(findings), *findings.parties.remarks(findings.names)]
     noticed += findings.view.advice(findings.alignment, findings.names)
-    for coupled in findings.sets:
-        noticed += [*private(findings, coupled), *varying(findings, coupled), *matches(findings, coupled)]
-        noticed += small(findings, coupled)
-    return ordered([*noticed, *lineage(findings)])
+    kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
+    noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
+    return ordered([*noticed, *lineage_remarks(findings)])
 
 
-def of_merge(findings: Findings) -> tuple[Remark, ...]:
+def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries, and the promise to persons if releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
@@ -67,7 +66,7 @@ def of_merge(findings: Findings) -> tuple[Remark, ...]:
     return (*promises, *usual)
 
 
-def influential(findings: Findings) -> Iterator[Remark]:
+def influence_remarks(findings: Findings) -> Iterator[Remark]:
     """Sites with very large influence, and sites that disagree with the others; the strongest by name."""
     flags = {site: findings.influence.flags(site) for site in findings.sites if len(findings.sites) > 1}
     flagged = sorted((site for site in flags if flags[site]), key=lambda site: -findings.influence.against[site])
@@ -79,7 +78,7 @@ def influential(findings: Findings) -> Iterator[Remark]:
         yield Remark("stands out", what, "See “What was merged” for the reasons.")
 
 
-def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+def single_site_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     shared = findings.shared[coupled]
     if shared.private:
         titles = findings.labels(coupled)
@@ -92,15 +91,16 @@ def private(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         )
 
 
-def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     """Components that differ between sites."""
     if coupled not in findings.heterogeneity:
         return
-    apart = findings.heterogeneity[coupled]
-    titles, ratios = findings.labels(coupled), apart.ratio
-    names = [f"{titles[slot]} ({number(float(ratios[slot]))} ×)" for slot in range(len(ratios)) if apart.differ(slot)]
+    heterogeneity = findings.heterogeneity[coupled]
+    titles, ratios = findings.labels(coupled), heterogeneity.ratio
+    differing = [slot for slot in range(len(ratios)) if heterogeneity.differ(slot)]
+    names = [f"{titles[slot]} ({number(float(ratios[slot]))} ×)" for slot in differing]
     if names:
-        least = apart.p_text(int(np.nanargmin(apart.probability)))
+        least = heterogeneity.p_text(int(np.nanargmin(heterogeneity.probability)))
         yield Remark(
             "sites differ",
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
@@ -110,26 +110,26 @@ def varying(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         )
 
 
-def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
-    sure = findings.sureness[coupled]
-    close, matched = int(sure.close.sum()), int((~np.isnan(sure.values)).sum())
-    calls = f"{number(close)} {'is a close call' if close == 1 else 'are close calls'} ({sure.limit})"
-    if len(findings.sites) > 1 and sure.expected_wrong is None:
+def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+    sureness = findings.sureness[coupled]
+    close, matched = int(sureness.close.sum()), int((~np.isnan(sureness.values)).sum())
+    calls = f"{number(close)} {'is a close call' if close == 1 else 'are close calls'} ({sureness.limit})"
+    if len(findings.sites) > 1 and sureness.expected_wrong is None:
         yield Remark(
             "matches",
             f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
             "decbayes report --confidence estimates how likely that is, by simulating such sites.",
             severity="note",
         )
-    elif sure.expected_wrong is not None and sure.expected_wrong >= SOME_WRONG:
-        about = round(sure.expected_wrong)
+    elif sureness.expected_wrong is not None and sureness.expected_wrong >= SOME_WRONG:
+        expected = round(sureness.expected_wrong)
         yield Remark(
             "wrong matches",
-            f"About {about} of {number(matched)} {plural(findings.view.noun, 2)} that sites found "
-            f"{'is' if about == 1 else 'are'} expected to be matched with the wrong ones.",
+            f"About {expected} of {number(matched)} {plural(findings.view.noun, 2)} that sites found "
+            f"{'is' if expected == 1 else 'are'} expected to be matched with the wrong ones.",
             "A round (refine) resolves most doubtful matches.",
             f"{calls[:1].upper()}{calls[1:]}." if close else "",
-            severity="warning" if sure.expected_wrong > 0.1 * matched else "note",
+            severity="warning" if sureness.expected_wrong > 0.1 * matched else "note",
         )
         return
     if close:
@@ -141,7 +141,7 @@ def matches(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         )
 
 
-def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
+def small_component_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     few = np.flatnonzero(findings.hidden(coupled)).tolist()
     if few:
         yield Remark(
@@ -151,10 +151,10 @@ def small(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         )
 
 
-def lineage(findings: Findings) -> Iterator[Remark]:
-    followed = findings.alignment.lineage
-    if followed is not None and followed.events:
-        changed = [*changes_in(followed).values()]
-        kept = f"{len(followed.events) - len(changed)} components kept their ids since the earlier merge."
+def lineage_remarks(findings: Findings) -> Iterator[Remark]:
+    lineage = findings.alignment.lineage
+    if lineage is not None and lineage.events:
+        changed = [*changes_in(lineage).values()]
+        kept = f"{len(lineage.events) - len(changed)} components kept their ids since the earlier merge."
         rest = f"Changed: {listed(changed)}." if changed else "Nothing else has changed."
         yield Remark("ids", kept, rest, severity="note")

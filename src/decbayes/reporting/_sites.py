@@ -14,38 +14,38 @@ from decbayes.views.values import number
 MOST_SITES = 100
 
 
-def took_part(findings: Findings, about: About) -> Markup | None:
+def participants_table(findings: Findings, about: About) -> Markup | None:
     """One row per site: rows in its data, left out and used, who approved its file, and what it gains."""
     if len(findings.sites) == 1 and not about.participants:
         return None
-    known = [about.participants.get(findings.names[site], Participant()) for site in findings.sites]
+    sites = [about.participants.get(findings.names[site], Participant()) for site in findings.sites]
     shown = findings.sites[:MOST_SITES]
     unit = f"{findings.sizes[1]}s"
-    flow = any(site.rows for site in known)
+    flow = any(site.rows for site in sites)
     people = bool(about.persons)
-    approved = any(site.approver for site in known)
+    approved = any(site.approver for site in sites)
     head = ["site", *(["in the data", "left out"] if flow else []), f"{unit} used", *(["persons"] if people else [])]
     head += [*(["approved"] if approved else []), "by joining, its intervals become"]
     narrower = gains(findings)
     rows = [
         (
             findings.names[site],
-            *(flow_of(known[site]) if flow else ()),
+            *(flow_of(sites[site]) if flow else ()),
             number(findings.sizes[0][site]) if findings.total else "–",
-            *((number(known[site].persons),) if people else ()),
-            *((approval(known[site]),) if approved else ()),
+            *((number(sites[site].persons),) if people else ()),
+            *((approval(sites[site]),) if approved else ()),
             narrowing(float(narrower[site])),
         )
         for site in shown
     ]
     more = left_out(len(findings.sites) - len(rows), "site")
-    how = "from the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
+    method = "from the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
     return joined(
         [
             table(head, rows),
             more,
             *map(note, changes_by_rules({name: site.changed for name, site in about.participants.items()})),
-            note(f"How much narrower intervals become: {how}."),
+            note(f"How much narrower intervals become: {method}."),
             first_table(about, shown, findings),
         ]
     )

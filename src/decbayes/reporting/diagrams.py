@@ -27,7 +27,7 @@ def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | 
         (SIZE / 2 + RADIUS * cos(2 * pi * k / count - pi / 2), SIZE / 2 + RADIUS * sin(2 * pi * k / count - pi / 2))
         for k in range(count)
     ]
-    moves = leaving(probabilities)
+    moves = moves_at_end(probabilities)
     drawn = [
         arrow(places[a], places[b], float(moves[a, b]))
         for a in range(count)
@@ -41,7 +41,7 @@ def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | 
     return svg(parts, SIZE, height, f"{count} states and the moves between them")
 
 
-def leaving(probabilities: Array) -> Array:
+def moves_at_end(probabilities: Array) -> Array:
     """Where a visit goes when it ends: rows without the diagonal add up to 1."""
     moves = probabilities.copy()
     moves[range(len(moves)), range(len(moves))] = 0.0

@@ -1,7 +1,7 @@
 """Posteriors, alignments, trees and refinements in notebooks: small tables with their own colours."""
 
 from collections.abc import Sequence
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -36,22 +36,18 @@ def of_posterior(value: Posterior) -> str:
     head, texts = f"Posterior of {view.title}, {value.digest[:DIGITS]}", view.captions(value)
     if estimates := view.estimates(value):
         shown = table(["term", "mean", INTERVAL], map(estimate_row, estimates[:MOST_COMPONENTS]))
-        return framed(head, shown, left_out(len(estimates) - MOST_COMPONENTS, "term"), doubts)
+        return frame(head, shown, left_out(len(estimates) - MOST_COMPONENTS, "term"), doubts)
     if not texts:
-        factors = map(partial(factor_row, value), value.structure.families)
-        return framed(head, table(["factor", "family", "shape"], factors), doubts)
-    known = weights(value)
-    shares = known if known is not None and len(known) == len(texts) else None
+        shapes = {name: " × ".join(map(str, prior.shape)) for name, prior in value.structure.prior.items()}
+        factors = [[name, family.name, shapes[name]] for name, family in value.structure.families.items()]
+        return frame(head, table(["factor", "family", "shape"], factors), doubts)
+    component_weights = weights(value)
+    shares = component_weights if component_weights is not None and len(component_weights) == len(texts) else None
     described = by_filled_slot(value, texts).items()
     rows = [[k, *([f"{shares[k]:.1%}"] if shares is not None else []), text] for k, text in described]
     titles = ["", *(["share"] if shares is not None else []), "description"]
     shown, more = table(titles, rows[:MOST_COMPONENTS]), left_out(len(rows) - MOST_COMPONENTS, "component")
-    return framed(head, shown, more, doubts)
-
-
-def factor_row(value: Posterior, name: str) -> list[str]:
-    rows, parameters = value.structure.prior[name].shape
-    return [name, value.structure.families[name].name, f"{rows} × {parameters}"]
+    return frame(head, shown, more, doubts)
 
 
 @html_of.register
@@ -59,7 +55,7 @@ def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by certainty."""
     head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
     doubts = remark_notes(quick_remarks(value))
-    return framed(head, [matrix(value, coupled) for coupled in value.structure.symmetry], doubts)
+    return frame(head, [matrix(value, coupled) for coupled in value.structure.symmetry], doubts)
 
 
 def remark_notes(remarks: Sequence[Remark]) -> list[Markup]:
@@ -67,17 +63,17 @@ def remark_notes(remarks: Sequence[Remark]) -> list[Markup]:
 
 
 def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
-    sure, fillings = sureness(value, coupled), reading.fillings(value, coupled)
-    named = slot_labels(value.merged(), coupled)
-    slots = [*named][:MOST_SLOTS]
+    certainty, fillings = sureness(value, coupled), reading.fillings(value, coupled)
+    labels = slot_labels(value.merged(), coupled)
+    slots = [*labels][:MOST_SLOTS]
     rows = [
-        [site, *(shaded(cell_text(fillings[site][slot]), sure.values[site, slot]) for slot in slots)]
+        [site, *(shaded(cell_text(fillings[site][slot]), certainty.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
-    close = f"{int(sure.close.sum())} close calls ({sure.limit}); darker: more certain"
-    more = len(named) - len(slots)
+    close = f"{int(certainty.close.sum())} close calls ({certainty.limit}); darker: more certain"
+    more = len(labels) - len(slots)
     return [
-        table(["site", *(named[slot] for slot in slots)], rows),
+        table(["site", *(labels[slot] for slot in slots)], rows),
         note(close),
         left_out(len(fillings) - MOST_SITES, "site"),
         left_out(more, "component"),
@@ -96,7 +92,7 @@ def of_tree(value: Tree) -> str:
     losses = value.losses()
     rows = [[k + 1, number(float(loss))] for k, loss in enumerate(losses[:MOST_COMPONENTS])]
     head = f"Tree of {counted(len(losses), 'component')} of {counted(len(value.posteriors), 'site')}"
-    return framed(head, table(["slots", "nats lost"], rows), left_out(len(losses) - MOST_COMPONENTS, "number"))
+    return frame(head, table(["slots", "nats lost"], rows), left_out(len(losses) - MOST_COMPONENTS, "number"))
 
 
 @html_of.register
@@ -104,10 +100,10 @@ def of_refinement(value: Refinement) -> str:
     """How far each round moved the merged posterior, then the merge itself."""
     moved = listed([number(shift) for shift in value.shifts], MOST_ROUNDS)
     rounds = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
-    return framed(f"Refinement of {value.headline}", rounds, Markup(of_posterior(value.merged)))
+    return frame(f"Refinement of {value.headline}", rounds, Markup(of_posterior(value.merged)))
 
 
-def framed(head: str, *content: Any) -> Markup:
+def frame(head: str, *content: Any) -> Markup:
     return tag("div", tag("p", tag("strong", head), style="margin:0 0 .3em"), content, style="overflow-x:auto")
 
 

@@ -99,8 +99,8 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if sites else ()))
     rows = []
     for place, term in zip(places, shown, strict=True):
-        apart = pooling(term, place, sites)
-        differ = (f"{apart.i_squared:.0%}" if apart else "–",) if sites else ()
+        pooled = pooling(place, sites)
+        differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if sites else ()
         rows.append((about.named(term.name), interval_text(term), *differ))
     size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
     text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
@@ -127,9 +127,10 @@ def profile_table(about: About, title: str, parts: dict[str, Any]) -> PaperTable
 
 
 def cell(value: Interval | Shares, entry: str) -> str:
-    one = value.of[entry] if isinstance(value, Shares) else value
-    percent = one.unit == "probability"
-    return f"{one.mean:.0%} ({one.low:.0%} to {one.high:.0%})" if percent else f"{number(one.mean)} ({range_text(one)})"
+    shown = value.of[entry] if isinstance(value, Shares) else value
+    percent = shown.unit == "probability"
+    write = "{:.0%}".format if percent else number
+    return f"{write(shown.mean)} ({range_text(shown, write)})"
 
 
 def components_table(findings: Findings, title: str, parts: Sequence[Any], shown: Sequence[int]) -> PaperTable:
@@ -152,7 +153,7 @@ def words_of(part: Any) -> str:
 
 
 def latex_text(text: str) -> str:
-    return "".join(LATEX.get(one, one) for one in text)
+    return "".join(LATEX.get(character, character) for character in text)
 
 
 # A Word document is a zip file of a few XML files.
@@ -191,12 +192,8 @@ def paragraph(text: str, *, bold: bool = False) -> str:
 def word_table(rows: Sequence[Sequence[str]]) -> str:
     """A table with lines above, below and under the head, as in journals."""
     lines = "".join(f'<w:{side} w:val="single" w:sz="8" w:space="0" w:color="auto"/>' for side in SIDES)
-    head, *others = ["".join(map(word_cell, row)) for row in rows]
+    head, *others = ["".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in row) for row in rows]
     first = f"<w:tr><w:trPr><w:tblHeader/></w:trPr>{head}</w:tr>"
     grid = "".join('<w:gridCol w:w="2400"/>' for _ in rows[0])
     body = first + "".join(f"<w:tr>{row}</w:tr>" for row in others)
     return f"<w:tbl><w:tblPr><w:tblBorders>{lines}</w:tblBorders></w:tblPr><w:tblGrid>{grid}</w:tblGrid>{body}</w:tbl>"
-
-
-def word_cell(text: str) -> str:
-    return f"<w:tc>{paragraph(text)}</w:tc>"

@@ -63,7 +63,7 @@ def facts(preview: Preview) -> Markup | None:
     return tag("section", tag("h2", "The manifest of the file"), description(preview.facts, class_="told"))
 
 
-def statements(given: Sequence[Statement]) -> Markup:
+def statements(statements_shown: Sequence[Statement]) -> Markup:
     order = ["stop", "look", "fine"]
     rows = [
         tag(
@@ -80,7 +80,7 @@ def statements(given: Sequence[Statement]) -> Markup:
             tag("th", statement.topic, scope="row"),
             tag("td", statement.text),
         )
-        for statement in sorted(given, key=lambda statement: order.index(statement.severity))
+        for statement in sorted(statements_shown, key=lambda statement: order.index(statement.severity))
     ]
     legend = [tag("span", f"{mark} {MEANINGS[severity]}") for severity, mark in MARKS.items()]
     shown = tag("table", tag("tbody", rows), class_="checks")

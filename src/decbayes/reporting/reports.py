@@ -18,10 +18,10 @@ from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT
 from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting._alignments import dendrogram, support
-from decbayes.reporting._cards import cards, disagreements, supported
+from decbayes.reporting._cards import cards, count_text, disagreements
 from decbayes.reporting._overviews import overview
 from decbayes.reporting._remarks import checks, remarks
-from decbayes.reporting._sites import took_part
+from decbayes.reporting._sites import participants_table
 from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.views import Findings
@@ -116,7 +116,7 @@ def page_of(
     sections = {
         "What was found": components(findings, shape, about),
         "What deserves a look": attention(findings),
-        "Who took part": took_part(findings, about),
+        "Who took part": participants_table(findings, about),
         "Which sites have it": support(findings) if len(findings.sites) > 1 and findings.sets else None,
         "Where sites disagree": disagreements(findings),
     }
@@ -159,12 +159,12 @@ def body(
     title: str, findings: Findings, about: About, sections: Mapping[str, Any], folded: Mapping[str, Any]
 ) -> Markup:
     links = [tag("a", name, href=f"#{anchor(name)}") for name in [*sections, STATISTICIANS]]
-    written = " · ".join(filter(None, (", ".join(about.authors), about.date)))
+    byline = " · ".join(filter(None, (", ".join(about.authors), about.date)))
     top = tag(
         "header",
         tag("h1", title),
         tag("p", about.question, class_="by") if about.question and about.question != title else None,
-        tag("p", written, class_="by") if written else None,
+        tag("p", byline, class_="by") if byline else None,
         [tag("p", sentence, class_="lead") for sentence in answer(findings, about)],
         figures(findings, about),
         tag("nav", links),
@@ -196,8 +196,8 @@ def figures(findings: Findings, about: About) -> Markup:
             expected = float(np.round(sum(wrong), 1))
             shown[f"{plural(findings.view.noun, expected)} expected to be matched wrongly"] = expected
     if several:
-        out = len({site for sites in findings.standing_out.values() for site in sites})
-        shown["site that stands out" if out == 1 else "sites that stand out"] = float(out)
+        standing_out = len({site for sites in findings.standing_out.values() for site in sites})
+        shown["site that stands out" if standing_out == 1 else "sites that stand out"] = float(standing_out)
     boxes = [tag("div", tag("b", number(value)), tag("span", name)) for name, value in shown.items()]
     return tag("div", boxes, class_="figures")
 
@@ -209,8 +209,8 @@ def attention(findings: Findings) -> Markup:
         return tag("p", f"Nothing stands out. Checked: {checks(findings)}")
     first, rest = noticed[:MOST_SHOWN], noticed[MOST_SHOWN:]
     more = tag("summary", counted(len(rest), "further remark"))
-    behind = tag("details", more, tag("ul", map(item, rest), class_="remarks")) if rest else None
-    return joined([tag("ul", map(item, first), class_="remarks"), behind])
+    further = tag("details", more, tag("ul", map(item, rest), class_="remarks")) if rest else None
+    return joined([tag("ul", map(item, first), class_="remarks"), further])
 
 
 def item(remark: Remark) -> Markup:
@@ -225,7 +225,7 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
     for coupled in findings.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
         readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None
-        shown += [title, note(f"{supported(findings, coupled)}."), readable, cards(findings, coupled, parts, about)]
+        shown += [title, note(f"{count_text(findings, coupled)}."), readable, cards(findings, coupled, parts, about)]
     return joined(shown)
 
 

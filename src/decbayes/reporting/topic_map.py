@@ -77,7 +77,7 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
     across = spanning(places[:, 0], MARGIN, WIDTH - MARGIN)
     up = spanning(places[:, 1], HEIGHT - MARGIN, MARGIN)
     radii = np.maximum(LARGEST * np.sqrt(share[shown] / share[shown].max()), LEAST)
-    centres = parted(np.array([(across(x), up(y)) for x, y in places]), radii)
+    centres = move_apart(np.array([(across(x), up(y)) for x, y in places]), radii)
     marks = one_word_each([quality.names[slot] for slot in shown])
     drawn = []
     for place in np.argsort(-share[shown], kind="stable").tolist():
@@ -89,7 +89,7 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
     return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
 
 
-def parted(centres: Array, radii: Array) -> Array:
+def move_apart(centres: Array, radii: Array) -> Array:
     """Circles moved apart, as far as there is room, until none covers another's label."""
     least = APART * (radii[:, None] + radii)
     np.fill_diagonal(least, 0.0)
@@ -97,13 +97,13 @@ def parted(centres: Array, radii: Array) -> Array:
     # Circles in the same place would have no direction to move in.
     centres = centres + 0.01 * np.arange(len(centres))[:, None]
     for _ in range(STEPS):
-        apart = centres[:, None] - centres
-        far = np.hypot(*apart.transpose(2, 0, 1))
-        near = far < least
+        offsets = centres[:, None] - centres
+        distances = np.hypot(*offsets.transpose(2, 0, 1))
+        near = distances < least
         if not near.any():
             break
-        lacking = np.where(near, least - far, 0.0) / np.maximum(far, 1.0)
-        centres = np.clip(centres + 0.25 * (lacking[:, :, None] * apart).sum(axis=1), low, high)
+        missing = np.where(near, least - distances, 0.0) / np.maximum(distances, 1.0)
+        centres = np.clip(centres + 0.25 * (missing[:, :, None] * offsets).sum(axis=1), low, high)
     return centres
 
 

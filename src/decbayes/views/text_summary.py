@@ -57,7 +57,7 @@ def text_of(posterior: Posterior) -> str:
 def posterior_table(posterior: Posterior, view: View) -> list[str]:
     """Coefficients with intervals, or components with shares; empty if the model is unknown."""
     if estimates := view.estimates(posterior):
-        return text_table(("term", "mean", INTERVAL), [*map(estimate_row, estimates), *between_rows(posterior, view)])
+        return text_table(("term", "mean", INTERVAL), [*map(estimate_row, [*estimates, *view.between(posterior)])])
     texts, shares = view.captions(posterior), weights(posterior)
     shown = by_filled_slot(posterior, texts).items()
     if shares is None or len(shares) != len(texts):
@@ -68,11 +68,6 @@ def posterior_table(posterior: Posterior, view: View) -> list[str]:
 
 def estimate_row(estimate: Estimate) -> tuple[str, str, str]:
     return estimate.name, number(estimate.mean), range_text(estimate)
-
-
-def between_rows(posterior: Posterior, view: View) -> list[tuple[str, str, str]]:
-    """Standard deviations between sites, for terms that vary."""
-    return [*map(estimate_row, view.between(posterior))]
 
 
 def weights(posterior: Posterior) -> Array | None:

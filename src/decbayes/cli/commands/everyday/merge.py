@@ -363,7 +363,8 @@ def write_merge(
     expected: Sequence[Remark] = (),
 ) -> None:
     """Write the merge with its remarks, and print what was asked for."""
-    merged = replace(alignment.merged(), remarks=ordered([*all_remarks(alignment, names), *expected]))
+    remarks = [*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment, names), *expected]
+    merged = replace(alignment.merged(), remarks=ordered(remarks))
     write(merged, **support_note(alignment, names))
     length = document_length(rows, alignment) if display.requested else None
     display.present(alignment, merged, names, overlaps, solver, length)
@@ -414,11 +415,6 @@ def print_missing(shared_round: Round) -> None:
             else f"{shared_round.missing} sites of this round are not here: their"
         )
         messages().print(f"{missing} data do not count.")
-
-
-def all_remarks(alignment: "Alignment", names: Sequence[str]) -> tuple[Remark, ...]:
-    """Remarks on any merge, and those of the model."""
-    return ordered([*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment, names)])
 
 
 def merge_robustly(posteriors: list[Posterior], options: Aligning) -> "RobustMerge":

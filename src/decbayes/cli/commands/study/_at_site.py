@@ -202,7 +202,7 @@ def release(
         print_turn(study, site)
         return
     draft = newest_draft(study, site)
-    if not is_released(draft):
+    if (manifest := manifest_of(draft)) is None or not manifest.released:
         release_file(
             draft,
             approve=approve,
@@ -364,11 +364,6 @@ def newest_draft(study: Study, site: str) -> Path:
         advice = f" Next: {steps[0].commands[0]}" if steps else ""
         raise InvalidProtocol(f"There is no draft of {site} to release.{advice}")
     return draft
-
-
-def is_released(path: Path) -> bool:
-    manifest = manifest_of(path)
-    return manifest is not None and manifest.released
 
 
 def print_statements(statements: Sequence[Statement], as_json: bool) -> None:

@@ -9,7 +9,6 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.columns import Column
 from decbayes.columns import plain as as_lists
 from decbayes.errors import InvalidCharter, InvalidKey, InvalidProtocol
-from decbayes.structure import Structure
 from decbayes.study.agreed_list import kind_of
 from decbayes.study.folder import Study
 
@@ -72,7 +71,8 @@ def charter_of(study: Study, members: dict[str, str]) -> Any:
         disclosure=study.protocol.rules,
         vocabulary=words,
     )
-    check_same(charter.model.structure, structure)
+    if charter.model.structure != structure:
+        raise InvalidCharter("This model cannot be written as a charter with the same structure. Continue with files.")
     return charter
 
 
@@ -81,8 +81,3 @@ def charter_value(value: Any) -> Any:
     if isinstance(value, dict) and all(isinstance(column, Column) for column in value.values()):
         return as_lists(value)
     return [charter_value(part) for part in value] if isinstance(value, tuple | list) else value
-
-
-def check_same(actual: Structure, wanted: Structure) -> None:
-    if actual != wanted:
-        raise InvalidCharter("This model cannot be written as a charter with the same structure. Continue with files.")
