@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from decbayes.errors import InvalidData, NotDisclosed
-from decbayes.updates.sketches import SIZE, Sketch, overlap
+from decbayes.updates.sketches import LARGEST, SIZE, Sketch, different_at, overlap
 
 KEY = bytes(range(32))
 
@@ -22,6 +23,18 @@ def test_small_sites_are_counted_exactly():
     assert remark.what == "17% of the documents count more than once: 300 documents, 250 different ones."
     assert "a and b 40; b and c 10" in remark.rests_on
     assert overlap(sites[::2]).remarks("ac") == ()
+
+
+@pytest.mark.parametrize("times", [2, 50])
+def test_the_last_of_hashes_that_are_even_says_how_many_there_are(times):
+    """Of n numbers in [0, 1] the k-th is a Beta(k, n + 1 − k): (k − 1) over it has the mean n."""
+    last, most = LARGEST // times, 10**9
+    estimate = different_at(Sketch(most, (*range(SIZE - 1), last), "group"))
+    n = np.round(estimate)
+    mean = beta(SIZE, n + 1 - SIZE).expect(lambda u: (SIZE - 1) / u, lb=0.5 / times, ub=2.0 / times)
+    assert estimate == pytest.approx(times * (SIZE - 1))
+    assert mean == pytest.approx(n, rel=1e-6)
+    assert different_at(Sketch(int(n), (*range(SIZE - 1), last), "group")) == n  # not clearly fewer
 
 
 def test_large_sites_are_estimated_within_a_few_percent():

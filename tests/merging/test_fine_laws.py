@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import f as f_distribution
 from scipy.stats import norm, poisson
+from structures import topics
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
@@ -270,6 +271,14 @@ def test_a_solver_that_is_given_is_that_of_a_robust_merge():
     sites = [mixture_of((-5, 20 + n), (5, 30)) for n in range(4)]
     with pytest.raises(TypeError, match="nobody"):
         db.merge(sites, robust=True, solver="nobody")
+
+
+def test_padding_is_advised_where_only_the_number_of_components_differs():
+    two, three, other = (topics(count, words) for count, words in ((2, 6), (3, 6), (3, 7)))
+    for pair in ((two, three), (three, two)):
+        assert "`pad` completes the smaller one" in difference(*pair)
+    for pair in ((two, other), (other, two), (three, other)):
+        assert "`pad`" not in difference(*pair)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, 1.0, 2.0])

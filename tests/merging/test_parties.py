@@ -68,6 +68,11 @@ def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):
     assert [*_parties.candidates(None, by_slot)] == [(3, 5, 7), (0, 2), (1, 2), (2, 3, 4)]
 
 
+@pytest.mark.parametrize(("change", "usual", "out"), [(5.1, 2.5, True), (5.1, 2.6, False), (4.9, 0.0, False)])
+def test_a_group_stands_out_with_over_five_deviations_and_twice_what_others_move(change, usual, out):
+    assert db.merging.Party((0, 1), 0.5, change, usual).stands_out == out
+
+
 def test_groups_are_left_out_where_all_sites_have_few_numbers(monkeypatch):
     """Two numbers each: the mean, and how sure it is."""
     alignment = db.align(mean_sites([0.0] * 6))

@@ -373,6 +373,16 @@ def test_copies_are_found_at_what_both_claim_however_far_sites_are_scaled_down(c
     assert robust.copies([group]) == {}
 
 
+def test_components_that_are_repeated_are_those_of_further_sites():
+    group = group_of(means_of((0.0, 10), (1.0, 20), (5.0, 30)))
+    again = group.repeated(3)
+    assert again.sites == 9
+    np.testing.assert_array_equal(again.site, np.arange(9))
+    np.testing.assert_array_equal(again.row, np.tile(group.row, 3))
+    for name in ("evidence", "votes", "scale", "parameters", "claim"):
+        np.testing.assert_array_equal(getattr(again, name), np.tile(getattr(group, name), 3))
+
+
 def test_sites_lose_what_their_known_components_lose_beside_the_nearest(rng):
     site, known = np.repeat([0, 1, 2], [2, 3, 1]), np.array([True, False, True, True, False, True])
     candidates, lost = np.array([0, 2, 3, 4]), rng.gamma(1.0, 1.0, (6, 4))

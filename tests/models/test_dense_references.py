@@ -201,6 +201,12 @@ def test_messages_that_make_no_sense_are_refused(field, value, rng):
         Message.of_plain(message(rng).plain() | {field: value}, 2)
 
 
+def test_messages_of_another_number_of_coefficients_are_refused(rng):
+    assert Message.of_plain(message(rng).plain(), 4).documents == 7
+    with pytest.raises(ValueError, match=r"^$"):
+        Message.of_plain(message(rng).plain(), 3)
+
+
 def test_a_precision_without_negative_directions_is_the_nearest_one(rng):
     """Nearest in squares of entries: the rest is orthogonal to it, and has no positive direction."""
     matrix = rng.normal(size=(5, 5))

@@ -48,6 +48,13 @@ def test_expectations_and_densities_are_those_of_a_grid(name):
             assert density == pytest.approx(expected, rel=1e-6, abs=times * near)
 
 
+@pytest.mark.parametrize("variance", [0.0, 0.5, 4.0])
+def test_odds_that_are_far_off_have_the_mean_of_a_log_normal(variance):
+    """For large −f, 1 / (1 + exp(−f)) is exp(f)."""
+    density = OUTCOMES["yes"][0].log_density(None, np.array([-40.0, 40.0]), np.full(2, variance), np.array([1.0, 0.0]))
+    np.testing.assert_allclose(density, -40.0 + 0.5 * variance, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", [*OUTCOMES, "gap"])
 def test_slopes_and_weights_are_those_of_expectations(name):
     """dE/dm and −2 dE/dv, by differences."""

@@ -41,6 +41,14 @@ def test_intervals_cover_what_a_site_writes_about():
     assert 0.84 <= np.mean(inside) <= 0.97
 
 
+def test_levels_are_between_none_and_all():
+    _, posterior = planted()
+    counted = db.texts.prevalence(posterior, csr_array(np.ones((20, WORDS), dtype=int)))
+    for level in (-0.1, 0.0, 1.0, 1.5, np.nan):
+        with pytest.raises((ValueError, TypeError), match="level"):
+            counted.rows(posterior, level=level)
+
+
 def test_sites_add_up_to_all_documents():
     shares, posterior = planted()
     rng = np.random.default_rng(2)

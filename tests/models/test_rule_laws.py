@@ -164,7 +164,13 @@ def test_private_classes_and_clusters_count_their_free_numbers():
 
 @pytest.mark.parametrize(
     ("heights", "number"),
-    [([0, 900, 950, 951, 952], 3), ([0, 1, 2, 900, 900, 900, 900], 1), ([500 * n for n in range(14)], 10), ([0], 1)],
+    [
+        ([0, 900, 950, 951, 952], 3),
+        ([0, 900, 910, 920, 930], 2),
+        ([0, 1, 2, 900, 900, 900, 900], 1),
+        ([500 * n for n in range(14)], 10),
+        ([0], 1),
+    ],
 )
 def test_the_number_of_clusters_is_worth_its_price(heights, number, monkeypatch):
     """Heights over 1 + σ² · cells / rows, less ½ log(rows) for each number; two worse ones end the search."""

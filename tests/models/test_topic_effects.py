@@ -196,6 +196,11 @@ def test_files_hold_the_same_and_nothing_else_passes_for_one(three_sites):
         {"sites": {"north": north | {"precision": [-value for value in north["precision"]]}}},
         {"sites": {"north": north | {"spread": [-value for value in north["spread"]]}}},
     ]
+    each = len(north["shift"]) // 3
+    unit = np.eye(each)[np.triu_indices(each)].tolist()
+    fewer = stored["sites"] | {"north": north | {"shift": [0.0] * each, "precision": unit, "spread": unit}}
+    with pytest.raises(DecbayesError, match="north has another number of topics"):
+        db.texts.Effects.of_plain(stored | {"sites": fewer}).estimate(posterior)
     for change in spoiled:
         with pytest.raises(DecbayesError, match="does not hold effects"):
             db.texts.Effects.of_plain(stored | change)

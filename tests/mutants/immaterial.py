@@ -25,7 +25,7 @@ EFFORTS = re.compile(
 )
 # Keywords that cost or save time and memory, or show how far a fit is.
 COSTS = {"progress", "n_jobs", "prefer", "cost", "copy", "check_finite", "overwrite_a", "overwrite_b", "assume_unique",
-         "optimize", "threads", "device", "maxsize"}  # fmt: skip
+         "optimize", "threads", "device", "maxsize", "hermitian"}  # fmt: skip
 TOLERANCE = 1e-3  # below it a constant is a tolerance
 
 

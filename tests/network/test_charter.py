@@ -182,6 +182,10 @@ def test_a_vocabulary_travels_in_a_file_and_is_part_of_the_agreement(tmp_path):
     moved.write_text("apple\nbanana\n")
     with pytest.raises(InvalidCharter, match="not the vocabulary"):
         Charter.load(tmp_path / "charter.toml", vocabulary=moved)
+    text = (tmp_path / "charter.toml").read_text()
+    (tmp_path / "charter.toml").write_text("".join(line for line in text.splitlines(True) if ".vocabulary" not in line))
+    with pytest.raises(InvalidCharter, match="by digest only"):
+        Charter.load(tmp_path / "charter.toml")
 
 
 def test_words_with_line_breaks_are_refused():

@@ -5,6 +5,7 @@ import pytest
 
 import decbayes as db
 from decbayes.posterior import Posterior
+from decbayes.streams import extrapolation
 from decbayes.streams.extrapolation import Extrapolation
 from decbayes.updates.joining import bound
 
@@ -44,6 +45,18 @@ def test_a_mix_is_refused_where_all_sites_but_one_say_what_no_data_say():
     assert db.merging.product(after).natural["mean"][0, 2] < 0.0
     assert Extrapolation(1, [(after, after)]).mixed(np.ones(1)) is None
     assert Extrapolation(1, [(after[:2], after[:2])]).mixed(np.ones(1)) is not None
+
+
+@pytest.mark.parametrize(("reach", "part"), [(1.2, 1.0), (0.7, 0.5), (0.3, 0.25), (0.1, 0.0)])
+def test_of_steps_that_are_half_as_long_the_first_that_loses_nothing_is_taken(reach, part, monkeypatch):
+    """From the last of two rounds towards a mix of them that has the bound of that round as far as `reach`."""
+    monkeypatch.setattr(extrapolation, "product", np.sum)
+    history = Extrapolation(1, [((), ())])
+    history.weights = lambda: np.array([2.0, -1.0])
+    history.mixed = lambda weights: 1.0 - weights[1]
+    after = np.zeros(1)
+    found = history.followed((), after, lambda moved: -float(moved > 2.0 * reach))
+    assert np.ravel(found) == pytest.approx(2.0 * part)
 
 
 def test_a_lower_bound_or_an_impossible_site_keeps_what_the_round_has_found(rng):
