@@ -1,4 +1,4 @@
-"""How shares of topics depend on what is known of documents: their date, their author, the paper they stand in."""
+"""Effects of covariates of documents, such as date, author or newspaper, on their shares of topics."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,10 @@
-"""How shares of topics depend on covariates: Dirichlet-multinomial regression over sites, in one or two messages each.
+"""Effects of covariates on shares of topics: Dirichlet-multinomial regression over sites, in one or two messages each.
 
     θ_d ~ Dirichlet(α_d),   log α_dk = x_d β_k,   β ~ N(prior)
 
-The topics are those of a merge and taken as known. A site makes the log-likelihood of its documents quadratic in all
-coefficients: first around its own estimate, with a prior that it takes out again, then, in a round, around the joint
-one. Quadratics add up over sites. Rounds end where one fit of all documents would, and mostly after the first.
+The topics of a merge are treated as known. A site expands the log-likelihood of its documents to second order in all
+coefficients: first around its own estimate, with a prior that it removes again, and in further rounds around the joint
+estimate. Quadratics add up over sites. Rounds converge to the fit of all documents, mostly after the first.
 """
 
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ from decbayes.models.regressions.messages.one_broadcast import Quadratic
 from decbayes.models.topics.quality import Quality
 from decbayes.posterior import Posterior
 
-# Prior variance of each coefficient, in agreed units; and that of a site's first fit, which is taken out again.
+# Prior variance of each coefficient, in agreed units; and that of a site's first fit, which is removed again.
 PRIOR, ANCHOR = 10.0, 1.0
-# A fit of one site ends when no coefficient moves by more than this, or after this number of passes.
+# A site's fit ends when no coefficient moves by more than STILL, or after PASSES passes.
 STILL, PASSES, HALVINGS = 1e-4, 40, 8
-# A likelihood from points has fallen if it is lower by this many deviations.
+# Standard deviations by which an estimated likelihood must fall to count as lower.
 SURE = 3.0
 
 
 @dataclass(frozen=True)
 class Effects:
-    """What one or several sites say about effects of covariates on topics; these add up.
+    """Messages of one or several sites about effects of covariates on topics; they add up.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)
@@ -74,10 +74,10 @@ class Effects:
         return sum(message.documents for message in self.messages.values())
 
     def estimate(self, posterior: Posterior) -> tuple[Array, Array]:
-        """Mean (topics × coefficients,) and covariance of all coefficients, given all sites here.
+        """Mean (topics × coefficients,) and covariance of all coefficients, given all sites in this object.
 
-        The covariance is the sandwich V (P0 + Σ u uᵀ) V, V that of the quadratic and P0 the prior precision: it holds
-        also where shares vary in another way than the model has it.
+        The covariance is the sandwich V (P0 + Σ u uᵀ) V, where V is that of the quadratic and P0 the prior precision:
+        it is also valid if shares do not vary as the model says.
         """
         whole = prior_of(self.plan, posterior, PRIOR)
         middle = whole.precision
@@ -90,16 +90,16 @@ class Effects:
         return mean, covariance @ middle @ covariance
 
     def moved(self, earlier: "Effects", posterior: Posterior) -> float:
-        """How far estimates have moved since, at most, in posterior deviations."""
+        """The largest change of estimates since `earlier`, in posterior standard deviations."""
         (mean, covariance), (before, _) = self.estimate(posterior), earlier.estimate(posterior)
         return float(np.max(np.abs(mean - before) / np.sqrt(np.diag(covariance))))
 
     def rows(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
-        """What one unit of each covariate does to the share of each topic, with intervals.
+        """The effect of one unit of each covariate on the share of each topic, with intervals.
 
-        `share` is that of a document whose covariates are at their centres or first categories, `then` that after the
-        change, `ratio` the one over the other, between `low` and `high`. A category is compared with the first one; a
-        number changes by `per`, a date by a year.
+        `share` is that of a document with covariates at their centres or first categories, `then` that after the
+        change, and `ratio` the ratio of the two, between `low` and `high`. Categories are compared with the first one;
+        a number changes by `per`, a date by a year.
         """
         check_level(level)
         mean, covariance = self.estimate(posterior)
@@ -123,7 +123,7 @@ class Effects:
 
     @classmethod
     def of_plain(cls, stored: Any) -> "Effects":
-        """What `plain` has made; anything else is refused."""
+        """Read the output of `plain`; refuse anything else."""
         try:
             if stored["format"] != FORMAT or not stored["sites"]:
                 raise ValueError
@@ -139,7 +139,7 @@ def as_plain(value: Any) -> Any:
 
 
 def changed_shares(mean: Array, covariance: Array, side: int, place: int, step: float) -> tuple[Array, Array, Array]:
-    """Shares of topics at the centre, shares after one number has grown by a step, and the deviation of log ratios."""
+    """Shares of topics at the centre, shares after a step in one number, and the deviation of their log ratios."""
     coefficients = mean.reshape(-1, side)
     here, there = np.eye(side)[0], np.eye(side)[0] + step * np.eye(side)[place]
     before, after = softmax(coefficients @ here), softmax(coefficients @ there)
@@ -151,7 +151,7 @@ def changed_shares(mean: Array, covariance: Array, side: int, place: int, step: 
 
 
 def prior_of(plan: Plan, posterior: Posterior, variance: float) -> Quadratic:
-    """Around no effects, and the prior of documents that the topics were found with."""
+    """A prior around no effects and the document prior of the topics."""
     if posterior.digest != plan.posterior:
         raise StructureMismatch("These effects are on other topics: give the merge that they were found for.")
     model: Any = model_for(posterior.structure)
@@ -161,7 +161,7 @@ def prior_of(plan: Plan, posterior: Posterior, variance: float) -> Quadratic:
 
 
 class Prepared(NamedTuple):
-    """Documents with known words and covariates, the numbers of the terms, and which topics may be spoken of."""
+    """Documents with known words and covariates, the design matrix, and the topics that may be reported."""
 
     documents: Documents
     design: Array
@@ -182,15 +182,15 @@ class Prepared(NamedTuple):
         return Quadratic((bend.slopes.T @ self.design).ravel() + precision @ coefficients, precision)
 
     def spread(self, bend: Bend, persons: Persons) -> Array:
-        """Σ u uᵀ, u the slopes of all documents of a person."""
+        """Σ u uᵀ, where u are the slopes of all documents of a person."""
         slopes = (bend.slopes[:, :, None] * self.design[:, None, :]).reshape(len(bend.slopes), -1)
         summed, side = persons.summed(slopes), self.design.shape[1]
         return np.asarray(summed.T @ summed * (len(summed) / max(len(summed) - side, 1)), dtype=np.float64)
 
     def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
-        """The most probable coefficients, by Newton's method; steps are halved where the likelihood clearly falls.
+        """The most probable coefficients, by Newton's method; steps are halved while the likelihood clearly falls.
 
-        That of some topics only has slopes but no height: these steps are taken whole.
+        With some topics only, there are slopes but no height: steps are then not halved.
         """
         here = prior.moments()[0]
         bend = self.bend(here)
@@ -226,7 +226,7 @@ def effects(
     least: int = 0,
     persons: Persons = EACH,
 ) -> Effects:
-    """What a site's documents say about the effects of covariates on the shares of topics.
+    """A site's message about the effects of covariates on the shares of topics.
 
     Args:
         posterior: the merged topics, the same at all sites.
@@ -234,10 +234,10 @@ def effects(
         covariates: a frame with one row per document.
         formula: terms of covariates, such as "year + paper" or "ns(year, df=3) * paper"; `given` may have it.
         site: the name of the site.
-        given: effects of other sites, whose columns and terms are taken over; if this site is among them, a round.
-        columns: what the covariates hold, where sites have agreed on that.
-        least: categories that fewer persons have are pooled, and nothing is said about topics that rest on fewer.
-        persons: whom documents are about.
+        given: effects of other sites, whose columns and terms are used; if this site is among them, the next round.
+        columns: what the covariates hold, if sites have agreed on that.
+        least: categories of fewer persons are pooled, and topics that rest on fewer are not reported.
+        persons: the persons behind the documents.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)
@@ -282,7 +282,7 @@ def as_matrix(model: Any, data: Any) -> Any:
 
 
 def safe(plan: Plan, points: Array, least: int, persons: Persons) -> Array:
-    """Coded covariates without categories that too few persons have."""
+    """Coded covariates without categories of too few persons."""
     if not least or not len(points):
         return points
     return pooled(points, plan.columns, persons.counts, [least], agreed=True, predictors=True)[1]
@@ -300,9 +300,9 @@ def check_enough(documents: int, coefficients: int, least: int, persons: Persons
 
 
 def spoken_of(prepared: Prepared, place: Array, least: int, persons: Persons) -> NDArray[np.bool_] | None:
-    """Topics whose words are in enough documents, also in those of each category.
+    """Topics with words in enough documents, also among those of each category.
 
-    (Σ s)² / Σ s² is the number of persons if these have equal shares and all others none.
+    (Σ s)² / Σ s² is the number of persons if some have equal shares and the others none.
     """
     if not least:
         return None

@@ -1,4 +1,4 @@
-"""Documents given known topics: how likely their words are if each has a prior of its own, and how that bends.
+"""Documents given known topics: the likelihood of their words under document-specific priors, and its expansion.
 
     L(α) = log ∫ Dirichlet(θ; α) Π_w (Σ_k θ_k φ_kw)^n_w dθ
 
@@ -6,8 +6,8 @@
     ∂²L/∂α_j∂α_k = ψ′(Σα) − δ_jk ψ′(α_k) + Cov(log θ_j, log θ_k)
 
 E and Cov are those of a document's shares given its words. The variational posterior, Dirichlet(γ), has them in closed
-form, and is too narrow: effects would come out a tenth too large. So points of it are weighted by how likely they are,
-and what the weights change is added. Where topics share no words, nothing is.
+form but is too narrow: effects would be a tenth too large. So draws from it are weighted by their likelihood, and the
+change by the weights is added. It vanishes where topics share no words.
 """
 
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma, softmax
 from decbayes.families import Array
 from decbayes.models.core.counts import checked_matrix
 
-# γ is found up to this change per topic, within this number of steps.
+# Change of γ per topic at which to stop, and the most steps.
 TOLERANCE, STEPS = 1e-6, 1000
-# Points per document. They are the same each time, or rounds would not end. Half of them are drawn from Dirichlet(γ),
-# the others from wider ones, up to the prior: so no point has a weight without bounds.
+# Draws per document, with a fixed seed, or rounds would not converge. Half of them are from Dirichlet(γ), the others
+# from wider distributions, up to the prior: this bounds the weights.
 POINTS, SEED = 200, 0
 DRAWN = (0.5, 0.25, 0.25)
-# How many documents are worked on at a time, for the sake of memory.
+# Documents to process at a time, to bound memory.
 TOGETHER = 100
 
 
 class Bend(NamedTuple):
-    """γ of each document, its log-likelihood with the variance of that, slopes (N, K), minus curvature (N, K, K).
+    """γ of each document, its log-likelihood and the variance of that, slopes (N, K), minus curvature (N, K, K).
 
-    Slopes and curvature are in log α.
+    Slopes and curvature are with respect to log α.
     """
 
     gamma: Array
@@ -45,7 +45,7 @@ class Bend(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """For each document: its log-likelihood, the variance of that, and mean and covariance of log shares."""
+    """Per document: its log-likelihood, the variance of that, and mean and covariance of log shares."""
 
     height: Array
     noise: Array
@@ -55,7 +55,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """Word counts of documents, and (words, topics) probabilities of words in topics, which are taken as known."""
+    """Word counts of documents, and known probabilities of words in topics, (words, topics)."""
 
     counts: Any
     topics: Array
@@ -67,16 +67,16 @@ class Documents:
 
     @cached_property
     def words(self) -> Array:
-        """How many known words each document has."""
+        """The number of known words in each document."""
         data, _, offsets = self._matrix
         return np.add.reduceat(np.append(data, 0), offsets[:-1]) * (np.diff(offsets) > 0.0)
 
     def at(self, alpha: Array, kept: NDArray[np.bool_] | None = None, before: Array | None = None) -> Bend:
-        """The log-likelihood where document d has the prior Dirichlet(alpha[d]), beginning from γ `before`.
+        """The log-likelihood if document d has the prior Dirichlet(alpha[d]), starting from γ `before`.
 
-        With `kept` topics only: how the words in these are divided among them, whatever the words in all others are.
+        With `kept` topics only: of how words of these topics are distributed among them, given all other words.
         """
-        alpha = np.ascontiguousarray(alpha)  # which kernels are compiled for
+        alpha = np.ascontiguousarray(alpha)  # as kernels need it
         gamma = self._settled(alpha, np.empty((0, 0)) if before is None else before)
         chosen = np.arange(alpha.shape[1]) if kept is None else np.flatnonzero(kept)
         moments, near = self._moments(alpha, gamma, chosen), alpha[:, chosen]
@@ -91,7 +91,7 @@ class Documents:
         return Bend(gamma, moments.height, moments.noise, slopes, weights)
 
     def _moments(self, alpha: Array, gamma: Array, chosen: NDArray[np.intp]) -> Moments:
-        """Log shares among the chosen topics: as Dirichlet(γ) has them, and what weighted points of it change."""
+        """Log shares among the chosen topics: moments of Dirichlet(γ), corrected by weighted draws."""
         rng, (data, words, offsets) = np.random.default_rng(SEED), self._matrix
         reached, each = gamma[:, chosen], np.arange(len(chosen))
         total = reached.sum(axis=1, keepdims=True)
@@ -123,7 +123,7 @@ class Documents:
         return Moments(height, noise, mean, covariance)
 
     def _settled(self, alpha: Array, before: Array) -> Array:
-        """γ of each document; documents have different priors, so one is found at a time."""
+        """γ of each document, one at a time because documents have different priors."""
         from decbayes.kernels.documents import update_documents
 
         data, words, offsets = self._matrix

@@ -1,4 +1,4 @@
-"""What sites agree on before they look how topics depend on covariates, and what each says about it."""
+"""What sites agree on before they estimate effects of covariates on topics, and their messages about them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Plan:
-    """The topics, by the digest of their merge; what the covariates hold, and the terms that are made of them."""
+    """The topics, by the digest of their merge; the contents of the covariates, and the terms made of them."""
 
     posterior: str
     columns: Mapping[str, Column]
@@ -33,7 +33,7 @@ class Plan:
 
     @classmethod
     def of(cls, posterior: str, frame: Mapping[str, Any], formula: str, columns: Mapping[str, Column] | None) -> "Plan":
-        """What a formula such as "year + paper" asks for; columns are what their values say, where none are agreed."""
+        """The plan of a formula such as "year + paper"; columns that are not agreed are inferred from their values."""
         text = formula.strip().removeprefix("~")
         wanted = parsed(f"topics ~ {text}", [*(columns or frame)])
         if wanted.varying or wanted.offset or not wanted.intercept or not wanted.terms:
@@ -59,9 +59,10 @@ class Plan:
 
 
 class Message(NamedTuple):
-    """What a site's documents say about all coefficients, topic by topic: their log-likelihood, made quadratic.
+    """A site's log-likelihood of all coefficients, topic by topic, expanded to second order.
 
-    `spread` is Σ u uᵀ over documents, or persons, u their slopes: how uncertain the shift is, whatever the model says.
+    `spread` is Σ u uᵀ over documents or persons, where u are their slopes: the uncertainty of the shift under any
+    model.
     """
 
     documents: int
@@ -81,7 +82,7 @@ class Message(NamedTuple):
 
     @classmethod
     def of_plain(cls, stored: Any, coefficients: int) -> "Message":
-        """What `plain` has made; of a number of topics times so many coefficients."""
+        """Read the output of `plain`; `coefficients` is their number per topic."""
         shift, *uppers = (np.array(stored[name], dtype=np.float64) for name in ("shift", "precision", "spread"))
         side = len(shift)
         proper = (
@@ -116,12 +117,12 @@ def plan_of_plain(stored: Any) -> Plan:
 
 
 def with_years(frame: Any) -> dict[str, Any]:
-    """Columns of a frame; dates, such as 2024-05-31, as years with their fraction."""
+    """Columns of a frame; dates, such as 2024-05-31, become fractional years."""
     return {name: np.array([*as_years(values_in(frame, name))], dtype=object) for name in names_in(frame)}
 
 
 def as_years(values: Any) -> Iterator[Any]:
-    """Values as they are unless all that are there are dates."""
+    """Values, converted if all that are not missing are dates."""
     dates = [None if is_missing(value) or value == "" else day_of(value) for value in values]
     present = [not is_missing(value) and value != "" for value in values]
     if not any(present) or any(known and day is None for known, day in zip(present, dates, strict=True)):
@@ -149,9 +150,9 @@ def day_of(value: Any) -> date | None:
 
 
 def clipped(precision: Array) -> Array:
-    """The nearest precision without negative directions: documents may bend the other way where they say little."""
+    """The nearest positive semidefinite precision: documents with little information may have the wrong curvature."""
     learned = np.flatnonzero(precision.any(axis=1))
     values, axes = np.linalg.eigh(precision[np.ix_(learned, learned)])
-    result = np.zeros_like(precision)  # exactly zero where nothing is said
+    result = np.zeros_like(precision)  # exactly zero without information
     result[np.ix_(learned, learned)] = (axes * np.maximum(values, 0.0)) @ axes.T
     return result

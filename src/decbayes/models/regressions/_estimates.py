@@ -1,4 +1,4 @@
-"""What a posterior says of each term of a regression, with intervals, in the columns' own units."""
+"""Estimates of each term of a regression, with intervals, in the columns' own units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """A regression's posterior, read term by term; `Regression` says what each reading means."""
+    """A regression's posterior, read term by term; `Regression` documents each method."""
 
     model: "Regression"
     posterior: Posterior
@@ -41,7 +41,7 @@ class Estimates:
         return self.changed(*self.model.table.own_units(*self.model.target_units))
 
     def changed(self, change: Array, offset: Array | float = 0.0) -> list[dict[str, Any]]:
-        """These linear functions of the coefficients, a row of `change` and a label each."""
+        """These linear functions of the coefficients, one per row of `change` and label."""
         wider = self.widening() * self._stretch()
         mean, deviation, low, high = self.model.outcome.interval(self._natural, self.level, change, wider)
         parts = {"mean": mean + offset, "deviation": deviation, "low": low + offset, "high": high + offset}
@@ -60,7 +60,7 @@ class Estimates:
         return np.asarray(next(iter(stretches.values()))[0])
 
     def widening(self) -> Array:
-        """How many times wider intervals are because of what varies from site to site."""
+        """How many times wider intervals are because of variation between sites."""
         _, covariance = self.model.outcome.moments(self._natural)
         parts = {grouping.factor: dense(self.posterior.contribution[grouping.factor]) for grouping in self._groupings}
         return self.model.variation.widening(self.posterior.natural, parts, covariance)
@@ -90,8 +90,9 @@ class Estimates:
         return [{**row, **group} for row in term_rows(self._labels(grouping), parts)]
 
     def _quantiles(self, grouping: Grouping) -> tuple[Array, Array, Array, Array] | None:
-        """Ends of an interval, the median between them, and half the middle two thirds, if known: of each deviation,
-        then of each correlation."""
+        """Ends of the interval, the median, and half the central 68 %, if known: of each deviation, then of each
+        correlation.
+        """
         calibration = self.posterior.calibration
         if calibration is None or grouping.factor not in calibration.quantiles:
             return None
@@ -130,7 +131,7 @@ class Estimates:
     def _own_parts(
         self, grouping: Grouping, level: Level, mean: Array, covariance: Array, names: Sequence[Mapping[str, str]]
     ) -> list[dict[str, Any]]:
-        """The own part of each group, where the coefficients around them have these moments."""
+        """The deviation of each group, given the moments of the coefficients around it."""
         unit, noise = self._units(grouping), self.model.outcome.noise(self._natural)
         sloped = np.diagonal(level.slope @ covariance @ np.swapaxes(level.slope, -1, -2), axis1=-2, axis2=-1)
         deviation = unit * np.sqrt(noise * (sloped + np.diagonal(level.spread, axis1=-2, axis2=-1)))
@@ -159,14 +160,14 @@ def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[st
 
 
 def as_ratio(row: Mapping[str, Any], per: float) -> dict[str, Any]:
-    """A coefficient and the ends of its interval as ratios; never so large that a file could not hold them."""
+    """A coefficient and its interval as ratios; bounded, so that files can hold them."""
     parts = {"ratio": "mean", "low": "low", "high": "high"}
     ends = {name: float(np.exp(np.clip(per * row[end], -700, 700))) for name, end in parts.items()}
     return {"term": row["term"], **ends, "per": per}
 
 
 def ratio_text(row: Mapping[str, Any]) -> str:
-    """A ratio and its interval, to the digits that the interval leaves; small ones to three."""
+    """A ratio and its interval, with as many digits as the interval allows; three for small ones."""
     width = row["high"] - row["low"]
     digits = f".{min(max(1 - floor(log10(width)), 2), 6)}f" if row["low"] >= 0.1 and 0.0 < width < 10.0 else ".3g"
     text = "{ratio:{digits}} ({low:{digits}} to {high:{digits}})".format(digits=digits, **row)

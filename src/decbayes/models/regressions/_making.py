@@ -1,4 +1,4 @@
-"""How regressions are made from frames and files: what a formula or a target asks for, and which columns that needs."""
+"""Regressions from frames and files: the columns that a formula or a target needs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ Target = Annotated[str, "The column to predict, from all others."]
 
 
 class Tabled:
-    """What all models over the rows of a `table` share: how they are made from a frame, and how they read data."""
+    """Common to all models over the rows of a `table`: making them from a frame, and reading data."""
 
     @property
     def table(self) -> Table:
@@ -37,23 +37,23 @@ class Tabled:
         raise NotImplementedError
 
     level: ClassVar[str] = ""
-    """The name in formulas of the column of levels, where an observation counts as several rows."""
+    """The name of the column of levels in formulas, if an observation counts as several rows."""
     no_terms: ClassVar[tuple[str, ...]] = ("offset", "weights")
-    """Settings that name columns, or expressions of columns, which are no terms."""
+    """Settings that name columns, or expressions of columns, but no terms."""
 
     @property
     def formula(self) -> str:
-        """What is fitted, as `from_frame` takes it."""
+        """The formula, as `from_frame` takes it."""
         return formula_of(self)
 
     @classmethod
     def left_side(cls, text: str) -> tuple[str, dict[str, str]]:
-        """The target that the left side of a formula names, and further settings."""
+        """The target named by the left side of a formula, and further settings."""
         return text, {}
 
     @classmethod
     def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
-        """Settings, with those that a frame decides where nobody has stated them."""
+        """Settings, completed by those that the frame decides unless stated."""
         return settings
 
     @classmethod
@@ -69,13 +69,13 @@ class Tabled:
     ) -> Self:
         """The model of a data frame: by a formula such as "visits ~ age + sex", or of the target on all others.
 
-        Columns are what their types and values say; `kinds` says where these mislead.
+        Types and values of columns say what they hold; `kinds` corrects misleading ones.
         """
         model: Self = model_of_frame(cls, frame, formula, target, kinds, report, settings)
         return model
 
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
-        """The agreed columns of a file, without rows in which something is missing."""
+        """The agreed columns of a file, without rows with missing values."""
         return self.table.read(path, report)
 
     def persons(self, path: Any, column: str, **reading_options: Any) -> Persons:
@@ -84,7 +84,7 @@ class Tabled:
     def stream(
         self, path: Any, *, columns: str = "", report: Report = ignore, **reading_options: Any
     ) -> Iterator[Observed]:
-        """The predictors of a file; rows in which one is missing get no prediction."""
+        """The predictors of a file; rows with a missing one get no prediction."""
         return self.table.stream(Path(path), report)
 
     def count(self, data: Any) -> int:
@@ -124,7 +124,7 @@ def model_of_frame(
     chosen = {target: "", **(kinds or {})}
     named = Categorical.kind if settings.get("yes") else ""
     chosen[target] = chosen[target] or named or model.outcome.kind_in(frame, target)
-    # Among predictors whole numbers are numbers like others.
+    # Integers among predictors are real numbers.
     likely = columns_of(frame, chosen, names=names, report=ignore)
     others = {name: column.as_predictor for name, column in likely.items() if name not in chosen}
     known = chosen | {name: kind for name, kind in others.items() if kind}
@@ -155,7 +155,7 @@ def model_of_file(
 def model_of_list(
     model: Any, path: Path, formula: str, target: str, settings: Any, further: Iterable[str] = (), *, plan: bool = False
 ) -> Any:
-    """The regression of a list of columns; its sums settle what is not stated. A plan does without them."""
+    """The regression of a list of columns; its sums settle what is not stated, except in a plan without sums."""
     rows = read_list(path)
     columns = columns_among(rows)
     sums = {name: row for name, row in rows.items() if name not in columns}
@@ -169,7 +169,7 @@ def model_of_list(
 def model_of_columns(
     model: Any, agreed: Mapping[str, Column], formula: str, target: str, settings: Any, further: Iterable[str] = ()
 ) -> Any:
-    """The regression of columns that sites have agreed on, before there are data."""
+    """The regression of agreed columns, before there are data."""
     terms: tuple[str, ...] = ()
     listed, weights = agreed, settings.get("weights", "")
     if weights and weights not in agreed:
@@ -191,7 +191,7 @@ def model_of_columns(
 
 
 def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
-    """The target, the terms and the settings that a formula asks for, beside those given."""
+    """The target, the terms and the settings of a formula, in addition to those given."""
     wanted, named = formula_for(model, formula, names)
     varying = {"varying": wanted.varying, "by": wanted.by, "correlated": wanted.correlated} if wanted.varying else {}
     varying |= {"varying_within": wanted.varying_within, "within": wanted.within} if wanted.within else {}
@@ -206,7 +206,7 @@ def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tupl
 
 
 def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula, dict[str, str]]:
-    """What a formula says, and the settings that its left side names."""
+    """A parsed formula, and the settings that its left side names."""
     left, sign, right = formula.partition("~")
     target, named = model.left_side(left.strip()) if sign else (left, {})
     others = [name for name in names if name not in named.values()]

@@ -1,4 +1,4 @@
-"""Mixtures of linear regressions: rows belong to hidden groups, each with coefficients and noise of its own."""
+"""Mixtures of linear regressions: rows belong to hidden groups, each with its own coefficients and noise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,13 +35,13 @@ from decbayes.models.tables.tabular import Agreed, Kinds
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# Halvings of an interval until its ends are known to all digits that matter.
+# Bisection steps, enough for all digits that matter.
 HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class LinearLikelihood:
-    """y ~ N(xβ_k, 1 / τ_k), both unknown, of rows coded as columns say. Features: y², xy, products of two of x, 1."""
+    """y ~ N(xβ_k, 1 / τ_k), both unknown, for coded rows. Features: y², xy, products of two of x, 1."""
 
     design: Design
     place: int
@@ -53,7 +53,7 @@ class LinearLikelihood:
         return GaussianGamma()
 
     def parts(self, points: Array) -> tuple[Array, Array]:
-        """(N, D) numbers of the terms, and (N,) targets in agreed units."""
+        """(N, D) design matrix, and (N,) targets in agreed units."""
         rows = self.design.matrix(np.delete(points, self.place, axis=1))
         return rows, (points[:, self.place] - self.centre) / self.scale
 
@@ -79,7 +79,7 @@ class LinearLikelihood:
         return rows @ mean.T, student_scale(shape, rate, spread), 2.0 * shape
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
-        """A target that nobody has seen says nothing."""
+        """Missing targets add nothing."""
         rows, targets = self.parts(points)
         density = log_student(targets[:, None], *self.student(natural, rows)) - log(self.scale)
         return np.where(np.isnan(targets)[:, None], 0.0, density)
@@ -87,11 +87,11 @@ class LinearLikelihood:
 
 @dataclass(frozen=True)
 class RegressionMixture(Tabled, Clusters):
-    """Groups of rows, each with a linear regression of its own: which group a row belongs to is hidden.
+    """Hidden groups of rows, each with its own linear regression.
 
     Within group k, y ~ N(xβ_k, 1 / τ_k), with the prior of `LinearRegression`. `components` is the number of groups, or
     "auto" to find it; `weight_prior` is α of their weights, and `start_from` how a fit starts. All else is as in
-    `LinearRegression`, except that nothing varies from site to site.
+    `LinearRegression`, except that nothing varies between sites.
 
     >>> rng = np.random.default_rng(0)
     >>> dose, group = rng.uniform(0, 10, 200), rng.integers(2, size=200)
@@ -186,7 +186,7 @@ class RegressionMixture(Tabled, Clusters):
     def lines(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """The coefficients of each group in the columns' own units, with intervals, for a data frame.
 
-        Intervals take it as known who belongs to which group: too narrow where groups overlap.
+        Intervals treat group membership as known: they are too narrow where groups overlap.
         """
         check_level(level)
         check_structure(posterior, self.structure_for(posterior), "posterior")
@@ -202,7 +202,7 @@ class RegressionMixture(Tabled, Clusters):
         return rows
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> dict[str, Array]:
-        """For each row the mean of the target, and an interval that holds a new one with that probability."""
+        """The mean of the target in each row, and an interval that holds a new value with that probability."""
         check_level(level)
         check_structure(posterior, self.structure_for(posterior), "posterior")
         response, weights = self.likelihood, posterior.mean("weights")
@@ -234,7 +234,7 @@ class RegressionMixture(Tabled, Clusters):
         return points, groups
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
-        """Each group begins with the fit of a few random rows, and every row with the group that predicts it best."""
+        """Start each group from a few random rows, and each row in the group that predicts it best."""
         if self.start_from is not None:
             return super()._begin(blocks, before, kind, rng)
         emissions, count = blocks.emissions, len(before["weights"])
@@ -247,7 +247,7 @@ class RegressionMixture(Tabled, Clusters):
 
 
 def quantile(mean: Array, scale: Array, degrees: Array, weights: Array, share: float) -> Array:
-    """The quantile of mixtures of Student's t, (N,), by bisection between those of their parts."""
+    """(N,): the quantile of mixtures of Student's t, by bisection between those of their parts."""
     components = mean + scale * stdtrit(degrees, share)
     low, high = components.min(axis=1), components.max(axis=1)
     for _ in range(HALVINGS):

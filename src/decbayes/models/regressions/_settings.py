@@ -1,4 +1,4 @@
-"""What a regression is asked for: its settings, and the structure that these describe."""
+"""The settings of a regression, and the structure that they describe."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,20 +29,20 @@ from decbayes.structure import Structure
 
 @dataclass(frozen=True)
 class RegressionSettings(Tabled, Model):
-    """What a regression takes: columns, terms, what varies from site to site, and priors.
+    """Settings of a regression: columns, terms, what varies between sites, and priors.
 
-    `columns` says what the columns hold, the `target` among them. `terms` are the columns to use, all others if not
-    given, functions of them such as "log(dose)" or "ns(age, df=4)", or several joined by ":" for their product.
-    `offset`, such as "log(years)", is added to xβ as it is; `weights` is a column that says how often a row counts.
-    Real columns are in agreed units, (x − centre) / scale, so that priors mean the same for all of them.
-    Coefficients have a prior variance of `prior_variance` each.
+    `columns` says what the columns hold, the `target` among them. `terms` are columns (default: all others), functions
+    of them such as "log(dose)" or "ns(age, df=4)", or products of several, joined by ":". `offset`, such as
+    "log(years)", is added to xβ with coefficient 1; `weights` is the column with the weights of rows. Real columns are
+    in agreed units, (x − centre) / scale, so that priors mean the same for all. Each coefficient has the prior variance
+    `prior_variance`.
 
     Coefficients of the terms in `varying`, or the "intercept", are β + u at each site, u ~ N(0, Λ⁻¹). A site is a place
-    that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names. Matrices
-    have a number for the site behind the columns, if something varies. Own parts of several coefficients are
-    independent, with a Gamma for the precision of each, or `correlated`, with one Wishart. 1 / Λ is `prior_between`
-    before anything is known, with the weight of `between_degrees` sites. Terms in `varying_within` also differ between
-    groups inside a site, such as wards, which the column `within` names; matrices have their number behind the site's.
+    that holds rows or, if it holds rows of several, what the column `by` names; nobody else sees these names. If
+    something varies, matrices have a number for the site after the columns. The u of several coefficients are
+    independent, with a Gamma for the precision of each, or `correlated`, with one Wishart. The prior of 1 / Λ is
+    `prior_between`, with the weight of `between_degrees` sites. Terms in `varying_within` also vary between groups
+    inside a site, such as wards, which the column `within` names; matrices have their number after the site's.
     """
 
     target: Annotated[str, "The column to predict."] = ""
@@ -75,7 +75,7 @@ class RegressionSettings(Tabled, Model):
     view: ClassVar[str] = "coefficients"
     made_up: ClassVar[bool] = True
     may_vary: ClassVar[bool] = True
-    """Whether coefficients may differ from site to site."""
+    """Whether coefficients may vary between sites."""
     outcome: ClassVar[Outcome]
     """What the target holds, and how it depends on xβ."""
 
@@ -101,33 +101,33 @@ class RegressionSettings(Tabled, Model):
 
     @property
     def stack(self) -> Stack | None:
-        """How an observation counts as several rows, if it does."""
+        """How an observation becomes several rows, if it does."""
         return None
 
     @property
     def predicted_levels(self) -> tuple[str, ...]:
-        """The levels of the outcome that `predict` has a column each for; none where it has one number per row."""
+        """The outcome levels for which `predict` has a column each; none if it has one number per row."""
         return ()
 
     @cached_property
     def variation(self) -> Variation:
-        """What differs from site to site, and inside sites."""
+        """What varies between sites, and inside sites."""
         places = {BETWEEN: self.table.places, WITHIN: self.table.places_within}
         named = {factor: found for factor, found in places.items() if len(found)}
         return Variation(tuple(Grouping(f, found, self.correlated and len(found) > 1) for f, found in named.items()))
 
     def group_name(self, grouping: Grouping) -> str:
-        """What the groups are: sites, or what the column of groups inside them is called."""
+        """What the groups are: sites, or the name of the column of groups inside them."""
         return "site" if grouping.factor == BETWEEN else self.within
 
     @property
     def subject(self) -> str:
-        """What effects are effects on, in words."""
+        """What the effects are on, in words."""
         return self.outcome.modelled(self.target, self.columns[self.target])
 
     @property
     def legend(self) -> str:
-        """What the levels of the outcome are, where their names do not say it."""
+        """The levels of the outcome, if their names do not say it."""
         return ""
 
     @property
@@ -138,12 +138,12 @@ class RegressionSettings(Tabled, Model):
 
     @property
     def target_units(self) -> tuple[float, float]:
-        """One unit of the linear predictor, and its zero, as the target has them."""
+        """The unit and the zero of the linear predictor, in terms of the target."""
         return self.table.target_units(*self.outcome.units(self.columns[self.target]))
 
     @property
     def coefficient_units(self) -> Array:
-        """One unit of each coefficient, as columns and target have it."""
+        """The unit of each coefficient, in terms of columns and target."""
         return self.target_units[0] / self.table.design.units
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Linear regression with unknown noise: conjugate, so that a merge of sites is the posterior of all their rows."""
+"""Linear regression with unknown noise: conjugate, so a merge of sites is the posterior of all their rows."""
 
 from dataclasses import dataclass, field
 from math import log, pi
@@ -90,7 +90,7 @@ class Linear(Outcome):
 
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
         count, ones = 2.0 * contribution[:, 0], design.ones(contribution)
-        # What varies from site to site takes a part of the precision.
+        # Variation between sites absorbs a part of the precision.
         same = {"intercept": ones[:1] - count} if design.intercept and not varies else {}
         return Tally(count, count, same, within={FACTOR: ones[None, :]})
 
@@ -100,7 +100,7 @@ class Linear(Outcome):
 
 
 class ConjugateClimb(Climb):
-    """Given Λ the posterior of coefficients and noise is exact; passes find Λ, where something varies."""
+    """Given Λ, the posterior of coefficients and noise is exact; if something varies, passes find Λ."""
 
     def __init__(self, outcome: Linear, problem: Problem) -> None:
         self.outcome, self.problem, self.variation = outcome, problem, problem.variation
@@ -114,7 +114,7 @@ class ConjugateClimb(Climb):
         return self.place({grouping.factor: known[grouping.factor] for grouping in self.variation.groupings})
 
     def place(self, between: Natural) -> Place:
-        """The coefficients where the precisions between sites are these, and the bound that holds for both."""
+        """The coefficients given the precisions between sites, and the bound of both."""
         effects, family, problem = self.effects(between), self.outcome.family, self.problem
         after = self.before[FACTOR] + self.contribution(effects)
         check_rounding(0.0 if family.contains(after) else np.inf)
@@ -141,7 +141,7 @@ class ConjugateClimb(Climb):
         return self.problem.effects(self.shift, self.precision, natural)
 
     def contribution(self, effects: SiteEffects) -> Array:
-        """(1, d): what rows add to the natural parameters, (½N, −½yᵀy, Xᵀy, −½XᵀX), less what sites' own parts hide."""
+        """(1, d): (½N, −½yᵀy, Xᵀy, −½XᵀX) of the rows, minus what integrating out site deviations loses."""
         shift, precision, square = effects.hidden()
         first = np.array([0.5 * self.count, -0.5 * self.square + square])
         last = self.shift.sum(axis=0) - shift, -0.5 * (self.precision.sum(axis=0) - precision).ravel()
@@ -160,13 +160,13 @@ class LinearRegression(Regression):
 
         y ~ N(xβ, 1/τ),   τ ~ Gamma,   β | τ ~ N(0, prior_variance / τ)
 
-    `from_frame` takes a formula and finds the columns. `target`, `columns`, `terms` and `intercept` say the same one by
-    one; see `decbayes.columns` for what columns hold. `varying` are terms, or "intercept", that differ from site to
-    site; `by` is the column that names sites, if rows are of several.
+    `from_frame` takes a formula and infers the columns. `target`, `columns`, `terms` and `intercept` say the same one
+    by one; see `decbayes.columns` for what columns hold. `varying` are terms, or "intercept", that vary between sites;
+    `by` is the column that names sites, if rows are from several.
 
-    A coefficient's prior variance is `prior_variance` times that of the noise. The noise's own variance has the prior
-    mean `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations. The prior
-    variance between sites is `prior_between`, in variances of the noise, with the weight of `between_degrees` sites.
+    A coefficient's prior variance is `prior_variance` times that of the noise. The noise variance has the prior mean
+    `prior_noise`, in squared units of the target, with the weight of `prior_degrees` observations. The prior variance
+    between sites is `prior_between`, in variances of the noise, with the weight of `between_degrees` sites.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 200)
@@ -206,7 +206,7 @@ class LinearRegression(Regression):
 
 
 def student_scale(shape: Array, rate: Array, variance: Array) -> Array:
-    """The scale of y where its mean has this variance, in variances of a noise whose precision is Gamma."""
+    """The scale of y if its mean has this variance, in units of a noise variance with Gamma precision."""
     return np.asarray(np.sqrt(rate / shape * (1.0 + variance)))
 
 

@@ -1,4 +1,4 @@
-"""Logistic regression: how probable a yes is."""
+"""Logistic regression: the probability of a yes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from decbayes.remarks import Remark
 Yes = Annotated[str, "The category of the outcome to model; all others count as no."]
 
 # The logistic function as a mixture of normal distribution functions, Σ p Φ(s x), to 1e-8 (Monahan and Stefanski,
-# 1989): all expectations under a Gaussian then have a closed form, however wide it is.
+# 1989): expectations under any Gaussian then have a closed form.
 SHARES = np.array([
     0.003246343272134, 0.051517477033972, 0.195077912673858, 0.315569823632818,
     0.274149576158423, 0.131076880695470, 0.027912418727972, 0.001449567805354,
@@ -31,13 +31,13 @@ SLOPES = np.array([
     0.508135425366489, 0.396313345166341, 0.308904252267995, 0.238212616409306,
 ])  # fmt: skip
 
-# Below this the mixture's tails are too light, and a sum over nodes takes its place.
+# Below this probability the mixture's tails are too light, and quadrature replaces it.
 SMALL = 1e-5
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 
 
 class Logistic(Generalized):
-    """A yes is as probable as 1 / (1 + exp(−f)). The target is yes/no, or has two categories: the second is yes."""
+    """The probability of a yes is 1 / (1 + exp(−f)). The target is yes/no, or has two categories: the second is yes."""
 
     holds: ClassVar[type[Column]] = YesNo
     ratio: ClassVar[str] = "odds ratio"
@@ -119,7 +119,7 @@ def level_of(column: Column) -> str:
 
 
 def answered(name: str, column: Column, yes: str) -> Column:
-    """The outcome as yes or no, where `yes` names a category that counts as yes; a site may have the other one only."""
+    """The outcome as yes or no, where `yes` names the category that counts as yes; a site may only have the other."""
     if not yes or (isinstance(column, YesNo) and yes == column.yes):
         return column
     categories = column.categories if isinstance(column, Categorical | YesNo) else ()
@@ -130,7 +130,7 @@ def answered(name: str, column: Column, yes: str) -> Column:
 
 
 def name_level(model: Any) -> None:
-    """Read the outcome as the setting `yes` says, and let that say which level it is."""
+    """Code the outcome by the setting `yes`, and let that setting name the level."""
     columns = known(model.columns)
     if model.target in columns:
         columns[model.target] = column = answered(model.target, columns[model.target], model.yes)
@@ -141,16 +141,16 @@ def name_level(model: Any) -> None:
 
 @dataclass(frozen=True)
 class LogisticRegression(Regression):
-    """How probable a yes is, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
+    """The probability of a yes, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
 
-    The target is yes/no, or has categories: `yes` names the one to model, of two it is the second by default, and
-    `modelled` says which it is. `from_frame` takes a formula and finds the columns;
-    `target`, `columns`, `terms` and `intercept` say the same one by one. `varying` are terms, or "intercept", that
-    differ from site to site, with a prior variance of `prior_between` that weighs `between_degrees` sites; `by` is the
-    column that names sites, if rows are of several.
+    The target is yes/no, or has categories: `yes` names the one to model (of two, the second by default), and
+    `modelled` states it. `from_frame` takes a formula and infers the columns; `target`, `columns`, `terms` and
+    `intercept` say the same one by one. `varying` are terms, or "intercept", that vary between sites, with a prior
+    variance of `prior_between` that weighs `between_degrees` sites; `by` is the column that names sites, if rows are
+    from several.
 
-    `approximation` says how the posterior is made Gaussian: the nearest by "variational" Bayes, or that of "laplace",
-    around the most probable coefficients, which is faster and less exact.
+    `approximation` is how the posterior is made Gaussian: by "variational" Bayes, or by "laplace", around the most
+    probable coefficients, which is faster and less accurate.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 300)

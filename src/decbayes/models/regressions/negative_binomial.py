@@ -1,4 +1,4 @@
-"""Negative binomial regression: counts that vary more than Poisson counts do."""
+"""Negative binomial regression: counts with more variance than Poisson counts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -26,7 +26,7 @@ class NegativeBinomial(PoissonOutcome):
 
         log p(y|f) = y f′ − (y + φ) log(1 + exp f′) + const,   f′ = f − log φ
 
-    so that its expectations are those of the logistic function.
+    so its expectations are those of the logistic function.
     """
 
     dispersion: float = 1.0
@@ -34,7 +34,7 @@ class NegativeBinomial(PoissonOutcome):
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         shifted, total = mean - np.log(self.dispersion), targets + self.dispersion
-        # E[log σ(−f′)], its slope and its weight, as of rows that are all "no".
+        # E[log σ(−f′)], its slope and its weight, as for rows that are all "no".
         value, slope, weight = Logistic().expectations(np.zeros(len(mean)), shifted, variance)
         constant = gammaln(total) - gammaln(self.dispersion) - gammaln(targets + 1.0)
         return targets * shifted + total * value + constant, targets + total * slope, total * weight
@@ -59,7 +59,7 @@ class NegativeBinomial(PoissonOutcome):
         return np.asarray(logsumexp(values + np.log(WEIGHTS / WEIGHTS.sum()), axis=1))
 
     def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
-        """The mean count; the interval is that of a new count, by draws at fixed probabilities."""
+        """The mean count; the interval is that of a new count, by quadrature over f."""
         expected = np.exp(np.minimum(mean + 0.5 * variance, MOST))
         low, high = (self._quantile(mean, variance, 0.5 + side * level) for side in (-0.5, 0.5))
         return {"mean": expected, "low": low, "high": high}
@@ -72,7 +72,7 @@ class NegativeBinomial(PoissonOutcome):
         while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             chance = self.dispersion / (self.dispersion + rates)
-            # The probability of at most so many, where the rate is known.
+            # The probability of at most that many, given the rate.
             at_most = betainc(self.dispersion, np.maximum(middle, 0.0)[:, None] + 1.0, chance)
             enough = at_most @ weights >= share
             done = high - low <= 1.0
@@ -86,10 +86,10 @@ class NegativeBinomial(PoissonOutcome):
 
 @dataclass(frozen=True)
 class NegativeBinomialRegression(PoissonRegression):
-    """How often something happens, where counts vary more than chance alone makes them: variance = mean + mean² / φ.
+    """How often something happens, if counts vary more than by chance alone: variance = mean + mean² / φ.
 
-    Sites agree on `dispersion`, φ: each sends its two `sums`, and `settled` makes φ of those of all sites. All else is
-    as in `PoissonRegression`.
+    Sites agree on `dispersion`, φ: each sends its two `sums`, and `settled` computes φ from those of all sites. All
+    else is as in `PoissonRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> ward = rng.choice(["bone", "heart"], 400)
@@ -122,11 +122,11 @@ class NegativeBinomialRegression(PoissonRegression):
 
     @property
     def _counts(self) -> str:
-        """What sums are about."""
+        """The name of the sums."""
         return f"Dispersion({self.target})"
 
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> dict[str, Column]:
-        """The two sums of a Poisson regression of these rows, of which the `dispersion` of all sites is made."""
+        """The two sums of a Poisson regression of these rows, from which the `dispersion` of all sites follows."""
         plain = PoissonRegression(**{field.name: getattr(self, field.name) for field in fields(PoissonRegression)})
         points = self.points(data)
         return {self._counts: Dispersion.of(*plain.dispersion_sums(plain.fit(points).posterior, points))}

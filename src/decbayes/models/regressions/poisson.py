@@ -17,7 +17,7 @@ from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-# exp of more is more often than anything happens, and would overflow.
+# Larger exponents overflow; nothing happens that often.
 MOST = 300.0
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 STEPS = 100
@@ -54,7 +54,7 @@ class PoissonOutcome(Generalized):
         return CountScores(float(getattr(column, "mean", 1.0)))
 
     def beginning(self, targets: Array, offset: Array) -> Array:
-        # Half an event more than were seen, in rows of one unit of exposure: without the latter passes may diverge.
+        # Half an event more than observed per unit of exposure; without that, passes may diverge.
         return np.log(targets + 0.5 * np.exp(np.minimum(offset, MOST)))
 
     def log_density(self, natural: Array, mean: Array, variance: Array, targets: Array) -> Array:
@@ -66,7 +66,7 @@ class PoissonOutcome(Generalized):
         return {"mean": np.exp(np.minimum(mean + 0.5 * variance, MOST)), "low": low, "high": high}
 
     def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
-        # Beyond 1e18 NumPy draws no counts.
+        # NumPy draws no counts beyond 1e18.
         rates = np.exp(np.minimum(linear, 40.0))
         return np.asarray(rng.poisson(rates), dtype=np.float64)
 
@@ -75,10 +75,10 @@ class PoissonOutcome(Generalized):
 class PoissonRegression(Regression):
     """How often something happens, from other columns: a count is Poisson with the mean exp(xβ).
 
-    β ~ N(0, prior_variance · I). `from_frame` takes a formula and finds the columns; `target`, `columns`, `terms` and
-    `intercept` say the same one by one. `varying` are terms, or "intercept", that differ from site to site, with a
-    prior variance of `prior_between` that weighs `between_degrees` sites; `by` is the column that names sites, if rows
-    are of several. `approximation` is as in `LogisticRegression`.
+    β ~ N(0, prior_variance · I). `from_frame` takes a formula and infers the columns; `target`, `columns`, `terms` and
+    `intercept` say the same one by one. `varying` are terms, or "intercept", that vary between sites, with a prior
+    variance of `prior_between` that weighs `between_degrees` sites; `by` is the column that names sites, if rows are
+    from several. `approximation` is as in `LogisticRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> ward = rng.choice(["bone", "heart"], 300)
@@ -97,7 +97,7 @@ class PoissonRegression(Regression):
     outcome: ClassVar[Outcome] = PoissonOutcome()
 
     def dispersion_sums(self, posterior: Posterior, data: Any) -> tuple[float, float]:
-        """How much more than Poisson counts these vary, Σ [(y − μ)² n / (n − d) − μ], and Σ μ²: sums add up over sites.
+        """Sums over rows, for the dispersion: the excess over Poisson variance, Σ [(y − μ)² n / (n − d) − μ], and Σ μ².
 
         >>> frame = {"visits": [0, 9, 0, 9, 1, 8], "ward": list("aabbab")}
         >>> model = db.PoissonRegression.from_frame(frame, "visits ~ ward")
@@ -114,7 +114,7 @@ class PoissonRegression(Regression):
 
 
 def log_poisson(counts: Array, mean: Array, variance: Array) -> Array:
-    """log ∫ Poisson(y | exp f) N(f | mean, variance) df, with nodes around the integrand's own peak."""
+    """log ∫ Poisson(y | exp f) N(f | mean, variance) df, with nodes around the peak of the integrand."""
     peak = integrand_peak(counts, mean, variance)
     wide = 1.0 / np.sqrt(np.exp(peak) + 1.0 / variance)
     f = peak[:, None] + wide[:, None] * NODES
@@ -152,8 +152,8 @@ def quantile(mean: Array, variance: Array, share: float) -> Array:
 def at_most(counts: Array, mean: Array, variance: Array) -> Array:
     """P(Y ≤ y) if the rate is exp(f), f ~ N(mean, variance).
 
-    Averaged over f, or where counts given f vary less than f does, over G in P(Y ≤ y | f) = P(G > exp f), G ~ Gamma(y +
-    1): nodes too far apart would make steps of it. The cube root of G is nearly normal (Wilson and Hilferty).
+    By quadrature over f or, if counts given f vary less than f does, over G in P(Y ≤ y | f) = P(G > exp f), G ~ Gamma(y
+    + 1): nodes too far apart would turn it into steps. The cube root of G is nearly normal (Wilson and Hilferty).
     """
     deviation, weights = np.sqrt(np.maximum(variance, 1e-24)), WEIGHTS / WEIGHTS.sum()
     rates = np.exp(np.minimum(mean[:, None] + deviation[:, None] * NODES, MOST))
