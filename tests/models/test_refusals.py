@@ -15,7 +15,7 @@ from decbayes.merging.base import problem
 from decbayes.models.core import information, registry
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.settings import agreed_fields
-from decbayes.models.covariates._effects import check_enough
+from decbayes.models.covariates.topic_effects import check_enough
 from decbayes.models.regressions.formulas.expressions import combined, range_of
 from decbayes.models.regressions.messages.doubts import MANY_ROWS, separated
 from decbayes.models.tables.tabular import kinds_from

@@ -11,7 +11,7 @@ from scipy.stats import dirichlet_multinomial
 
 import decbayes as db
 from decbayes.errors import DecbayesError
-from decbayes.models.covariates import Documents, documents
+from decbayes.models.covariates import Documents, document_likelihood
 
 WORDS = tuple("abcdefgh")
 
@@ -47,7 +47,7 @@ def exact_height(counts, probabilities, alpha):
 
 
 def test_slopes_and_curvature_are_those_of_the_likelihood(rng, monkeypatch):
-    monkeypatch.setattr(documents, "POINTS", 400_000)
+    monkeypatch.setattr(document_likelihood, "POINTS", 400_000)
     probabilities = rng.dirichlet(np.ones(4), 3)
     counts, alpha = np.array([[2, 1, 0, 2], [0, 3, 1, 1]]), rng.gamma(2.0, 0.5, (2, 3))
     bend = Documents(counts, np.ascontiguousarray(probabilities.T)).at(alpha)

@@ -125,8 +125,8 @@ class Estimates:
         means, covariances = (part[groups.parents] for part in outer.coefficients(mean, covariance))
         pairs = zip(groups.parents, groups.numbers, strict=True)
         named = [{"site": sites[parent], "group": names[str(number)]} for parent, number in pairs]
-        every = self._own_parts(self._groupings[1], inner, means, covariances, named)
-        return [{"site": row["site"], "group": "", **row} for row in rows] + every
+        inner_rows = self._own_parts(self._groupings[1], inner, means, covariances, named)
+        return [{"site": row["site"], "group": "", **row} for row in rows] + inner_rows
 
     def _own_parts(
         self, grouping: Grouping, level: Level, mean: Array, covariance: Array, names: Sequence[Mapping[str, str]]

@@ -117,9 +117,9 @@ def model_of_frame(
     names = [name for name in names_in(frame) if name not in group_columns(settings)]
     terms: tuple[str, ...] = ()
     if formula:
-        target, terms, settings = asked(model, formula, names_in(frame), settings)
+        target, terms, settings = formula_settings(model, formula, names_in(frame), settings)
         check_among(target, names_in(frame))  # before its column is needed
-        names = needed(names_in(frame), target, *terms, *apart(model, settings), further=model.level)
+        names = needed(names_in(frame), target, *terms, *columns_besides_terms(model, settings), further=model.level)
     check_among(target, names_in(frame))
     chosen = {target: "", **(kinds or {})}
     named = Categorical.kind if settings.get("yes") else ""
@@ -128,7 +128,7 @@ def model_of_frame(
     likely = columns_of(frame, chosen, names=names, report=ignore)
     others = {name: column.as_predictor for name, column in likely.items() if name not in chosen}
     known = chosen | {name: kind for name, kind in others.items() if kind}
-    columns = columns_of(frame, known, names=names, piled=apart(model, settings), report=report)
+    columns = columns_of(frame, known, names=names, piled=columns_besides_terms(model, settings), report=report)
     settings = model.completed(settings, frame, columns, target)
     return model(target=target, columns=columns, terms=terms, **settings)
 
@@ -143,7 +143,7 @@ def model_of_file(
     if agreed_columns is None:
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, *group_columns(settings)] if chosen else chosen)
-        frame = complete(path, asked_for(model, read, formula, settings), report).data
+        frame = complete(path, needed_columns(model, read, formula, settings), report).data
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         report(f"{path}: {columns_text(regression.columns)}")
         return regression, regression.points(frame)
@@ -177,8 +177,8 @@ def model_of_columns(
             f"The list of columns has no weights '{weights}'. Make it with `decbayes columns --weights {weights}`."
         )
     if formula:
-        target, terms, settings = asked(model, formula, [*agreed, *further], settings)
-        wanted = needed(agreed, target, *terms, *apart(model, settings), further=model.level)
+        target, terms, settings = formula_settings(model, formula, [*agreed, *further], settings)
+        wanted = needed(agreed, target, *terms, *columns_besides_terms(model, settings), further=model.level)
         agreed = {name: agreed[name] for name in wanted}
     by = settings.get("by", "")
     if isinstance(listed.get(by), Categorical):
@@ -190,7 +190,7 @@ def model_of_columns(
     return model(target=target, columns=agreed, terms=terms, **settings)
 
 
-def asked(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
+def formula_settings(model: Any, formula: str, names: Sequence[str], settings: Any) -> tuple[str, tuple[str, ...], Any]:
     """The target, the terms and the settings of a formula, in addition to those given."""
     wanted, named = formula_for(model, formula, names)
     varying = {"varying": wanted.varying, "by": wanted.by, "correlated": wanted.correlated} if wanted.varying else {}
@@ -213,12 +213,14 @@ def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula
     return parsed(f"{target} {sign} {right}", others, further=model.level), named
 
 
-def apart(model: Any, settings: Mapping[str, Any]) -> list[str]:
+def columns_besides_terms(model: Any, settings: Mapping[str, Any]) -> list[str]:
     """The columns and expressions that are no terms."""
     return [settings.get(name, "") for name in model.no_terms]
 
 
-def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def needed_columns(
+    model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """The columns that a formula and settings name, or all."""
     for by in group_columns(settings):
         if by not in frame:
@@ -230,7 +232,7 @@ def asked_for(model: Any, frame: Mapping[str, Any], formula: str, settings: Mapp
     wanted, named = formula_for(model, formula, frame)
     check_among(wanted.target, list(frame))
     groups = group_columns({"by": wanted.by, "within": wanted.within, **settings})
-    texts = wanted.target, *wanted.terms, wanted.offset, *apart(model, settings), *named.values()
+    texts = wanted.target, *wanted.terms, wanted.offset, *columns_besides_terms(model, settings), *named.values()
     names = needed(frame, *texts, further=model.level)
     return {name: frame[name] for name in [*names, *groups]}
 

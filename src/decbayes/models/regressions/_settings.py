@@ -113,8 +113,8 @@ class RegressionSettings(Tabled, Model):
     def variation(self) -> Variation:
         """What varies between sites, and inside sites."""
         places = {BETWEEN: self.table.places, WITHIN: self.table.places_within}
-        named = {factor: found for factor, found in places.items() if len(found)}
-        return Variation(tuple(Grouping(f, found, self.correlated and len(found) > 1) for f, found in named.items()))
+        named = {factor: varying for factor, varying in places.items() if len(varying)}
+        return Variation(tuple(Grouping(f, some, self.correlated and len(some) > 1) for f, some in named.items()))
 
     def group_name(self, grouping: Grouping) -> str:
         """What the groups are: sites, or the name of the column of groups inside them."""

@@ -118,7 +118,7 @@ def level_of(column: Column) -> str:
     return column.yes if isinstance(column, YesNo) else column.entries[1]
 
 
-def answered(name: str, column: Column, yes: str) -> Column:
+def as_yes_or_no(name: str, column: Column, yes: str) -> Column:
     """The outcome as yes or no, where `yes` names the category that counts as yes; a site may only have the other."""
     if not yes or (isinstance(column, YesNo) and yes == column.yes):
         return column
@@ -133,7 +133,7 @@ def name_level(model: Any) -> None:
     """Code the outcome by the setting `yes`, and let that setting name the level."""
     columns = known(model.columns)
     if model.target in columns:
-        columns[model.target] = column = answered(model.target, columns[model.target], model.yes)
+        columns[model.target] = column = as_yes_or_no(model.target, columns[model.target], model.yes)
         binary = isinstance(column, YesNo) or len(column.entries) == 2
         object.__setattr__(model, "yes", level_of(column) if binary else "")
         object.__setattr__(model, "columns", columns)

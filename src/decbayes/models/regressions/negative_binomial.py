@@ -15,7 +15,7 @@ from decbayes.families import Array
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.regressions.logistic import NODES, WEIGHTS, Logistic
 from decbayes.models.regressions.outcome import Outcome
-from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression
+from decbayes.models.regressions.poisson import MOST, PoissonOutcome, PoissonRegression, smallest_count
 from decbayes.models.regressions.private.bounded_scores import CountScores
 from decbayes.remarks import Remark
 
@@ -65,19 +65,13 @@ class NegativeBinomial(PoissonOutcome):
         return {"mean": expected, "low": low, "high": high}
 
     def _quantile(self, mean: Array, variance: Array, share: float) -> Array:
-        """The smallest count that a new one exceeds with a probability of at most 1 − share, by bisection."""
         rates = np.exp(np.minimum(mean[:, None] + np.sqrt(variance)[:, None] * NODES, 30.0))
-        weights = WEIGHTS / WEIGHTS.sum()
-        low, high = np.full(len(mean), -1.0), np.ceil(1e3 * (rates.max(axis=1) + 1.0))
-        while (high - low > 1.0).any():
-            middle = np.floor(0.5 * (low + high))
-            chance = self.dispersion / (self.dispersion + rates)
-            # The probability of at most that many, given the rate.
-            at_most = betainc(self.dispersion, np.maximum(middle, 0.0)[:, None] + 1.0, chance)
-            enough = at_most @ weights >= share
-            done = high - low <= 1.0
-            low, high = np.where(enough | done, low, middle), np.where(enough & ~done, middle, high)
-        return np.asarray(high)
+        weights, chance = WEIGHTS / WEIGHTS.sum(), self.dispersion / (self.dispersion + rates)
+
+        def at_most(counts: Array) -> Array:
+            return np.asarray(betainc(self.dispersion, counts[:, None] + 1.0, chance) @ weights)
+
+        return smallest_count(at_most, share, np.ceil(1e3 * (rates.max(axis=1) + 1.0)))
 
     def draw(self, linear: Array, noise: float, rng: np.random.Generator) -> Array:
         rates = np.exp(np.minimum(linear, 30.0)) * rng.gamma(self.dispersion, 1.0 / self.dispersion, len(linear))
@@ -132,15 +126,15 @@ class NegativeBinomialRegression(PoissonRegression):
         return {self._counts: Dispersion.of(*plain.dispersion_sums(plain.fit(points).posterior, points))}
 
     def settled(self, sums: Mapping[str, Column]) -> Self:
-        found = sums.get(self._counts)
-        if not isinstance(found, Dispersion):
+        dispersion = sums.get(self._counts)
+        if not isinstance(dispersion, Dispersion):
             raise InvalidData(
                 f"The agreed columns have no sums for the dispersion of '{self.target}'. List them at all sites with "
                 "`decbayes columns DATA --model negative-binomial-regression --formula …`, or state --dispersion."
             )
-        if not np.isfinite(found.dispersion):
+        if not np.isfinite(dispersion.dispersion):
             raise InvalidData(
                 f"Over all sites '{self.target}' varies no more than Poisson counts do: fit poisson-regression, or "
                 "state --dispersion."
             )
-        return replace(self, dispersion=found.dispersion)
+        return replace(self, dispersion=dispersion.dispersion)

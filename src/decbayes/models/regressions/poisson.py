@@ -1,6 +1,6 @@
 """Poisson regression: how often something happens."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -136,17 +136,19 @@ def integrand_peak(counts: Array, mean: Array, variance: Array) -> Array:
 
 
 def quantile(mean: Array, variance: Array, share: float) -> Array:
-    """The smallest count that a new one exceeds with a probability of at most 1 − share, by bisection."""
-    low, high = (
-        np.full(len(mean), -1.0),
-        np.ceil(4.0 * np.exp(np.minimum(mean + 6.0 * np.sqrt(variance), MOST)) + 100.0),
-    )
+    high = np.ceil(4.0 * np.exp(np.minimum(mean + 6.0 * np.sqrt(variance), MOST)) + 100.0)
+    return smallest_count(lambda counts: at_most(counts, mean, variance), share, high)
+
+
+def smallest_count(at_most: Callable[[Array], Array], share: float, high: Array) -> Array:
+    """The smallest count y with P(Y ≤ y) ≥ share, by bisection below `high`."""
+    low = np.full(len(high), -1.0)
     while (high - low > 1.0).any():
         middle = np.floor(0.5 * (low + high))
-        enough = at_most(np.maximum(middle, 0.0), mean, variance) >= share
+        enough = at_most(np.maximum(middle, 0.0)) >= share
         done = high - low <= 1.0
         low, high = np.where(enough | done, low, middle), np.where(enough & ~done, middle, high)
-    return high
+    return np.asarray(high)
 
 
 def at_most(counts: Array, mean: Array, variance: Array) -> Array:

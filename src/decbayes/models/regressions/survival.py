@@ -21,7 +21,7 @@ from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure
 from decbayes.models.regressions._estimates import Estimates
-from decbayes.models.regressions.logistic import Yes, answered, level_of, name_level
+from decbayes.models.regressions.logistic import Yes, as_yes_or_no, level_of, name_level
 from decbayes.models.regressions.outcome import Approximation, Outcome
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.private.bounded_scores import EventScores
@@ -146,7 +146,7 @@ class SurvivalRegression(Regression):
     def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
         """Cuts that nobody has stated lie between events; a rate is that of all rows."""
         used = [target, settings["time"], *([settings["entry"]] if settings.get("entry") else [])]
-        event = {target: answered(target, columns[target], settings.get("yes", ""))}
+        event = {target: as_yes_or_no(target, columns[target], settings.get("yes", ""))}
         events, times, *entry = coded(frame, {name: columns[name] for name in used} | event).T
         at_risk = float((times - (entry[0] if entry else 0.0)).sum())
         usual = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}

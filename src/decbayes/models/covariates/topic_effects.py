@@ -20,10 +20,11 @@ from decbayes.columns import Column, coded
 from decbayes.columns.frames import pooled, rows_in
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.families import Array
+from decbayes.models.core.counts import checked_matrix
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
-from decbayes.models.covariates.documents import Bend, Documents
+from decbayes.models.covariates.document_likelihood import Documents, Expansion
 from decbayes.models.covariates.messages import FORMAT, Message, Plan, clipped, plan_of_plain, with_years
 from decbayes.models.regressions.formulas.design import comparable
 from decbayes.models.regressions.messages.one_broadcast import Quadratic
@@ -141,11 +142,13 @@ def as_plain(value: Any) -> Any:
 def changed_shares(mean: Array, covariance: Array, side: int, place: int, step: float) -> tuple[Array, Array, Array]:
     """Shares of topics at the centre, shares after a step in one number, and the deviation of their log ratios."""
     coefficients = mean.reshape(-1, side)
-    here, there = np.eye(side)[0], np.eye(side)[0] + step * np.eye(side)[place]
-    before, after = softmax(coefficients @ here), softmax(coefficients @ there)
+    centre, moved = np.eye(side)[0], np.eye(side)[0] + step * np.eye(side)[place]
+    before, after = softmax(coefficients @ centre), softmax(coefficients @ moved)
     topics = np.arange(len(before))
-    slopes = np.broadcast_to(before[:, None] * here - after[:, None] * there, (len(before), *coefficients.shape)).copy()
-    slopes[topics, topics] += there - here
+    slopes = np.broadcast_to(
+        before[:, None] * centre - after[:, None] * moved, (len(before), *coefficients.shape)
+    ).copy()
+    slopes[topics, topics] += moved - centre
     slopes = slopes.reshape(len(before), -1)
     return before, after, np.sqrt(np.einsum("ki,ij,kj->k", slopes, covariance, slopes))
 
@@ -167,51 +170,52 @@ class Prepared(NamedTuple):
     design: Array
     topics: NDArray[np.bool_] | None = None
 
-    def bend(self, coefficients: Array, before: Array | None = None) -> Bend:
+    def expand(self, coefficients: Array, before: Array | None = None) -> Expansion:
         linear = self.design @ coefficients.reshape(-1, self.design.shape[1]).T
         return self.documents.at(np.exp(np.clip(linear, -30.0, 30.0)), self.topics, before)
 
-    def quadratic(self, coefficients: Array, bend: Bend) -> Quadratic:
+    def quadratic(self, coefficients: Array, expansion: Expansion) -> Quadratic:
         """The log-likelihood around these coefficients, topic by topic."""
-        count, topics = bend.slopes.shape
+        count, topics = expansion.slopes.shape
         side = self.design.shape[1]
         squares = (self.design[:, :, None] * self.design[:, None, :]).reshape(count, side * side)
-        blocks = bend.weights.reshape(count, topics * topics).T @ squares
+        blocks = expansion.weights.reshape(count, topics * topics).T @ squares
         precision = blocks.reshape(topics, topics, side, side).transpose(0, 2, 1, 3).reshape(topics * side, -1)
         precision = clipped(precision)
-        return Quadratic((bend.slopes.T @ self.design).ravel() + precision @ coefficients, precision)
+        return Quadratic((expansion.slopes.T @ self.design).ravel() + precision @ coefficients, precision)
 
-    def spread(self, bend: Bend, persons: Persons) -> Array:
+    def spread(self, expansion: Expansion, persons: Persons) -> Array:
         """Σ u uᵀ, where u are the slopes of all documents of a person."""
-        slopes = (bend.slopes[:, :, None] * self.design[:, None, :]).reshape(len(bend.slopes), -1)
+        slopes = (expansion.slopes[:, :, None] * self.design[:, None, :]).reshape(len(expansion.slopes), -1)
         summed, side = persons.summed(slopes), self.design.shape[1]
         return np.asarray(summed.T @ summed * (len(summed) / max(len(summed) - side, 1)), dtype=np.float64)
 
-    def fitted(self, prior: Quadratic) -> tuple[Array, Bend]:
+    def fit(self, prior: Quadratic) -> tuple[Array, Expansion]:
         """The most probable coefficients, by Newton's method; steps are halved while the likelihood clearly falls.
 
         With some topics only, there are slopes but no height: steps are then not halved.
         """
-        here = prior.moments()[0]
-        bend = self.bend(here)
+        coefficients = prior.moments()[0]
+        expansion = self.expand(coefficients)
 
-        def height(at: Array, there: Bend) -> float:
+        def height(at: Array, there: Expansion) -> float:
             return float(there.height.sum() + prior.shift @ at - 0.5 * at @ prior.precision @ at)
 
         for _ in range(PASSES):
-            step = (self.quadratic(here, bend) + prior).moments()[0] - here
+            step = (self.quadratic(coefficients, expansion) + prior).moments()[0] - coefficients
             share = min(1.0, 2.0 / float(np.abs(step).max(initial=1e-300)))
             for _ in range(HALVINGS):
-                ahead = here + share * step
-                there = self.bend(ahead, bend.gamma)
-                unsure = SURE * np.sqrt(there.noise.sum() + bend.noise.sum())
-                if self.topics is not None or height(ahead, there) >= height(here, bend) - unsure - 1e-6:
+                proposal = coefficients + share * step
+                trial = self.expand(proposal, expansion.gamma)
+                unsure = SURE * np.sqrt(trial.noise.sum() + expansion.noise.sum())
+                least = height(coefficients, expansion) - unsure - 1e-6
+                if self.topics is not None or height(proposal, trial) >= least:
                     break
                 share *= 0.5
-            here, bend = ahead, there
+            coefficients, expansion = proposal, trial
             if share * np.abs(step).max() < STILL:
                 break
-        return here, bend
+        return coefficients, expansion
 
 
 def effects(
@@ -253,35 +257,30 @@ def effects(
     plan = Plan.of(posterior.digest, frame, formula, columns) if given is None else given.plan
     if given is not None and formula and Plan.of(posterior.digest, frame, formula, given.plan.columns) != plan:
         raise StructureMismatch(f"The others look at '{' + '.join(plan.terms)}'. Leave the formula out.")
-    counts = as_matrix(model, data)
+    counts = checked_matrix(data, len(model.vocabulary))
     if rows_in(frame) != counts.shape[0]:
         raise InvalidData(f"There are {rows_in(frame):,} rows of covariates and {counts.shape[0]:,} documents.")
     topics = np.ascontiguousarray(posterior.mean("topics").T)
     points = coded(frame, plan.columns)
-    whole = np.flatnonzero((Documents(counts, topics).words > 0) & ~np.isnan(points).any(axis=1))
-    persons = persons.checked(counts.shape[0]).taken(whole)
-    points = safe(plan, points[whole], least, persons)
-    prepared = Prepared(Documents(counts[whole], topics), plan.design.matrix(points))
-    check_enough(len(whole), prepared.design.shape[1], least, persons)
-    around = given if given is not None and site in given.messages else None
-    place = prior_of(plan, posterior, PRIOR).moments()[0] if around is None else around.estimate(posterior)[0]
-    spoken = spoken_of(prepared, place, least, persons)
-    prepared = prepared._replace(topics=spoken)
-    bend = None if around is None else prepared.bend(place)
-    if bend is None:
-        place, bend = prepared.fitted(prior_of(plan, posterior, ANCHOR))
-    number = 0 if around is None else 1 + max(message.round for message in around.messages.values())
-    message = Message(len(whole), number, prepared.quadratic(place, bend), prepared.spread(bend, persons))
-    return Effects(plan, {site: message})
+    complete = np.flatnonzero((Documents(counts, topics).words > 0) & ~np.isnan(points).any(axis=1))
+    persons = persons.checked(counts.shape[0]).taken(complete)
+    points = without_rare_categories(plan, points[complete], least, persons)
+    prepared = Prepared(Documents(counts[complete], topics), plan.design.matrix(points))
+    check_enough(len(complete), prepared.design.shape[1], least, persons)
+    previous = given if given is not None and site in given.messages else None
+    joint = prior_of(plan, posterior, PRIOR).moments() if previous is None else previous.estimate(posterior)
+    coefficients = joint[0]
+    prepared = prepared._replace(topics=reportable_topics(prepared, coefficients, least, persons))
+    if previous is None:
+        coefficients, expansion = prepared.fit(prior_of(plan, posterior, ANCHOR))
+    else:
+        expansion = prepared.expand(coefficients)
+    number = 0 if previous is None else 1 + max(message.round for message in previous.messages.values())
+    likelihood, spread = prepared.quadratic(coefficients, expansion), prepared.spread(expansion, persons)
+    return Effects(plan, {site: Message(len(complete), number, likelihood, spread)})
 
 
-def as_matrix(model: Any, data: Any) -> Any:
-    from decbayes.models.core.counts import checked_matrix
-
-    return checked_matrix(data, len(model.vocabulary))
-
-
-def safe(plan: Plan, points: Array, least: int, persons: Persons) -> Array:
+def without_rare_categories(plan: Plan, points: Array, least: int, persons: Persons) -> Array:
     """Coded covariates without categories of too few persons."""
     if not least or not len(points):
         return points
@@ -299,7 +298,7 @@ def check_enough(documents: int, coefficients: int, least: int, persons: Persons
         )
 
 
-def spoken_of(prepared: Prepared, place: Array, least: int, persons: Persons) -> NDArray[np.bool_] | None:
+def reportable_topics(prepared: Prepared, place: Array, least: int, persons: Persons) -> NDArray[np.bool_] | None:
     """Topics with words in enough documents, also among those of each category.
 
     (Σ s)² / Σ s² is the number of persons if some have equal shares and the others none.

@@ -31,7 +31,7 @@ DRAWN = (0.5, 0.25, 0.25)
 TOGETHER = 100
 
 
-class Bend(NamedTuple):
+class Expansion(NamedTuple):
     """γ of each document, its log-likelihood and the variance of that, slopes (N, K), minus curvature (N, K, K).
 
     Slopes and curvature are with respect to log α.
@@ -71,76 +71,75 @@ class Documents:
         data, _, offsets = self._matrix
         return np.add.reduceat(np.append(data, 0), offsets[:-1]) * (np.diff(offsets) > 0.0)
 
-    def at(self, alpha: Array, kept: NDArray[np.bool_] | None = None, before: Array | None = None) -> Bend:
+    def at(self, alpha: Array, kept: NDArray[np.bool_] | None = None, before: Array | None = None) -> Expansion:
         """The log-likelihood if document d has the prior Dirichlet(alpha[d]), starting from γ `before`.
 
         With `kept` topics only: of how words of these topics are distributed among them, given all other words.
         """
         alpha = np.ascontiguousarray(alpha)  # as kernels need it
-        gamma = self._settled(alpha, np.empty((0, 0)) if before is None else before)
+        gamma = self._gammas(alpha, np.empty((0, 0)) if before is None else before)
         chosen = np.arange(alpha.shape[1]) if kept is None else np.flatnonzero(kept)
         moments, near = self._moments(alpha, gamma, chosen), alpha[:, chosen]
-        total, each = near.sum(axis=1, keepdims=True), np.arange(len(chosen))
+        total, diagonal = near.sum(axis=1, keepdims=True), np.arange(len(chosen))
         curve = moments.covariance + trigamma(total)[:, :, None]
-        curve[:, each, each] -= trigamma(near)
+        curve[:, diagonal, diagonal] -= trigamma(near)
         slopes, weights = np.zeros_like(alpha), np.zeros((*alpha.shape, alpha.shape[1]))
         slopes[:, chosen] = near * (digamma(total) - digamma(near) + moments.mean)
         curve *= near[:, :, None] * near[:, None, :]
-        curve[:, each, each] += slopes[:, chosen]
+        curve[:, diagonal, diagonal] += slopes[:, chosen]
         weights[:, chosen[:, None], chosen] = -curve
-        return Bend(gamma, moments.height, moments.noise, slopes, weights)
+        return Expansion(gamma, moments.height, moments.noise, slopes, weights)
 
     def _moments(self, alpha: Array, gamma: Array, chosen: NDArray[np.intp]) -> Moments:
         """Log shares among the chosen topics: moments of Dirichlet(γ), corrected by weighted draws."""
         rng, (data, words, offsets) = np.random.default_rng(SEED), self._matrix
-        reached, each = gamma[:, chosen], np.arange(len(chosen))
+        reached, diagonal = gamma[:, chosen], np.arange(len(chosen))
         total = reached.sum(axis=1, keepdims=True)
         mean, covariance = (
             digamma(reached) - digamma(total),
             np.tile(-trigamma(total)[:, :, None], (1, *[len(chosen)] * 2)),
         )
-        covariance[:, each, each] += trigamma(reached)
+        covariance[:, diagonal, diagonal] += trigamma(reached)
         noise, height = np.zeros(len(alpha)), np.zeros(len(alpha))
         centres = np.stack([gamma, 0.5 * (alpha + gamma), alpha], axis=1)
-        norms, of_each = log_norm(centres), np.repeat(np.arange(len(DRAWN)), np.multiply(DRAWN, POINTS).astype(int))
-        for some in np.array_split(np.arange(len(alpha)), -(-len(alpha) // TOGETHER)):
-            sizes = rng.standard_gamma(centres[some][:, of_each]) + np.finfo(float).tiny
+        norms, centre_of_draw = (
+            log_norm(centres),
+            np.repeat(np.arange(len(DRAWN)), np.multiply(DRAWN, POINTS).astype(int)),
+        )
+        for batch in np.array_split(np.arange(len(alpha)), -(-len(alpha) // TOGETHER)):
+            sizes = rng.standard_gamma(centres[batch][:, centre_of_draw]) + np.finfo(float).tiny
             shares = sizes / sizes.sum(axis=2, keepdims=True)
             logs = np.log(shares)
-            densities = logs @ centres[some].transpose(0, 2, 1) - norms[some, None]
+            densities = logs @ centres[batch].transpose(0, 2, 1) - norms[batch, None]
             drawn = logsumexp(densities, b=DRAWN, axis=2)
             likely = densities[:, :, 2] - drawn
-            for place, d in enumerate(some):
+            for place, d in enumerate(batch):
                 span = slice(offsets[d], offsets[d + 1])
                 likely[place] += np.log(shares[place] @ self.topics[words[span]].T) @ data[span]
-            height[some] = logsumexp(likely, axis=1) - np.log(POINTS)
-            weights, plainly = softmax(likely, axis=1), softmax(densities[:, :, 0] - drawn, axis=1)
-            noise[some] = np.maximum((weights**2).sum(axis=1) - 1.0 / POINTS, 0.0)
+            height[batch] = logsumexp(likely, axis=1) - np.log(POINTS)
+            weights, unweighted = softmax(likely, axis=1), softmax(densities[:, :, 0] - drawn, axis=1)
+            noise[batch] = np.maximum((weights**2).sum(axis=1) - 1.0 / POINTS, 0.0)
             among = logs[:, :, chosen] - np.log(shares[:, :, chosen].sum(axis=2, keepdims=True))
-            weighted, plain = moments(among, weights), moments(among, plainly)
-            mean[some] += weighted[0] - plain[0]
-            covariance[some] += weighted[1] - plain[1]
+            weighted, plain = moments(among, weights), moments(among, unweighted)
+            mean[batch] += weighted[0] - plain[0]
+            covariance[batch] += weighted[1] - plain[1]
         return Moments(height, noise, mean, covariance)
 
-    def _settled(self, alpha: Array, before: Array) -> Array:
+    def _gammas(self, alpha: Array, before: Array) -> Array:
         """γ of each document, one at a time because documents have different priors."""
         from decbayes.kernels.documents import update_documents
 
         data, words, offsets = self._matrix
         count, side = alpha.shape
-        gamma, shares, bound, scales = (
-            np.empty((count, side)),
-            np.empty((1, side)),
-            np.zeros(1),
-            np.zeros(len(self.topics)),
-        )
+        gamma, shares = np.empty((count, side)), np.empty((1, side))
+        bound, scales = np.zeros(1), np.zeros(len(self.topics))
         ends, ratios = np.ones(1, dtype=np.int64), np.empty(int(np.diff(offsets).max(initial=0)))
         for d in range(count):
-            some = slice(offsets[d], offsets[d + 1])
-            size = offsets[d + 1] - offsets[d]
-            begun = before[d : d + 1] if len(before) else np.empty((0, side))
+            entries = slice(offsets[d], offsets[d + 1])
+            span = np.array([0, offsets[d + 1] - offsets[d]])
+            start = before[d : d + 1] if len(before) else np.empty((0, side))
             update_documents(
-                data[some], words[some], np.array([0, size]), self.topics, scales, alpha[d], begun, gamma[d : d + 1],
+                data[entries], words[entries], span, self.topics, scales, alpha[d], start, gamma[d : d + 1],
                 shares, ratios, bound, TOLERANCE, STEPS, ends, np.zeros(1, dtype=np.int64),
             )  # fmt: skip
         return gamma
