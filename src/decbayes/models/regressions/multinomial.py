@@ -1,4 +1,4 @@
-"""Outcomes without an order: how probable each of several levels is, compared with a reference.
+"""Unordered outcomes: the probability of each of several levels, compared with a reference.
 
     P(level i) = exp(f_i) / Σ_j exp(f_j),   f_i = xβ_i,   f of the reference is zero
 
@@ -6,8 +6,8 @@ The expected log Σ exp(f) under a Gaussian has no closed form. Tilting it by sh
 
     E log Σ_j exp(f_j) ≤ aᵀμ + log Σ_j exp(μ_j − aᵀμ + ½ (e_j − a)ᵀ Σ (e_j − a)),
 
-and the bound is lowest where a = softmax(μ + ½ diag Σ − Σ a). Its slopes there are a, and diag(a) − aaᵀ is the weight
-of an observation, which is Σ_{i<j} a_i a_j (e_i − e_j)(e_i − e_j)ᵀ: a row for each pair of levels (`Pairs`).
+and the bound is lowest where a = softmax(μ + ½ diag Σ − Σ a). Its slopes there are a, and the weight of an observation
+is diag(a) − aaᵀ = Σ_{i<j} a_i a_j (e_i − e_j)(e_i − e_j)ᵀ: one row for each pair of levels (`Pairs`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,14 +37,14 @@ from decbayes.models.regressions.rows.stacking import Pairs
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-# Logarithms of shares are found up to this, within so many steps, each halved so often.
+# Tolerance of log shares, the most Newton steps, and the most halvings of a step.
 SHARES_WITHIN, STEPS, HALVINGS = 1e-12, 50, 20
-# Half of the points at which softmax is averaged, and of those that a message is read as, if it has few columns.
+# Half the number of points at which softmax is averaged, and of those that represent a message with few columns.
 POINTS, READ_AS = 256, 64
 
 
 class Softmax(Generalized):
-    """Which of the `compared` levels an observation has; rows are its pairs of levels."""
+    """The level of an observation among those `compared`; rows are its pairs of levels."""
 
     holds: ClassVar[type[Column]] = Categorical
     ratio: ClassVar[str] = "odds ratio"
@@ -55,7 +55,7 @@ class Softmax(Generalized):
         self.stack = stack or Pairs(("", ""), (0, 1))
 
     def check_column(self, model: str, name: str, column: Column) -> None:
-        """The levels have been counted."""
+        """Levels have been checked already."""
 
     def modelled(self, name: str, column: Column) -> str:
         return self.against(name, " or ".join(self.compared[1:]))
@@ -88,12 +88,12 @@ class Softmax(Generalized):
         return len(self.stack.pairs[0])
 
     def _levels(self, targets: Array) -> NDArray[np.intp]:
-        """The place of each observation's level among those compared, from the targets of its pairs."""
+        """The level of each observation, as its place among those compared, from the targets of its pairs."""
         with_reference = targets.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
         return np.where((with_reference > 0).any(axis=1), 1 + with_reference.argmax(axis=1), 0)
 
     def _whole(self, mean: Array) -> Array:
-        """(N, levels): E[f] of each level, that of the reference zero."""
+        """(N, levels): E[f] of each level, zero for the reference."""
         each = mean.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
         return np.column_stack([np.zeros(len(each)), each])
 
@@ -121,8 +121,8 @@ class Softmax(Generalized):
         return LevelRows.of(message, anchor, levels, spread)
 
     def most_of_one(self, value: float) -> tuple[float, float]:
-        # a_i Σ_j a_j (f_i − f_j) is a_i (log a_i + H(a)), and what the tilt adds is at most half of tr(WΣ), which no
-        # observation's own weight lets grow beyond the number of levels.
+        # a_i Σ_j a_j (f_i − f_j) is a_i (log a_i + H(a)), and the tilt adds at most half of tr(WΣ), which the
+        # observation's own weight keeps below the number of levels.
         count = len(self.stack.compared)
         return 2.0 + float(np.log(count)) + 0.5 * count, 0.25
 
@@ -130,7 +130,7 @@ class Softmax(Generalized):
         return offset
 
     def log_shares(self, mean: Array, variance: Array) -> Array:
-        """(N, levels, points): log softmax(f) at points that stand for f ~ N(mean, variance)."""
+        """(N, levels, points): log softmax(f) at points that represent f ~ N(mean, variance)."""
         means, covariances = self.joint(mean, variance)
         values, axes = np.linalg.eigh(covariances[:, 1:, 1:])
         roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
@@ -159,12 +159,12 @@ class Softmax(Generalized):
 
 
 class LevelRows(NamedTuple):
-    """A site's rows as its message tells: so many at each of these points, and the part of the message that they miss.
+    """A site's rows as its message suggests: counts at some points, and the part of the message that these miss.
 
         log p(y | β) = β Xᵀy − Σ log Σ_j exp(xβ_j)
 
-    The weights of an observation, those of all pairs of levels, add up to w = Σ_{i<j} a_i a_j. Observations are normal
-    where they count by w at the site's own estimate; there they and the rest contribute just the message.
+    The weights of all pairs of an observation add up to w = Σ_{i<j} a_i a_j. Observations, weighted by w at the site's
+    own estimate, are normal; there they and the rest contribute exactly the message.
     """
 
     counts: Array
@@ -175,17 +175,17 @@ class LevelRows(NamedTuple):
 
     @classmethod
     def of(cls, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> "LevelRows | None":
-        """None if the message says too little of its rows. `levels` are the intercepts of all levels of the outcome."""
+        """None if the message says too little about its rows. `levels` are the intercepts of the outcome's levels."""
         size, others = len(message.shift), len(levels)
         blocks = message.precision.reshape(others, size // others, others, size // others)
-        # Σ a_i a_j x xᵀ is what is off the diagonal, with its sign changed; with the reference, what is left of a row.
+        # Σ a_i a_j x xᵀ is minus the off-diagonal block; for pairs with the reference, the rest of a row.
         weighted = sum(blocks[i, :, j] for i in range(others) for j in range(i + 1))
         if not np.asarray(weighted)[levels[0], levels[0]] > LITTLE:
             return None
         cloud = Cloud.weighted(np.asarray(weighted), levels[:1])
         values, axes = np.linalg.eigh(cloud.scatter)
         standard = normal_points(len(values), max(READ_AS, 4 * len(values)))
-        # Points with just the moments of the cloud.
+        # Points with exactly the moments of the cloud.
         standard = np.linalg.solve(np.linalg.cholesky(standard.T @ standard / len(standard)), standard.T).T
         points = cloud.points + standard @ (axes * np.sqrt(np.maximum(values, 0.0))).T
         mean, covariance = (message + anchor).moments()
@@ -198,7 +198,7 @@ class LevelRows(NamedTuple):
         return rows._replace(rest=rest)
 
     def shares(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
-        """Of all levels at each point, and the bound of E log Σ exp(f), where β ~ N(mean, covariance)."""
+        """Shares of all levels at each point, and the bound of E log Σ exp(f), if β ~ N(mean, covariance)."""
         (count, side), others = self.points.shape, len(mean) // self.points.shape[1]
         means, covariances = np.zeros((count, others + 1)), np.zeros((count, others + 1, others + 1))
         means[:, 1:] = self.points @ mean.reshape(others, side).T
@@ -207,7 +207,7 @@ class LevelRows(NamedTuple):
         return tilted(means, covariances)
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float]:
-        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood."""
+        """The contribution of the rows if β ~ N(mean, covariance), and their expected log-likelihood."""
         shares, total = self.shares(mean, covariance)
         counted = self.counts[:, None] * shares[:, 1:]
         weights = counted[:, :, None] * (np.eye(counted.shape[1]) - shares[:, None, 1:])
@@ -218,7 +218,7 @@ class LevelRows(NamedTuple):
 
 
 def tilted(mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """The shares a of levels, and the bound of E log Σ exp(f), where f has these moments in each row."""
+    """The shares a of levels, and the bound of E log Σ exp(f), given the moments of f in each row."""
     spread = np.diagonal(covariance, axis1=1, axis2=2)
     shares = shares_at(mean + 0.5 * spread, covariance)
     product = times(covariance, shares)
@@ -228,7 +228,7 @@ def tilted(mean: Array, covariance: Array) -> tuple[Array, Array]:
 
 
 def shares_at(high: Array, covariance: Array) -> Array:
-    """(N, levels): a = softmax(high − Σ a), where Σ a log a − highᵀa + ½ aᵀΣa is least, by Newton's method on log a."""
+    """(N, levels): a = softmax(high − Σ a), the minimum of Σ a log a − highᵀa + ½ aᵀΣa, by Newton's method on log a."""
     logits = high - times(covariance, np.exp(log_shares_of(high)))
     moving, alike = np.arange(len(high)), np.eye(high.shape[1])
     for _ in range(STEPS if len(high) else 0):
@@ -245,7 +245,7 @@ def shares_at(high: Array, covariance: Array) -> Array:
 
 
 def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Logits after a step, which is halved where it would not lead downward; and where it then did."""
+    """Logits after a step, halved while it would lead upward; and where it led downward."""
 
     def height(at: Array) -> Array:
         logs = log_shares_of(at)
@@ -263,7 +263,7 @@ def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> tuple
 
 
 def log_shares_of(logits: Array) -> Array:
-    """log softmax of each row; SciPy's own takes most of the time of small ones."""
+    """log softmax of each row; SciPy's is slow for small arrays."""
     below = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(below - np.log(np.exp(below).sum(axis=1, keepdims=True)))
 
@@ -274,7 +274,7 @@ def times(matrices: Array, vectors: Array) -> Array:
 
 
 def normal_points(side: int, half: int = POINTS) -> Array:
-    """(2 × half, side): points that stand for a standard Gaussian, by an additive recurrence, and their opposites.
+    """(2 × half, side): quasi-random points of a standard Gaussian, by an additive recurrence, and their negatives.
 
     The steps are powers of the root of xˢ⁺¹ = x + 1, the golden ratio if s is 1: no dimension repeats another.
     """
@@ -288,13 +288,13 @@ def normal_points(side: int, half: int = POINTS) -> Array:
 
 @dataclass(frozen=True)
 class MultinomialRegression(Regression):
-    """Which of several levels without an order (bus, car, train) an outcome has, from other columns.
+    """Which of several unordered levels (bus, car, train) an outcome has, from other columns.
 
         P(level) = exp(xβ_level) / Σ exp(xβ),   β of the `reference` is zero
 
-    Each level but the reference, which is the first of the column if not given, has coefficients of its own. exp(β) is
-    the ratio of the odds of that level against the reference. What varies between sites does so independently for each
-    level. All else is as in `LogisticRegression`; there is no offset.
+    Each level but the reference (default: the first of the column) has its own coefficients. exp(β) is the odds ratio
+    of that level against the reference. Variation between sites is independent for each level. All else is as in
+    `LogisticRegression`; there is no offset.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 600)
@@ -357,7 +357,7 @@ class MultinomialRegression(Regression):
         return super().from_file(path, formula=formula, **options)
 
     def probabilities(self, posterior: Posterior, data: Any, *, known: Any = None) -> Array:
-        """(N, levels): how probable each level is, in each row of `data`.
+        """(N, levels): the probability of each level in each row of `data`.
 
         >>> model = db.MultinomialRegression("by", columns={"by": db.columns.Categorical("bus", "car", "train")})
         >>> model.probabilities(db.Posterior.of_prior(model.structure), np.full((1, 1), np.nan)).round(2)
@@ -366,7 +366,7 @@ class MultinomialRegression(Regression):
         return self.predict(posterior, data, known=known)["mean"]
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
-        """(N, levels): the probability of each level as the `mean`, `low` and `high` of how well it is known."""
+        """(N, levels): the probability of each level as the `mean`, with an interval from `low` to `high`."""
         check_level(level)
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
@@ -375,7 +375,7 @@ class MultinomialRegression(Regression):
         return {name: part[:, self.stack.places] for name, part in predicted.items()}
 
     def transform(self, posterior: Posterior) -> Transform:
-        """The probability of each level, and both ends of an interval of 90 %."""
+        """The probability of each level, and the ends of its 90 % interval."""
         parts, levels = super().transform(posterior), self.predicted_levels
         return parts._replace(names=tuple(f"{level}: {part}" for part in parts.names for level in levels))
 

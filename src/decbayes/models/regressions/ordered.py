@@ -1,4 +1,4 @@
-"""Ordered outcomes: how likely it is to go beyond each level, once it is reached or whatever was reached."""
+"""Ordered outcomes: the odds of passing each level, once it is reached or unconditionally."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-# Thresholds as close as this have a parabola for a likelihood; a level is never less probable than this.
+# Gaps narrower than this have a parabola for a likelihood; and the smallest probability of a level.
 NARROWEST, LEAST_PROBABLE = 1e-3, 1e-12
 
 
@@ -44,10 +44,10 @@ class Step(Logistic):
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]
-        return 0.25 * (len(self.ordered) - 1)  # an observation is a row at each level but the last
+        return 0.25 * (len(self.ordered) - 1)  # an observation has a row at each level but the last
 
     def check_column(self, model: str, name: str, column: Column) -> None:
-        """The levels have been counted."""
+        """Levels have been checked already."""
 
     def kind_in(self, frame: Any, name: str) -> str:
         return Categorical.kind
@@ -67,17 +67,17 @@ class Step(Logistic):
 
 @dataclass(frozen=True)
 class Cumulative(Step):
-    """Between which of the thresholds an observation is; rows are yes, no, and the gap between two thresholds.
+    """The thresholds between which an observation lies; rows are yes, no, and the gap between two thresholds.
 
-    The gap has log(1 − exp(−f)), which no Gaussian has an expectation of: it stands for its second-order expansion
-    around E[f], with a parabola in its place where f is hardly above zero or below.
+    The gap has log(1 − exp(−f)), whose expectation under a Gaussian is infinite: its second-order expansion around E[f]
+    replaces it, continued by a parabola where f is hardly above zero or below.
     """
 
     heaviest: ClassVar[float | None] = None  # type: ignore[assignment]
     read_as: ClassVar[Mapping[float, Callable[[Array, Array], Cloud]]] = {0.0: Cloud.weighted, GAP: Cloud.between}
 
     def prior(self, side: int, settings: Any) -> Array:
-        """Thresholds, which come first, are where all levels are equally probable."""
+        """Thresholds come first; a priori all levels are equally probable."""
         mean, beyond = np.zeros((1, side)), len(self.ordered) - 1 - np.arange(len(self.ordered) - 1)
         mean[0, : len(beyond)] = logit(beyond / len(self.ordered))
         return self.family.natural(mean=mean, covariance=float(settings.prior_variance) * np.eye(side))
@@ -95,13 +95,12 @@ class Cumulative(Step):
         return value, slope, weight
 
     def most_of_one(self, value: float) -> tuple[float, float]:
-        # Of a gap: 2 / f, and no more than half of that again by its variance, which its own weight bounds.
+        # Of a gap: 2 / f, plus at most half of that from its variance, which its own weight bounds.
         return 2.0 + 3.0 / NARROWEST, 0.5 + NARROWEST**-2.0 * (1.0 + NARROWEST)
 
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
-        """Gaps have no largest weight, but cancel where all thresholds move together, and in terms that are the same
-        at each of them: there an observation is two rows.
-        """
+        """Gaps have no largest weight, but they cancel if all thresholds move together, and in terms that are the same
+        at each of them: there an observation counts as two rows."""
         side = len(design.labels)
         precision = -2.0 * contribution[0, -(side**2) :].reshape(side, side)
         moving = np.array([f"{Thresholds.name}=" in label for label in design.labels])
@@ -118,7 +117,7 @@ class Cumulative(Step):
 
 
 def gap_derivatives(f: Array) -> tuple[Array, Array, Array, Array]:
-    """h(f) = log(1 − exp(−f)), h′, −h″ and h‴; below the narrowest gap, of the parabola that touches it there."""
+    """h(f) = log(1 − exp(−f)), h′, −h″ and h‴; below the narrowest gap, those of the parabola that touches it there."""
     wide = np.maximum(f, NARROWEST)
     odds = 1.0 / np.expm1(wide)
     value, slope, weight = np.log(-np.expm1(-wide)), odds, odds * (1.0 + odds)
@@ -140,11 +139,11 @@ class OrderedRegression(Regression):
         P(beyond k | reached k) = 1 / (1 + exp(−xβ − a_k))      link="continuation"
         P(beyond k)             = 1 / (1 + exp(−xβ − a_k))      link="cumulative", proportional odds
 
-    By the continuation ratio each observation is a row of a logistic regression for every level that it has reached:
-    exp(β) is the ratio of odds to go further once a level is reached. By cumulative logits it is the ratio of odds to
-    be beyond a level, whatever was reached, and stays the same if neighbouring levels are joined. Both are the same at
-    each level; "age:threshold" in a formula lets them differ. `levels` is the order, from the lowest; the column's own
-    if not given. All else is as in `LogisticRegression`.
+    With continuation ratios each observation is a row of a logistic regression for every level that it has reached:
+    exp(β) is the odds ratio of going further once a level is reached. With cumulative logits it is the odds ratio of
+    being beyond a level, and does not change if neighbouring levels are joined. Both are the same at each level;
+    "age:threshold" in a formula lets them differ. `levels` is the order, from the lowest (default: that of the column).
+    All else is as in `LogisticRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> dose = rng.normal(0, 1, 400)
@@ -176,7 +175,7 @@ class OrderedRegression(Regression):
 
     @property
     def formula(self) -> str:
-        """Thresholds are always there."""
+        """Thresholds are implied."""
         return super().formula.replace(f" 0 + {Thresholds.name} +", "").replace(f"0 + {Thresholds.name}", "1")
 
     @cached_property
@@ -218,7 +217,7 @@ class OrderedRegression(Regression):
         return -reached, np.ones(len(reached)), np.full(len(reached), -np.inf)
 
     def probabilities(self, posterior: Posterior, data: Any, *, known: Any = None) -> Array:
-        """(N, levels): how probable each level is, in each row of `data`.
+        """(N, levels): the probability of each level in each row of `data`.
 
         >>> columns = {"pain": db.columns.Categorical("no", "some", "much"), "age": "real"}
         >>> model = db.OrderedRegression("pain", columns=columns)
@@ -257,7 +256,7 @@ class OrderedRegression(Regression):
         return risks._replace(risk=risk, observed=-risks.time, expected=probable @ np.arange(probable.shape[1]))
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
-        """The mean number of the level, from 0 on, and the levels between which an observation is expected."""
+        """The mean number of the level, from 0, and an interval of levels."""
         check_level(level)
         probable = self.probabilities(posterior, data, known=known)
         below = np.cumsum(probable, axis=1)
@@ -279,15 +278,16 @@ class OrderedRegression(Regression):
 
 
 def steps_to_levels(further: Array) -> Array:
-    """(N, K): the probability of each level, given that of going beyond each of the first K − 1 once it is reached."""
+    """(N, K): the probability of each level, given those of going beyond the first K − 1 levels once reached."""
     reached = np.cumprod(np.column_stack([np.ones(len(further)), further]), axis=1)
     return np.asarray(reached * np.column_stack([1.0 - further, np.ones(len(further))]), dtype=np.float64)
 
 
 def thresholds_to_levels(beyond: Array) -> Array:
-    """(N, K): the probability of each level, given that of being beyond each of the first K − 1.
+    """(N, K): the probability of each level, given those of being beyond the first K − 1 levels.
 
-    Where thresholds are out of order, as a merge of few data may leave them, nearly nothing is between them.
+    If thresholds are out of order, as a merge of few data may leave them, levels between them have almost no
+    probability.
     """
     falling = np.minimum.accumulate(beyond, axis=1)
     ends = np.column_stack([np.ones(len(beyond)), falling, np.zeros(len(beyond))])

@@ -1,4 +1,4 @@
-"""What a regression predicts: how the target depends on the linear predictor f."""
+"""Outcomes of regressions: how the target depends on the linear predictor f."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +24,12 @@ Approximation = Annotated[Literal["variational", "laplace"], "How the posterior 
 class Outcome(ABC):
     """A kind of target. All numbers are in agreed units; f ~ N(mean, variance) in each row.
 
-    A target with a likelihood of its own is a subclass of `Generalized`, which needs six formulas, and a `Regression`
-    that has it as its `outcome`.
+    For your own likelihood, derive from `Generalized`, which needs six formulas, and from `Regression`, with it as the
+    `outcome`.
     """
 
     holds: ClassVar[type[Column]]
-    """What the target is taken as in data that nobody has agreed on."""
+    """The kind of the target in data without agreed columns."""
 
     family: ClassVar[Family]
     """The family of the coefficients."""
@@ -42,17 +42,17 @@ class Outcome(ABC):
         """Refuse values that the target cannot have; frames are checked by their columns."""
 
     def kind_in(self, frame: Any, name: str) -> str:
-        """The kind of the target in a frame that nobody has agreed on."""
+        """The kind of the target in a frame without agreed columns."""
         return self.holds.kind
 
     ratio: ClassVar[str] = ""
-    """What exp(β) is called, where it says how many times larger something is."""
+    """The name of exp(β), if it is a ratio."""
 
     recentres: ClassVar[bool] = False
-    """Whether log p(y|f) is y f + h(f) times what the rows count, so that messages tell how they bend."""
+    """Whether log p(y|f) is y f + h(f) times the weight of the row, so that messages determine their curvature."""
 
     proportional: ClassVar[bool] = False
-    """Whether h(f + a) is h(f) times a factor, so that an offset does not matter to whoever reads a message."""
+    """Whether h(f + a) is h(f) times a factor, so that readers of a message need not know offsets."""
 
     def modelled(self, name: str, column: Column) -> str:
         """What depends on xβ, in words: which outcome, of which column."""
@@ -60,7 +60,7 @@ class Outcome(ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The levels of a target with coefficients for each but the first, which the others are compared with."""
+        """The levels of a target that has coefficients for each but the first, the reference."""
         return ()
 
     def against(self, name: str, level: str) -> str:
@@ -69,7 +69,7 @@ class Outcome(ABC):
 
     @property
     def assumed(self) -> str:
-        """What else is assumed about the target, in words, where a setting decides it."""
+        """Further assumptions about the target that a setting decides, in words."""
         return ""
 
     def observed(self, targets: Array, of_rows: Array) -> Array:
@@ -77,28 +77,28 @@ class Outcome(ABC):
         return targets
 
     def remarks(self, targets: Array, mean: Array, weights: Array, side: int) -> Iterator[Remark]:
-        """What to know about a fit of these rows, with so many coefficients and E[f], before relying on it."""
+        """What to know before relying on a fit of these rows, with `side` coefficients and these E[f]."""
         return iter(())
 
     def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
-        """What to know before a merge relies on it without further rounds."""
+        """What to know before relying on a merge without further rounds."""
         return iter(())
 
     def units(self, column: Column) -> tuple[float, float]:
-        """One unit of the linear predictor, and its zero, as the target has them."""
+        """The unit and the zero of the linear predictor, in terms of the target."""
         return 1.0, 0.0
 
     @abstractmethod
     def prior(self, side: int, settings: Any) -> Array:
-        """(1, d): the prior of so many coefficients, by a model's settings."""
+        """(1, d): the prior of `side` coefficients, by a model's settings."""
 
     @abstractmethod
     def settings(self, prior: Array) -> dict[str, float]:
-        """The settings that a prior implies: the way back."""
+        """Recover the settings from a prior."""
 
     @abstractmethod
     def moments(self, natural: Array) -> tuple[Array, Array]:
-        """Mean (D,) and covariance (D, D) of the coefficients; the latter in variances of the noise if there is one."""
+        """Mean (D,) and covariance (D, D) of the coefficients; the latter in noise variances if there is noise."""
 
     def noise(self, natural: Array) -> float:
         """The unit of between-site variances: that of the noise, if there is one."""
@@ -113,7 +113,7 @@ class Outcome(ABC):
     ) -> tuple[Array, Array, Array, Array]:
         """Mean, standard deviation, lower and upper end of each coefficient, or of each linear function of them.
 
-        `change` has a row for each function; the deviation of each coefficient is `wider` times as large.
+        `change` has a row for each function; the deviation of each coefficient is multiplied by `wider`.
         """
         mean, covariance = self.moments(natural)
         change = np.eye(len(mean)) if change is None else change
@@ -126,7 +126,7 @@ class Outcome(ABC):
         return scale
 
     def expected(self, natural: Natural, side: int) -> Moments:
-        """The moments of so many coefficients that sites' own parts depend on: the last statistics of the family."""
+        """The moments of the coefficients that site deviations depend on: the last statistics of the family."""
         weight, *rest = np.append(1.0, self.family.expected_statistics(natural[FACTOR])[0])[-1 - side - side * side :]
         return Moments(float(weight), np.array(rest[:side]), np.reshape(rest[side:], (side, side)))
 
@@ -139,7 +139,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def log_given(self, targets: Array, linear: Array, noise: float) -> Array:
-        """log p(y | f) per row, where f and the deviation of the noise are known, as they are drawn."""
+        """log p(y | f) per row, given draws of f and of the standard deviation of the noise."""
 
     @abstractmethod
     def slopes(self, natural: Array, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -147,7 +147,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def predicted(self, natural: Array, mean: Array, variance: Array, level: float) -> dict[str, Array]:
-        """The `mean` of the target per row, and an interval, `low` and `high`."""
+        """The `mean` of the target per row, and an interval from `low` to `high`."""
 
     def drawn(self, parameters: Any) -> tuple[Array, float]:
         """Coefficients and the standard deviation of the noise, as the family draws them."""
@@ -159,10 +159,10 @@ class Outcome(ABC):
 
     @abstractmethod
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
-        """How many rows a contribution holds, as its own numbers tell."""
+        """The number of rows in a contribution, by its own numbers."""
 
     def scores(self, column: Column) -> Scores:
-        """Slopes and weights of rows that no target makes large, for private releases."""
+        """Bounded slopes and weights of rows, for private releases."""
         raise NotPrivate(
             f"{type(self).__name__} outcomes have no private release: nobody has bounded what one row adds. Linear, "
             "logistic, Poisson, negative binomial and survival regressions have one."
@@ -170,30 +170,28 @@ class Outcome(ABC):
 
     @abstractmethod
     def largest_contribution(self, design: Array, value: float, target: float) -> Array:
-        """(1, d): what a row adds at most, if its numbers are within ±`design` and its target within ±`value`, which
-        is ±`target` in agreed units.
-        """
+        """(1, d): the most that a row adds, if its numbers are within ±`design` and its target within ±`value`, which
+        is ±`target` in agreed units."""
 
 
 class Generalized(Outcome):
-    """A target whose coefficients have a Gaussian posterior: the nearest by "variational" Bayes, or that of "laplace".
+    """A target whose coefficients have a Gaussian posterior, by "variational" Bayes or by "laplace".
 
         c(q) = (Xᵀ(g + w ∘ Xm), −½ Xᵀ diag(w) X),   g = E[∂ log p(y|f) / ∂f],   w = −E[∂² log p(y|f) / ∂f²]
 
     With f = xβ under q = N(m, Σ) the bound is highest where λ = λ0 + c(q). A pass goes there, or part of the way if
-    the bound would fall. Contributions of rows add up, and so do those of sites: refinement ends where one fit of all
-    rows would.
+    the bound would fall. Contributions of rows and of sites add up: refinement converges to one fit of all rows.
     """
 
     family: ClassVar[FullGaussian] = FullGaussian()
 
     narrow: ClassVar[float] = 0.3
-    """The prior variance of a site's first fit if it has few of the outcomes, or if there are no others."""
+    """The prior variance of a site's first fit if it has few of the outcomes, or if `anchors` is empty."""
 
     anchors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
-    """Other prior variances that sites' first fits may have; each takes the one under which its rows are most likely.
+    """Further prior variances of sites' first fits; each site uses the one with the highest likelihood of its rows.
 
-    `benchmarks/regression.py` shows what they do. Where merges recentre they hardly matter, and one is enough.
+    `benchmarks/regression.py` shows their effect. Where merges recentre they hardly matter, and one is enough.
     """
 
     heaviest: ClassVar[float | None] = None
@@ -205,13 +203,13 @@ class Generalized(Outcome):
 
     @abstractmethod
     def most_of_one(self, value: float) -> tuple[float, float]:
-        """How large |g + w E[f]| and w of a row can be, if its target is within ±`value`."""
+        """Upper bounds of |g + w E[f]| and w of a row, if its target is within ±`value`."""
 
     read_as: ClassVar[Mapping[float, Callable[[Array, Array], Cloud]]] = {0.0: Cloud.weighted}
-    """The targets of rows that have nothing but h, and how a message tells where these are."""
+    """The targets of rows with only h, and how a message shows where these rows are."""
 
     def reading(self, message: Quadratic, anchor: Quadratic, levels: Array, spread: float) -> SiteRows | None:
-        """A first broadcast as rows, for `recentred`; None if it says too little of them."""
+        """A first broadcast read as rows, for `recentred`; None if it says too little about them."""
         return Reading.of(message, anchor, levels, self, spread)
 
     def bent(self, target: float, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
@@ -220,7 +218,7 @@ class Generalized(Outcome):
 
     @abstractmethod
     def beginning(self, targets: Array, offset: Array) -> Array:
-        """A value of f, which contains the offset, for each row that its target suggests."""
+        """A value of f, offset included, that each row's target suggests."""
 
     def prior(self, side: int, settings: Any) -> Array:
         variance = float(settings.prior_variance) * np.eye(side)
@@ -246,7 +244,7 @@ class Generalized(Outcome):
         return GaussianClimb(self, problem)
 
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
-        """Rows weigh less than one each, and how much less depends on the posterior: only too much can be seen."""
+        """Rows weigh less than one each, depending on the posterior, so only too large weights can be detected."""
         ones = design.ones(contribution)
         within = {} if self.heaviest is None else {FACTOR: ones[None, :] / self.heaviest}
         return Tally((), np.empty(0), within=within)

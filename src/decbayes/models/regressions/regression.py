@@ -1,4 +1,4 @@
-"""Regressions: a table of rows, coefficients that may differ from site to site, and an outcome to predict."""
+"""Regressions: a table of rows, coefficients that may vary between sites, and an outcome to predict."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,11 +38,11 @@ class Regression(RegressionSettings):
     """How one column depends on others: a linear predictor xβ, and an outcome whose distribution depends on it.
 
     Data are data frames with the columns of the settings, or matrices of numbers in their order, with categories as
-    numbers from 0 on.
+    numbers from 0.
     """
 
     def points(self, data: Any) -> Array:
-        """Rows as a matrix of numbers, the site's behind the columns if something varies."""
+        """Rows as a matrix of numbers, with the site's number after the columns if something varies."""
         return self.table.points(data)
 
     def fit(
@@ -54,10 +54,10 @@ class Regression(RegressionSettings):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given, climbing from `start` if given.
+        """Fit the data, on top of `prior` and starting from `start` if given.
 
-        `rng` changes nothing. Of a linear regression the posterior is exact, in one pass; if something varies from site
-        to site, passes find how far.
+        `rng` has no effect. Linear regressions are fitted exactly, in one pass; if something varies between sites,
+        passes estimate how much.
         """
         check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
@@ -84,7 +84,7 @@ class Regression(RegressionSettings):
         return replace(posterior, remarks=(*self.outcome.remarks(*self.fitted(natural, problem)),))
 
     def fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
-        """What remarks on a fit rest on: targets, E[f] and weights of the rows, and the number of coefficients."""
+        """The basis of remarks on a fit: targets, E[f] and weights of the rows, and the number of coefficients."""
         mean = problem.rows.design @ self.outcome.moments(natural[FACTOR])[0] + problem.offset
         return problem.targets, mean, problem.weights, problem.side
 
@@ -93,9 +93,9 @@ class Regression(RegressionSettings):
         return FirstBroadcasts(self)
 
     def fit_site(self, data: Any, *, rng: Seed | None = None, progress: OnPass | None = None) -> Fit:
-        """The posterior to broadcast: the likelihood is made quadratic around an estimate with a tighter prior, which
-        is taken out again. Merges are then closer to one fit of all rows, above all where sites are small or hold a
-        single outcome. `remarks` say where a round is needed before relying on a merge.
+        """The posterior to broadcast: the likelihood is expanded around an estimate with a tighter prior, which is
+        removed again. Merges are then closer to one fit of all rows, above all if sites are small or hold a single
+        outcome. `remarks` say where a round is needed before relying on a merge.
 
         >>> frame = {"ill": [True] * 8, "age": [40.0, 50.0, 60.0, 70.0] * 2}
         >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "age": db.columns.Gaussian(50, 20)})
@@ -108,11 +108,11 @@ class Regression(RegressionSettings):
         return self._broadcasts.beliefs(posterior)
 
     def recentred(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
-        """What sites contribute at the joint posterior, as far as their first broadcasts tell.
+        """The contributions of sites at the joint posterior, as far as their first broadcasts determine them.
 
-        A site's quadratic says where its rows are, and so how its likelihood goes on elsewhere. Sums are then closer to
-        one fit of all rows; every merge does this. Posteriors that are no first broadcasts (of `fit_site`) stay as they
-        are, and so do those of regressions without an intercept.
+        A site's quadratic shows where its rows are, and so how its likelihood continues elsewhere. Sums are then closer
+        to one fit of all rows; every merge does this. Posteriors that are no first broadcasts (from `fit_site`) are not
+        changed, and neither are those of regressions without an intercept.
 
         >>> rng = np.random.default_rng(0)
         >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
@@ -124,9 +124,10 @@ class Regression(RegressionSettings):
         return self._broadcasts.recentred(posteriors)
 
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
-        """(D,): how far a merge of first broadcasts is from one fit of all rows, roughly, in posterior deviations.
+        """(D,): the approximate distance of a merge of first broadcasts from one fit of all rows, in posterior
+        deviations.
 
-        None where merges are exact, or nothing is known: of posteriors that are no first broadcasts, for example.
+        None if merges are exact, or if it is unknown, for example for posteriors that are no first broadcasts.
         """
         return self._broadcasts.forecast(posteriors)
 
@@ -156,12 +157,12 @@ class Regression(RegressionSettings):
         return Posterior.from_natural(self.structure, climb.contributed(posterior.natural))
 
     def information(self, posterior: Posterior, data: Any) -> Array:
-        """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
+        """Only variation is hidden: the joint posterior of coefficients needs no correction."""
         check_structure(posterior, self.structure, "posterior")
         return self._own_parts.information(posterior, data)
 
     def risks(self, posterior: Posterior, data: Any) -> Risks:
-        """Of each observation its linear predictor without baseline and offset, and what was expected of it."""
+        """Per observation: its linear predictor without baseline and offset, and its expected outcome."""
         check_structure(posterior, self.structure, "posterior")
         points, natural, (size, zero) = self.points(data), posterior.natural[FACTOR], self.target_units
         rows = self.table.rows(points)
@@ -175,13 +176,13 @@ class Regression(RegressionSettings):
         return Risks(risk, *self._order(points), summed[:, 1], summed[:, 2])
 
     def _order(self, points: Array) -> tuple[Array, Array, Array]:
-        """When outcomes happened, whether, and since when they could: larger ones happened earlier."""
+        """Time of the outcome, whether it happened, and time of entry: larger outcomes count as earlier."""
         targets = self.table.targets(points)
         return -targets, np.ones(len(targets)), np.full(len(targets), -np.inf)
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
-        """Also how many groups a contribution holds, for each thing that varies: no more than rows."""
+        """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows."""
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
         groupings = self.variation.groupings
         groups = {each.factor: each.groups(dense(posterior.contribution[each.factor])) for each in groupings}
@@ -216,7 +217,7 @@ class Regression(RegressionSettings):
             yield np.stack(densities)
 
     def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:
-        """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
+        """Mean and variance of the linear predictor in each row: for a site with rows in `known`, or for a new one."""
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
         return self._own_parts.linear(posterior, points, self.table.rows(points), known)
@@ -224,7 +225,7 @@ class Regression(RegressionSettings):
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
 
-        Where something varies, rows are of a site that nobody has met, unless `known` has rows of the same site.
+        If something varies, rows are from a new site, unless `known` has rows of the same site.
         """
         check_structure(posterior, self.structure, "posterior")
         points = self.points(data if held is None else self.table.with_targets(data, held))
@@ -237,15 +238,15 @@ class Regression(RegressionSettings):
         return np.asarray(summed, dtype=np.float64)
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
-        """There is one component, and it accounts for everything."""
+        """Everything belongs to the one component."""
         check_structure(posterior, self.structure, "posterior")
         return np.ones((len(self.table.points(data, target=False)), 1))
 
     def predict(self, posterior: Posterior, data: Any, *, level: float = 0.9, known: Any = None) -> dict[str, Array]:
-        """For each row the `mean` of the target, and `low` and `high` of an interval around it, for a data frame.
+        """The `mean` of the target in each row, and an interval from `low` to `high`, for a data frame.
 
-        Where something varies, rows are of a site that nobody has met, and intervals as wide as that makes them; unless
-        `known` has rows of the same site, with their targets.
+        If something varies, rows are from a new site, which widens intervals, unless `known` has rows of the same site
+        with their targets.
         """
         check_level(level)
         (size, zero), linear = self.target_units, self.linear(posterior, data, known)
@@ -253,7 +254,7 @@ class Regression(RegressionSettings):
         return {name: zero + size * values for name, values in predicted.items()}
 
     def transform(self, posterior: Posterior) -> Transform:
-        """The mean of the target and an interval of 90 %."""
+        """The mean of the target and a 90 % interval."""
 
         def predicted(data: Any) -> Array:
             return np.column_stack([*self.predict(posterior, data).values()])
@@ -261,19 +262,19 @@ class Regression(RegressionSettings):
         return Transform(("mean", "low", "high"), predicted, adds_up=False)
 
     def coefficients(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """What the target changes by with one unit of each term, in the columns' own units, with intervals.
+        """The change of the target with one unit of each term, in the columns' own units, with intervals.
 
-        They mean what they mean in R: the intercept is where all numbers are 0 and all others are at their first
-        category, and beside a product `x:z` the slope of x is that at z = 0. Of terms that vary they are the mean over
-        all sites that there could be.
+        As in R, the intercept is where all numbers are 0 and all others are at their first category, and beside a
+        product `x:z` the slope of x is that at z = 0. Coefficients of terms that vary are means over the population of
+        sites.
         """
         return Estimates(self, posterior, level).coefficients()
 
     def ratios(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """exp(β) of each term, with intervals: odds ratios, rate ratios or hazard ratios.
 
-        For a category beside the first; for `per` of a real column, which is 1 unless its values lie far from that:
-        0.01 where they vary by 0.014. Levels that predictions start from (the intercept, the baseline hazard,
+        Categories are compared with the first; real columns change by `per`, which is 1 unless their values call for
+        another: 0.01 if they vary by 0.014. Terms that predictions start from (the intercept, the baseline hazard,
         thresholds) have none, and neither has a linear regression.
 
         >>> model = db.LogisticRegression("ill", columns={"ill": "yes/no", "old": "yes/no"})
@@ -283,32 +284,33 @@ class Regression(RegressionSettings):
         return Estimates(self, posterior, level).ratios()
 
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How far each term that varies does so: its standard deviation between groups, with an interval.
+        """The standard deviation between groups of each term that varies, with an interval.
 
         A `group` is a "site", or what `within` names.
 
-        Mean field is too sure of it. `db.calibrate` of a refined posterior gives intervals that hold, with a
-        half-Cauchy prior in place of the Gamma; the mean is then the median.
+        Mean-field intervals are too narrow. `db.calibrate` of a refined posterior gives valid ones, with a half-Cauchy
+        prior in place of the Gamma; the mean is then the median.
         """
         return Estimates(self, posterior, level).between()
 
     def half_cauchy(self, posterior: Posterior) -> HalfCauchy:
-        """The same deviations, and their correlations, with half-Cauchy priors, on a grid; `db.calibrate` uses it."""
+        """The same deviations, and their correlations, with half-Cauchy priors, on a grid; for `db.calibrate`."""
         check_structure(posterior, self.structure, "posterior")
         return HalfCauchy(self, posterior)
 
     def robust_errors(self, posterior: Posterior) -> RobustErrors:
-        """Errors of coefficients that hold if variances are wrong; `db.calibrate` uses it."""
+        """Errors of coefficients that are valid even if variances are wrong; for `db.calibrate`."""
         return RobustErrors(self, posterior)
 
     def correlations(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How far coefficients that vary together do so: correlations of own parts, where these are `correlated`."""
+        """Correlations between sites of the coefficients that vary, if they are `correlated`, with intervals."""
         return Estimates(self, posterior, level).correlations()
 
     def effects(self, posterior: Posterior, data: Any, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """How the sites of these rows differ from the mean of all sites, term by term: for whoever holds the rows.
+        """The difference of each site in these rows from the mean of all sites, term by term: for the holder of the
+        rows.
 
-        Then how groups inside them differ from their site, if something varies between these, too.
+        Then the differences of groups from their site, if something varies inside sites, too.
         """
         estimates = Estimates(self, posterior, level)
         if not self.varying:
@@ -317,7 +319,7 @@ class Regression(RegressionSettings):
         return estimates.effects(effects, groups, self.table.group_names(data, (groups.sites, groups.numbers)))
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each coefficient with its interval and its ratio, and how far those that vary differ from site to site."""
+        """Each coefficient with its interval and its ratio, and the variation between sites of those that vary."""
         rows: list[Row] = [*self.coefficients(posterior)]
         rows += [{**row, "term": "{term}, from {group} to {group}".format(**row)} for row in self.between(posterior)]
         together = "correlation of {term}, from {group} to {group}"
@@ -333,7 +335,7 @@ class Regression(RegressionSettings):
     ) -> tuple[Array, NDArray[np.float64]]:
         """Rows with made-up predictors, or with those of `data`, and the linear predictor of each.
 
-        Where something varies there are `rows` of each site, unless `data` says which site each is from.
+        If something varies there are `rows` of each site, unless `data` says which site each is from.
         """
         points = self._made_up_rows(size, rng, data, rows)
         linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
@@ -350,7 +352,7 @@ class Regression(RegressionSettings):
     def _drawn_linear(
         self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
     ) -> tuple[Array, float]:
-        """The linear predictor of each row, with what is drawn for its site; and the deviation of the noise."""
+        """The linear predictor of each row, with draws for its site; and the standard deviation of the noise."""
         coefficients, noise = self.outcome.drawn(parameters[FACTOR])
         linear = rows.matrix @ coefficients + rows.offset / self.target_units[0]
         return linear + noise * self._own_parts.drawn(parameters, rows, points, rng), noise

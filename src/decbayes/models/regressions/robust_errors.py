@@ -1,15 +1,15 @@
-"""Robust (sandwich) errors: they hold if variances are wrong, or if rows of a cluster depend on each other.
+"""Robust (sandwich) errors: valid even if variances are wrong, or if rows of a cluster depend on each other.
 
     V (Σ_c ũ_c ũ_cᵀ + P0) V,   ũ_c = (I − P_c V)⁻¹ u_c
 
 V is the posterior covariance, P0 the prior precision, u_c the sum of a cluster's scores and P_c its information. A fit
-follows clusters with much information, so that their scores are too small; ũ_c are the scores without this pull (HC3
-for single rows, CR3 for clusters: to first order, a jackknife). V is that of the merged posterior, which sites have:
-each corrects its own scores, and the sums add up.
+follows clusters with much information, so their scores are too small; ũ_c are the scores without this pull (HC3 for
+single rows, CR3 for clusters: to first order, a jackknife). V is that of the merged posterior, which sites have: each
+corrects its own scores, and the sums add up.
 
-Few clusters, or few that say much about a coefficient, leave its error uncertain. As Satterthwaite has it, its square
-has (Σ a_c)² / Σ a_c² degrees of freedom, a_c the diagonal of V P_c V. Deviations are so much wider than the sandwich
-as Student's t is than a Gaussian, at 90 % intervals.
+Few clusters, or few that are informative about a coefficient, leave its error uncertain. By Satterthwaite, its square
+has (Σ a_c)² / Σ a_c² degrees of freedom, where a_c is the diagonal of V P_c V. Deviations are widened as Student's t is
+wider than a Gaussian, at 90 % intervals.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,13 +31,13 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
 
-# The upper end of a 90 % interval, where Student's t and deviations agree.
+# The upper end of a 90 % interval, where the widened deviations match Student's t.
 UPPER = 0.95
 
 
 @dataclass(frozen=True, eq=False)
 class RobustErrors:
-    """Of a regression, at a posterior."""
+    """Robust errors of a regression at a posterior."""
 
     model: "Regression"
     posterior: Posterior
@@ -61,7 +61,7 @@ class RobustErrors:
         return np.asarray(outcome.moments(natural)[1] * outcome.noise(self.posterior.natural[FACTOR]))
 
     def clusters(self, data: Any, clusters: Persons = EACH) -> Iterator[tuple[Array, Array]]:
-        """u (clusters, D) and P (clusters, D, D), some clusters at a time. By default, each observation is one."""
+        """u (clusters, D) and P (clusters, D, D), in blocks of clusters. By default each observation is a cluster."""
         model = self.model
         points, (size, zero) = model.points(data), model.target_units
         rows = model.table.rows(points)
@@ -77,10 +77,10 @@ class RobustErrors:
             yield np.add.reduceat((counted * slopes[some])[:, None] * matrix, starts), np.add.reduceat(squares, starts)
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
-        """Σ ũ ũᵀ, Σ a² as one row, and how many clusters there are: what a site sends."""
+        """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""
         side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
         middle, squares, count = np.zeros((side, side)), np.zeros((1, side)), 0
-        # Without a cluster the prior is left, even where the merged posterior is not that of these rows.
+        # Without the cluster the prior remains, even if the merged posterior is not that of these rows.
         least = np.linalg.eigvalsh(root.T @ self._prior @ root)[0]
         for scores, information in self.clusters(data, clusters):
             each = root.T @ information @ root

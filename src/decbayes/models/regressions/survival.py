@@ -49,7 +49,7 @@ class Event(PoissonOutcome):
             raise InvalidStructure(RECODE.format(name=name, content=f"is {column.kind}"))
 
     def kind_in(self, frame: Any, name: str) -> str:
-        """Whoever has categories must name the one that is the event: no order of words tells."""
+        """Categories need the name of the event: their order does not tell."""
         try:
             fits = likely_kind(values_in(frame, name)) is YesNo
         except InvalidData:
@@ -75,13 +75,13 @@ class SurvivalRegression(Regression):
 
     Hazard ratios are close to those of Cox's model, and rows of all sites add up as in Poisson regression: no event
     time leaves a site. `from_frame` takes a formula "Surv(time, event) ~ age + sex", or "Surv(start, stop, event) ~ …"
-    where persons enter late. `target` is the event: yes/no, or categories, of which `yes` names the one that is the
-    event; all others count as censored. So the hazard of one of several competing causes is that of a fit in which
-    `yes` names this cause. `time` is the end of a person's time at risk, `entry` its beginning, if not 0.
+    if persons enter late. `target` is the event: yes/no, or categories, of which `yes` names the event; all others
+    count as censored. So for the hazard of one of several competing causes, let `yes` name that cause. `time` is the
+    end of a person's time at risk, `entry` its beginning, if not 0.
 
     Sites agree on `cuts` and on `rate`, a typical number of events per unit of time: `settled` takes both from the
     `sums` of all sites. Products with "interval" are effects that change with time: "age + age:interval".
-    `varying=["interval"]` gives each site a baseline of its own. All else is as in `PoissonRegression`.
+    `varying=["interval"]` gives each site its own baseline. All else is as in `PoissonRegression`.
 
     >>> rng = np.random.default_rng(1)
     >>> old = rng.random(500) < 0.5
@@ -144,7 +144,7 @@ class SurvivalRegression(Regression):
 
     @classmethod
     def completed(cls, settings: Any, frame: Any, columns: Mapping[str, Column], target: str) -> Any:
-        """Cuts that nobody has stated lie between events; a rate is that of all rows."""
+        """By default, cuts lie between events and the rate is that of all rows."""
         used = [target, settings["time"], *([settings["entry"]] if settings.get("entry") else [])]
         event = {target: as_yes_or_no(target, columns[target], settings.get("yes", ""))}
         events, times, *entry = coded(frame, {name: columns[name] for name in used} | event).T
@@ -154,12 +154,12 @@ class SurvivalRegression(Regression):
 
     @property
     def _times_and_event(self) -> str:
-        """What sums are about: the columns of times, and the event."""
+        """The name of the sums: the columns of times, and the event."""
         event = self.target if self.yes in ("", "yes") else f"{self.target} = {self.yes}"
         return f"Surv({', '.join([*self.stack.needs[::-1], event])})"
 
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> dict[str, Column]:
-        """Events until some times, and the time at risk: what `cuts` and `rate` of all sites are made of."""
+        """Events by time, and the time at risk, from which `cuts` and `rate` of all sites follow."""
         points = self.points(data)
         values = dict(zip(self.columns, points.T, strict=False))
         times, whom = values[self.time], np.arange(len(points)) if persons.numbers is None else persons.numbers
@@ -211,9 +211,9 @@ class SurvivalRegression(Regression):
     def survival(
         self, posterior: Posterior, data: Any, *, times: Sequence[float] | None = None, level: float = 0.9
     ) -> dict[str, Array]:
-        """(N, times): the probability of no event until each time, `low` and `high` included, for each row of `data`.
+        """(N, times): the probability of no event until each time, with `low` and `high`, for each row of `data`.
 
-        `times` are the cuts if not given. Intervals are those of log H, H the cumulative hazard, by the delta method.
+        `times` default to the cuts. Intervals are those of log H, H the cumulative hazard, by the delta method.
 
         >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real", "old": "yes/no"}, time="t")
         >>> prior = db.Posterior.of_prior(model.structure)
@@ -256,14 +256,14 @@ class SurvivalRegression(Regression):
         return {name: part[:, 0] for name, part in curves.items()}
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
-        """Each term with its interval and its hazard ratio; `baseline` has the hazards of the intervals."""
+        """Each term with its interval and hazard ratio; `baseline` has the hazards of the intervals."""
         rows = super().describe(posterior, top=top)
         return [row for place, row in enumerate(rows) if place not in self.baseline_places] or rows
 
     def baseline(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """The hazard in each interval, in events per unit of time, with intervals.
 
-        It is that of somebody with the agreed centre of each real column, and the first category of all others.
+        It is that of a person at the agreed centre of each real column and the first category of all others.
 
         >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real"}, time="t", rate=0.2)
         >>> model.baseline(db.Posterior.of_prior(model.structure))[0]["hazard"]
@@ -278,7 +278,7 @@ class SurvivalRegression(Regression):
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
     ) -> tuple[Array, NDArray[np.float64]]:
-        """Persons with made-up predictors, or with those of `data`, who are followed for up to twice the last cut."""
+        """Persons with made-up predictors, or with those of `data`, followed for up to twice the last cut."""
         points = self._made_up_rows(size, rng, data, rows)
         stacked = self.table.rows(points, every=True)
         linear, _ = self._drawn_linear(parameters, stacked, points, rng)
@@ -302,7 +302,7 @@ class SurvivalRegression(Regression):
 
 
 def cuts_between(times: Array) -> tuple[float, ...]:
-    """Times with about as many events between each two, at least five, rounded to two digits."""
+    """Times with about the same number of events between them, at least five, rounded to two digits."""
     parts = min(INTERVALS, len(times) // LEAST)
     quantiles = np.quantile(times, np.arange(1, parts) / parts) if parts > 1 else ()
     rising = sorted({rounded(float(time)) for time in quantiles} - {0.0})
