@@ -79,9 +79,9 @@ class Softmax(Generalized):
     def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
         levels, others = self._levels(targets), len(self.stack.compared) - 1
         persons = np.bincount(levels, weights=weights[:: self._pairs], minlength=others + 1)
-        there = np.sort(persons[persons > 0])
+        occurring = np.sort(persons[persons > 0])
         separated = bool((self._whole(mean).argmax(axis=1) == levels).all())
-        return doubts.of_one_broadcast(there[0], there[1:].sum(), design.shape[1] // others, separated)
+        return doubts.of_one_broadcast(occurring[0], occurring[1:].sum(), design.shape[1] // others, separated)
 
     @property
     def _pairs(self) -> int:
@@ -94,26 +94,26 @@ class Softmax(Generalized):
 
     def _whole(self, mean: Array) -> Array:
         """(N, levels): E[f] of each level, zero for the reference."""
-        each = mean.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
-        return np.column_stack([np.zeros(len(each)), each])
+        means = mean.reshape(-1, self._pairs)[:, : len(self.stack.compared) - 1]
+        return np.column_stack([np.zeros(len(means)), means])
 
     def joint(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """(N, levels) and (N, levels, levels): moments of f, from those of the differences of all pairs."""
         count, (later, earlier) = len(self.stack.compared), self.stack.pairs
-        apart = np.zeros((len(mean) // self._pairs, count, count))
-        apart[:, later, earlier] = apart[:, earlier, later] = variance.reshape(-1, self._pairs)
-        own = apart[:, :, 0]
-        return self._whole(mean), 0.5 * (own[:, :, None] + own[:, None, :] - apart)
+        differences = np.zeros((len(mean) // self._pairs, count, count))
+        differences[:, later, earlier] = differences[:, earlier, later] = variance.reshape(-1, self._pairs)
+        from_reference = differences[:, :, 0]
+        return self._whole(mean), 0.5 * (from_reference[:, :, None] + from_reference[:, None, :] - differences)
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         means, covariances = self.joint(mean, variance)
         shares, total = tilted(means, covariances)
         levels, (later, earlier) = self._levels(targets), self.stack.pairs
-        each = np.arange(len(levels))
+        rows = np.arange(len(levels))
         value = np.zeros((len(levels), self._pairs))
-        value[:, 0] = means[each, levels] - total
+        value[:, 0] = means[rows, levels] - total
         has = np.zeros(shares.shape)
-        has[each, levels] = 1.0
+        has[rows, levels] = 1.0
         slope = has[:, later] * shares[:, earlier] - has[:, earlier] * shares[:, later]
         return value.ravel(), slope.ravel(), (shares[:, later] * shares[:, earlier]).ravel()
 
@@ -193,8 +193,8 @@ class LevelRows(NamedTuple):
         rows = cls(np.full(len(points), cloud.counts[0] / len(points)), points, mean, nothing, spread)
         shares, _ = rows.shares(mean, covariance)
         rows = rows._replace(counts=rows.counts / (0.5 * (1.0 - np.sum(shares**2, axis=1))))
-        here, _ = rows.at(mean, covariance)
-        rest = Quadratic(message.shift - here.shift, message.precision - here.precision)
+        contributed, _ = rows.at(mean, covariance)
+        rest = Quadratic(message.shift - contributed.shift, message.precision - contributed.precision)
         return rows._replace(rest=rest)
 
     def shares(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
@@ -232,12 +232,12 @@ def shares_at(high: Array, covariance: Array) -> Array:
     logits = high - times(covariance, np.exp(log_shares_of(high)))
     moving, alike = np.arange(len(high)), np.eye(high.shape[1])
     for _ in range(STEPS if len(high) else 0):
-        top, wide, here = high[moving], covariance[moving], logits[moving]
-        shares = np.exp(log_shares_of(here))
-        off = here + times(wide, shares) - top
+        top, wide, at = high[moving], covariance[moving], logits[moving]
+        shares = np.exp(log_shares_of(at))
+        off = at + times(wide, shares) - top
         weights = shares[:, :, None] * (alike - shares[:, None, :])
         step = np.asarray(-np.linalg.solve(alike + wide @ weights, off[:, :, None])[:, :, 0], dtype=np.float64)
-        logits[moving], lower = shorter(here, step, top, wide)
+        logits[moving], lower = shorter(at, step, top, wide)
         moving = moving[lower & (np.abs(step).max(axis=1) > SHARES_WITHIN * (1.0 + np.abs(top).max(axis=1)))]
         if not len(moving):
             break
@@ -252,10 +252,10 @@ def shorter(logits: Array, step: Array, high: Array, covariance: Array) -> tuple
         shares = np.exp(logs)
         return np.asarray(np.sum(shares * (logs - high + 0.5 * times(covariance, shares)), axis=1))
 
-    here, share = height(logits), np.ones((len(logits), 1))
+    before, share = height(logits), np.ones((len(logits), 1))
     worse = np.ones(len(logits), dtype=np.bool_)
     for _ in range(HALVINGS):
-        worse = height(logits + share * step) > here + 1e-12 * (1.0 + np.abs(here))
+        worse = height(logits + share * step) > before + 1e-12 * (1.0 + np.abs(before))
         if not worse.any():
             break
         share[worse] *= 0.5

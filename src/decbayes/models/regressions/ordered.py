@@ -103,17 +103,21 @@ class Cumulative(Step):
         at each of them: there an observation counts as two rows."""
         side = len(design.labels)
         precision = -2.0 * contribution[0, -(side**2) :].reshape(side, side)
-        moving = np.array([f"{Thresholds.name}=" in label for label in design.labels])
+        of_thresholds = np.array([f"{Thresholds.name}=" in label for label in design.labels])
         together = np.arange(side) < len(self.ordered) - 1
-        weights = np.append(np.diag(precision)[design.flags & ~moving], precision[np.ix_(together, together)].sum())
+        weights = np.append(
+            np.diag(precision)[design.flags & ~of_thresholds], precision[np.ix_(together, together)].sum()
+        )
         return Tally((), np.empty(0), within={FACTOR: weights[None, :] / 0.5})
 
     def beginning(self, targets: Array, offset: Array) -> Array:
         return np.where(targets == GAP, 1.0, offset)
 
     def broadcast_remarks(self, targets: Array, mean: Array, weights: Array, design: Array) -> Iterator[Remark]:
-        asked = targets != GAP
-        return super().broadcast_remarks(targets[asked], mean[asked], weights[asked], design[asked])
+        beyond_gaps = targets != GAP
+        return super().broadcast_remarks(
+            targets[beyond_gaps], mean[beyond_gaps], weights[beyond_gaps], design[beyond_gaps]
+        )
 
 
 def gap_derivatives(f: Array) -> tuple[Array, Array, Array, Array]:

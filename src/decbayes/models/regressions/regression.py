@@ -185,7 +185,9 @@ class Regression(RegressionSettings):
         """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows."""
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
         groupings = self.variation.groupings
-        groups = {each.factor: each.groups(dense(posterior.contribution[each.factor])) for each in groupings}
+        groups = {
+            grouping.factor: grouping.groups(dense(posterior.contribution[grouping.factor])) for grouping in groupings
+        }
         return replace(tally, within={**tally.within, **groups})
 
     def mechanism(self) -> "Mechanism":
@@ -207,13 +209,13 @@ class Regression(RegressionSettings):
         family, values = self.outcome.family, parameters[FACTOR]
         draws = len(next(iter(family.quantities(values).values())))
         drawn = [self.outcome.drawn(family.one_of(values, number)) for number in range(draws)]
-        for some in in_blocks(points):
-            rows = self.table.rows(some)
+        for block in in_blocks(points):
+            rows = self.table.rows(block)
             targets, offset, densities = (rows.targets - zero) / unit, rows.offset / unit, []
             for coefficients, noise in drawn:
                 density = self.outcome.log_given(targets, rows.matrix @ coefficients + offset, noise)
                 weighted = rows.weights * (density + rows.constant - log(unit))
-                densities.append(np.bincount(rows.observation, weighted, minlength=len(some)))
+                densities.append(np.bincount(rows.observation, weighted, minlength=len(block)))
             yield np.stack(densities)
 
     def linear(self, posterior: Posterior, data: Any, known: Any = None) -> tuple[Array, Array]:

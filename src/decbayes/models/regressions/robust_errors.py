@@ -71,10 +71,13 @@ class RobustErrors:
         order = np.argsort(place, kind="stable")
         first = np.append(np.unique(place[order], return_index=True)[1], len(order))
         for span in spans(len(first) - 1):
-            some, starts = order[first[span.start] : first[span.stop]], first[span] - first[span.start]
-            matrix, counted = rows.matrix[some], rows.weights[some]
-            squares = matrix[:, :, None] * (counted * weights[some])[:, None, None] * matrix[:, None, :]
-            yield np.add.reduceat((counted * slopes[some])[:, None] * matrix, starts), np.add.reduceat(squares, starts)
+            selected, starts = order[first[span.start] : first[span.stop]], first[span] - first[span.start]
+            matrix, counted = rows.matrix[selected], rows.weights[selected]
+            squares = matrix[:, :, None] * (counted * weights[selected])[:, None, None] * matrix[:, None, :]
+            yield (
+                np.add.reduceat((counted * slopes[selected])[:, None] * matrix, starts),
+                np.add.reduceat(squares, starts),
+            )
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
         """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""
@@ -83,12 +86,12 @@ class RobustErrors:
         # Without the cluster the prior remains, even if the merged posterior is not that of these rows.
         least = np.linalg.eigvalsh(root.T @ self._prior @ root)[0]
         for scores, information in self.clusters(data, clusters):
-            each = root.T @ information @ root
-            values, axes = np.linalg.eigh(each)
+            scaled = root.T @ information @ root
+            values, axes = np.linalg.eigh(scaled)
             along = np.einsum("cij,ci->cj", axes, scores @ root) / np.maximum(1.0 - values, least)
             without = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
             middle += without @ without.T
-            squares += (np.einsum("ji,cik,jk->cj", root, each, root) ** 2).sum(axis=0)
+            squares += (np.einsum("ji,cik,jk->cj", root, scaled, root) ** 2).sum(axis=0)
             count += len(scores)
         return middle, squares, count
 

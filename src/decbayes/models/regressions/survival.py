@@ -288,16 +288,16 @@ class SurvivalRegression(Regression):
         cumulative = np.cumsum(hazard * length, axis=1)
         needed = rng.exponential(size=len(points))
         place = np.minimum((cumulative < needed[:, None]).sum(axis=1), len(low) - 1)
-        each = np.arange(len(points))
-        before = cumulative[each, place] - hazard[each, place] * length[place]
-        happened = low[place] + (needed - before) / hazard[each, place]
+        persons = np.arange(len(points))
+        before = cumulative[persons, place] - hazard[persons, place] * length[place]
+        event_time = low[place] + (needed - before) / hazard[persons, place]
         end = 2.0 * (self.cuts[-1] if self.cuts else 1.0 / self.rate)
-        lost = rng.uniform(0.25 * end, end, len(points))
+        censoring = rng.uniform(0.25 * end, end, len(points))
         names = list(self.columns)
-        points[:, names.index(self.time)] = np.maximum(np.minimum(happened, lost), 1e-9 * end)
+        points[:, names.index(self.time)] = np.maximum(np.minimum(event_time, censoring), 1e-9 * end)
         if self.entry:
             points[:, names.index(self.entry)] = 0.0
-        points[:, self.table.target_place] = happened < lost
+        points[:, self.table.target_place] = event_time < censoring
         return points, linear
 
 
